@@ -1,0 +1,51 @@
+# What can be done here: make help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+TYPED := build/typed
+
+.PHONY: help demo test check bench fixtures format clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.installed ## Install, and audit the embedded model into audit-demo/
+	$(BIN)/pfl-audit demo --out audit-demo
+
+test: $(VENV)/.developed check ## Install what is missing, check, and run the whole test suite
+	$(BIN)/pytest
+
+check: $(VENV)/.developed ## Lint, formatting, and types of what is installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf $(TYPED)
+	$(PIP) --no-deps --no-warn-conflicts --target $(TYPED) .
+	MYPYPATH=$(TYPED) $(BIN)/mypy --cache-dir build/mypy -p pfl_audit
+
+bench: $(VENV)/.developed ## Time the engine against a plain loop, as ratios within one run
+	$(BIN)/python -m tests.bench.engine
+
+fixtures: $(VENV)/.developed ## Rebuild everything in fixtures/ from seeds (hours)
+	$(BIN)/python -m pfl_audit.fixtures.build
+
+format: $(VENV)/.developed ## Format the source
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove what was built
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pfl-audit needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and by its exact version: a range, or a package that pulls it in, brings gigabytes of CUDA.
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) torch==2.13.0
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.developed: $(VENV)/.installed
+	$(PIP) --editable '.[dev]'
+	touch $@
