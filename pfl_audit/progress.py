@@ -1,0 +1,44 @@
+"""How long work tells that it is getting on, without knowing who watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+
+class Task(Protocol):
+    """A piece of work with a known amount."""
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        """Tell that ``amount`` more is done, and perhaps what was seen."""
+        ...
+
+
+class Progress(Protocol):
+    """Somebody who watches."""
+
+    def task(self, name: str, total: int, done: int = 0) -> AbstractContextManager[Task]:
+        """Start a piece of work of ``total`` parts, ``done`` of which were done before."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Tell something once."""
+        ...
+
+
+class Silent:
+    """Nobody watches."""
+
+    @contextmanager
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
+        """Show nothing."""
+        yield _SilentTask()
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+
+class _SilentTask:
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        """Show nothing."""

@@ -1,0 +1,91 @@
+"""What many tests need: a small corpus, and models so small that they answer at once."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Document, as_boxes
+from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
+from pfl_audit.progress import Silent
+
+RECIPE = Recipe(members=12, non_members=12, red_providers=10, clients=3, documents=2, red_documents=2, seed=3)
+
+
+@pytest.fixture(scope="session")
+def corpus_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A synthetic corpus in PFL-DocVQA's layout."""
+    folder = tmp_path_factory.mktemp("corpus") / "pfl"
+    make_corpus(RECIPE, folder, Silent())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def red(corpus_folder: Path) -> Corpus:
+    """Its RED part."""
+    return open_corpus(corpus_folder, "red")
+
+
+@pytest.fixture(scope="session")
+def make_checkpoint(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Checkpoints of a tiny VT5 with random weights, by seed."""
+    import torch
+    from transformers import T5Config
+
+    from pfl_audit.models.vt5.checkpoint import save_vt5
+    from pfl_audit.models.vt5.config import Vt5Config, visual_config
+    from pfl_audit.models.vt5.modeling import Vt5
+    from pfl_audit.training.scratch import train_tokenizer
+
+    base = tmp_path_factory.mktemp("checkpoints")
+    train_tokenizer(open_corpus(corpus_folder), base, 150)
+    known: dict[int, Path] = {}
+
+    def make(seed: int) -> Path:
+        if seed not in known:
+            torch.manual_seed(seed)
+            config = Vt5Config(
+                T5Config(vocab_size=160, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_decoder_layers=1, num_heads=4),
+                visual_config(
+                    hidden_size=24,
+                    num_hidden_layers=1,
+                    num_attention_heads=2,
+                    intermediate_size=32,
+                    image_size=32,
+                    patch_size=16,
+                ),
+                max_answer_tokens=8,
+            )
+            known[seed] = base / f"vt5-{seed}"
+            save_vt5(Vt5(config), base, known[seed], extra={})
+        return known[seed]
+
+    return make
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Callable[..., Document]:
+    """Pages with given words, in a row, and a picture of noise."""
+
+    def make(*words: str, provider: str = "Acme Media", name: str = "doc_1") -> Document:
+        path = tmp_path / f"{name}.png"
+        if not path.exists():
+            noise = np.random.default_rng(0).integers(0, 255, size=(60, 80, 3), dtype=np.uint8)
+            Image.fromarray(noise).save(path)
+        step = 1.0 / max(1, len(words))
+        boxes = [[index * step, 0.1, (index + 1) * step, 0.2] for index in range(len(words))]
+        return Document(name, provider, tuple(words), as_boxes(boxes, len(words)), PageImage(path))
+
+    return make
