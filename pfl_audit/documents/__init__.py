@@ -1,0 +1,1 @@
+"""Documents: pages with words, boxes and questions, their readers and writers, and scrubbing."""

@@ -1,0 +1,74 @@
+"""What a corpus holds, counted as the paper's Table 5 does, and what of it cannot be used."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pfl_audit.documents.corpus import Corpus, Problem
+from pfl_audit.documents.document import Document
+from pfl_audit.errors import UnanswerableError
+from pfl_audit.progress import Progress
+
+
+@dataclass(frozen=True)
+class CorpusCheck:
+    """What was found.
+
+    Attributes:
+        counts: A row a split and client: ``split``, ``client``, ``providers``, ``documents``,
+            ``pages``, ``questions`` (privacy-aware-docvqa, Table 5).
+        problems: Records that cannot be used.
+    """
+
+    counts: tuple[dict[str, Any], ...]
+    problems: tuple[Problem, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"counts": list(self.counts), "problems": [asdict(problem) for problem in self.problems]}
+
+
+def check_corpus(corpus: Corpus, progress: Progress, *, images: bool = True) -> CorpusCheck:
+    """Count a corpus, and open its page images.
+
+    Args:
+        corpus: As read; its own problems are passed on.
+        progress: Told of every page.
+        images: Whether to open the images.
+    """
+    problems = list(corpus.problems)
+    if images:
+        with progress.task("page images", len(corpus.documents)) as task:
+            for document in corpus.documents:
+                if (reason := _unusable(document)) is not None:
+                    problems.append(Problem(document.id, reason))
+                task.advance()
+    questions: defaultdict[tuple[str, int | None], int] = defaultdict(int)
+    for query in corpus.queries:
+        questions[query.document.split, query.document.client] += 1
+    counts = []
+    for (split, client), number in sorted(questions.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
+        pages = [page for page in corpus.documents if (page.split, page.client) == (split, client)]
+        counts.append(
+            {
+                "split": split or "-",
+                "client": "-" if client is None else client,
+                "providers": len({page.provider for page in pages}),
+                "documents": len({page.file for page in pages}),
+                "pages": len(pages),
+                "questions": number,
+            }
+        )
+    return CorpusCheck(tuple(counts), tuple(problems))
+
+
+def _unusable(document: Document) -> str | None:
+    if document.image is None:
+        return None
+    try:
+        document.image.open()
+    except UnanswerableError as error:
+        return error.reason
+    return None

@@ -1,0 +1,117 @@
+"""A corpus: questions about pages, grouped by provider, with what is known of each provider."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from pfl_audit.documents.document import Document, Membership, Query
+from pfl_audit.errors import NotAuditableError, UnanswerableError
+from pfl_audit.files import sha256_json
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A record that cannot be used.
+
+    Attributes:
+        record: Which one: file and row, or the page's name.
+        reason: Why not. Holds no text of a document.
+    """
+
+    record: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Questions about pages.
+
+    Attributes:
+        queries: In the order of the source.
+        membership: Provider to label; providers that are not named are unknown.
+        format: Name of the format it was read from.
+        problems: Records of the source that were left out.
+    """
+
+    queries: tuple[Query, ...]
+    membership: Mapping[str, Membership] = field(default_factory=dict)
+    format: str = ""
+    problems: tuple[Problem, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Answers go by the ids of the queries, so they must differ."""
+        if len({query.id for query in self.queries}) != len(self.queries):
+            raise ValueError("two queries have the same id")
+
+    @cached_property
+    def documents(self) -> tuple[Document, ...]:
+        """Every page once, in the order of the queries."""
+        return tuple({query.document.id: query.document for query in self.queries}.values())
+
+    @cached_property
+    def providers(self) -> tuple[str, ...]:
+        """Every provider once, sorted."""
+        return tuple(sorted({document.provider for document in self.documents}))
+
+    def members(self) -> tuple[str, ...]:
+        """Providers that are known to have been trained on, sorted."""
+        return self._labelled(Membership.MEMBER)
+
+    def non_members(self) -> tuple[str, ...]:
+        """Providers that are known not to have been trained on, sorted."""
+        return self._labelled(Membership.NON_MEMBER)
+
+    def label(self, provider: str) -> Membership:
+        """What is known of ``provider``."""
+        return self.membership.get(provider, Membership.UNKNOWN)
+
+    def by_provider(self) -> dict[str, tuple[Query, ...]]:
+        """Queries of each provider, providers sorted."""
+        groups: defaultdict[str, list[Query]] = defaultdict(list)
+        for query in self.queries:
+            groups[query.document.provider].append(query)
+        return {provider: tuple(groups[provider]) for provider in sorted(groups)}
+
+    def where(self, keep: Callable[[Query], bool]) -> Corpus:
+        """The corpus of those queries for which ``keep`` is true."""
+        return replace(self, queries=tuple(query for query in self.queries if keep(query)))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the corpus: its pages, questions, answers and labels, in any order."""
+        rows = sorted(
+            [query.document.id, _digest(query.document), query.question, list(query.answers), query.key]
+            for query in self.queries
+        )
+        labels = {provider: str(self.label(provider)) for provider in self.providers}
+        return sha256_json([rows, labels])
+
+    def _labelled(self, membership: Membership) -> tuple[str, ...]:
+        return tuple(provider for provider in self.providers if self.label(provider) is membership)
+
+
+def require_both_classes(corpus: Corpus) -> None:
+    """Check that there is somebody to tell apart.
+
+    Raises:
+        NotAuditableError: No query, or members or non-members are missing.
+    """
+    if not corpus.queries:
+        raise NotAuditableError("the corpus holds no question", "Point --red at a folder with RED documents")
+    members, others = len(corpus.members()), len(corpus.non_members())
+    if not members or not others:
+        raise NotAuditableError(
+            f"the corpus has {members} member and {others} non-member providers, and both are needed",
+            "Add documents of the missing class (set_name red_test_positive or red_test_negative)",
+        )
+
+
+def _digest(document: Document) -> str:
+    """The page's digest, or a mark where its picture cannot be read."""
+    try:
+        return document.digest
+    except UnanswerableError:
+        return "unreadable"

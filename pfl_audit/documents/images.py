@@ -1,0 +1,117 @@
+"""Page images: opened safely, blurred where asked, named by their content."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from PIL import Image, ImageFile, ImageFilter, UnidentifiedImageError
+
+from pfl_audit.errors import UnanswerableError
+from pfl_audit.files import sha256_file, sha256_json
+
+Box = tuple[float, float, float, float]
+
+MAX_PIXELS = 64_000_000
+"""Largest page that is opened: an A4 page at 800 dpi. Anything above is taken for a decompression bomb."""
+
+FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP")
+BLUR_RADIUS = 20
+"""Radius of the Gaussian kernel in pixels (privacy-aware-docvqa, appendix D.1.1)."""
+
+
+@dataclass(frozen=True)
+class PageImage:
+    """A page image on disk, and the boxes that must be blurred before anybody sees it.
+
+    Attributes:
+        path: The file. It is opened only when pixels are asked for.
+        blurred: Boxes as shares of the page.
+    """
+
+    path: Path
+    blurred: tuple[Box, ...] = ()
+
+    def open(self) -> Image.Image:
+        """Read the page as RGB, blurred where it must be.
+
+        Truncated files are read as far as they go (some pages of PFL-DocVQA are cut short).
+
+        Raises:
+            UnanswerableError: No image, a format that is not a page's, or more than MAX_PIXELS pixels.
+        """
+        page = _read(self.path)
+        return blur(page, self.blurred) if self.blurred else page
+
+    def blur(self, boxes: Sequence[Box]) -> PageImage:
+        """The same page with ``boxes`` blurred as well."""
+        return PageImage(self.path, self.blurred + tuple(boxes))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 that stands for the pixels: of the file's bytes and of what is blurred."""
+        try:
+            content = sha256_file(self.path)
+        except OSError as error:
+            raise _unusable(self.path, "there is no such file") from error
+        return sha256_json([content, BLUR_RADIUS, [list(box) for box in self.blurred]]) if self.blurred else content
+
+
+def blur(page: Image.Image, boxes: Sequence[Box], radius: int = BLUR_RADIUS) -> Image.Image:
+    """Return a copy of ``page`` with a Gaussian blur over every box.
+
+    Args:
+        page: Any mode that Pillow can blur.
+        boxes: Left, top, right, bottom as shares of the page.
+        radius: Of the kernel, in pixels.
+    """
+    out = page.copy()
+    width, height = page.size
+    for left, top, right, bottom in boxes:
+        box = (
+            max(int(left * width) - 1, 0),
+            max(int(top * height) - 1, 0),
+            min(int(right * width) + 2, width),
+            min(int(bottom * height) + 2, height),
+        )
+        if box[0] >= box[2] or box[1] >= box[3]:
+            continue
+        # Blurred from the box alone, so that nothing around it is drawn in and nothing leaks out.
+        out.paste(out.crop(box).filter(ImageFilter.GaussianBlur(radius)), box[:2])
+    return out
+
+
+def _read(path: Path) -> Image.Image:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path, formats=FORMATS) as image:
+                if image.width * image.height > MAX_PIXELS:
+                    raise _unusable(path, f"it claims {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}")
+                return _decode(image)
+    except FileNotFoundError as error:
+        raise _unusable(path, "there is no such file") from error
+    except Image.DecompressionBombError as error:
+        raise _unusable(path, "it is a decompression bomb") from error
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        raise _unusable(path, "it is no image that can be read") from error
+
+
+def _decode(image: Image.Image) -> Image.Image:
+    before = ImageFile.LOAD_TRUNCATED_IMAGES
+    ImageFile.LOAD_TRUNCATED_IMAGES = True
+    try:
+        return image.convert("RGB")
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = before
+
+
+def _unusable(path: Path, reason: str) -> UnanswerableError:
+    return UnanswerableError(
+        f"page image {path} cannot be used: {reason}",
+        "Run 'pfl-audit data check' on the corpus",
+        f"its page image cannot be used: {reason}",
+    )

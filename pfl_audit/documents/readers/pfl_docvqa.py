@@ -1,0 +1,167 @@
+"""PFL-DocVQA as it is published: imdb ``.npy`` files, provider maps and page images.
+
+The files go by several names (starter kit, red-team kit, releases 1.0 and 1.2); they are told apart
+by the words in their names, not by a fixed list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pfl_audit.documents.corpus import Corpus, Problem
+from pfl_audit.documents.document import Document, Membership, Query, as_boxes
+from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.keys import key_of_question
+from pfl_audit.documents.npy import read_object_array
+from pfl_audit.documents.readers import Part
+from pfl_audit.documents.readers.provider_maps import ProviderMaps
+from pfl_audit.errors import AuditError
+
+_IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
+_IMDB_WORDS = re.compile(r"red|blue|imdb|train|val|test|pmia", re.IGNORECASE)
+
+
+class PflDocVqaReader:
+    """Reads PFL-DocVQA folders."""
+
+    name = "pfl-docvqa"
+
+    def recognises(self, path: Path) -> bool:
+        """A folder with at least one imdb file somewhere below it."""
+        return path.is_dir() and next(_imdb_files(path, "all"), None) is not None
+
+    def read(self, path: Path, part: Part) -> Corpus:
+        """Read every imdb file of ``part``; a question that stands in two files counts once."""
+        folder = _Folder(path, ProviderMaps.read(path), _index_images(path))
+        for file in _imdb_files(path, part):
+            folder.read(file)
+        return Corpus(tuple(folder.queries.values()), folder.membership, self.name, tuple(folder.problems))
+
+
+@dataclass
+class _Folder:
+    root: Path
+    maps: ProviderMaps
+    images: Mapping[str, Path]
+    pages: dict[str, Document] = field(default_factory=dict)
+    queries: dict[tuple[str, str, str], Query] = field(default_factory=dict)
+    membership: dict[str, Membership] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+
+    def read(self, file: Path) -> None:
+        rows = read_object_array(file)
+        header = bool(rows) and isinstance(rows[0], dict) and "image_name" not in rows[0]
+        for row, record in enumerate(rows):
+            if header and row == 0:
+                continue
+            where = f"{file.relative_to(self.root)} row {row}"
+            try:
+                query = self._query(record, file, row, row - header)
+            except KeyError as error:
+                self.problems.append(Problem(where, f"the field {error} is missing"))
+            except (TypeError, ValueError) as error:
+                self.problems.append(Problem(where, str(error)))
+            else:
+                self._add(query, _membership(_split(record, file)), where)
+
+    def _add(self, query: Query, label: Membership, where: str) -> None:
+        key = (query.document.id, query.question, query.answers[0])
+        if key not in self.queries:
+            if query.id in self.ids:  # question_id counts anew in every file
+                query = replace(query, id=f"{where} {query.id}")
+            self.ids.add(query.id)
+            self.queries[key] = query
+        if label is Membership.UNKNOWN:
+            return
+        if self.membership.setdefault(query.document.provider, label) is not label:
+            raise AuditError(
+                f"{where}: its provider is labelled a member in one place and a non-member in another",
+                "Correct set_name, or the provider map",
+            )
+
+    def _query(self, record: Any, file: Path, row: int, index: int) -> Query:
+        if not isinstance(record, dict):
+            raise TypeError(f"it is a {type(record).__name__}, not a record")
+        page = self._page(record, file, row)
+        question = record["question"]
+        if not isinstance(question, str) or not question.strip():
+            raise ValueError("the question is empty")
+        return Query(
+            id=str(record.get("question_id", f"{page.split}-{index}")),
+            document=page,
+            question=question,
+            answers=_answers(record["answers"]),
+            key=key_of_question(question),
+        )
+
+    def _page(self, record: Mapping[str, Any], file: Path, row: int) -> Document:
+        name = record["image_name"]
+        if not isinstance(name, str):
+            raise TypeError("image_name is not a string (multi-page records are not of this data set)")
+        if name not in self.pages:
+            if (image := self.images.get(name)) is None:
+                raise ValueError("its page image is missing")
+            words = tuple(record["ocr_tokens"] or ())
+            if not all(isinstance(word, str) for word in words):
+                raise TypeError("ocr_tokens is not a list of strings")
+            client = re.search(r"client_(\d+)", file.stem)
+            self.pages[name] = Document(
+                id=name,
+                provider=self.maps.provider(record, file, row),
+                words=words,
+                boxes=as_boxes(record["ocr_normalized_boxes"], len(words)),
+                image=PageImage(image),
+                split=_split(record, file),
+                client=int(client.group(1)) if client else None,
+            )
+        return self.pages[name]
+
+
+def _imdb_files(root: Path, part: Part) -> Iterator[Path]:
+    for path in sorted(root.rglob("*.npy")):
+        name = str(path.relative_to(root)).lower()
+        red = "red" in name or "pmia" in name
+        wanted = part == "all" or (part == "red" and red and "train" not in path.stem) or (part == "blue" and not red)
+        if wanted and _IMDB_WORDS.search(path.stem):
+            yield path
+
+
+def _answers(value: Any) -> tuple[str, ...]:
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list):
+        raise TypeError("answers is neither a string nor a list")
+    answers = tuple(str(answer) for answer in values if isinstance(answer, str | int | float) and str(answer).strip())
+    if not answers:
+        raise ValueError("it has no answer")
+    return answers
+
+
+def _split(record: Mapping[str, Any], file: Path) -> str:
+    """The record's part: its set_name, else its label (red-team files), else the file's name."""
+    named = record.get("set_name")
+    split = named if isinstance(named, str) and named else file.stem
+    if "positive" in split or "negative" in split:
+        return split
+    if record.get("label") in (0, 1):
+        return f"{split}_{'positive' if record['label'] else 'negative'}"
+    return file.stem if "positive" in file.stem or "negative" in file.stem else split
+
+
+def _membership(split: str) -> Membership:
+    if "negative" in split:
+        return Membership.NON_MEMBER
+    trained_on = "train" in split and "red" not in split
+    return Membership.MEMBER if "positive" in split or trained_on else Membership.UNKNOWN
+
+
+def _index_images(root: Path) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for path in sorted(root.rglob("*")):
+        if path.suffix.lower() in _IMAGE_SUFFIXES:
+            found.setdefault(path.stem, path)
+    return found

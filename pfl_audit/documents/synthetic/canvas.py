@@ -1,0 +1,91 @@
+"""A page that remembers its words: text drawn on it comes back as OCR words and boxes."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from pfl_audit.documents.document import Boxes, as_boxes
+
+WIDTH, HEIGHT = 560, 792
+"""Pixels of a page; A4's proportions."""
+
+Colour = tuple[int, int, int]
+BLACK: Colour = (25, 25, 25)
+_BOLD = {"STIXGeneral": "STIXGeneralBol"}
+
+
+class Canvas:
+    """A white page to draw on.
+
+    Attributes:
+        page: The picture.
+        draw: For shapes.
+        words: What OCR would read, in the order it was drawn.
+    """
+
+    def __init__(self) -> None:
+        self.page = Image.new("RGB", (WIDTH, HEIGHT), (255, 255, 255))
+        self.draw = ImageDraw.Draw(self.page)
+        self.words: list[str] = []
+        self._boxes: list[tuple[float, float, float, float]] = []
+
+    def text(
+        self,
+        position: tuple[float, float],
+        text: str,
+        *,
+        family: str,
+        size: int = 11,
+        bold: bool = False,
+        colour: Colour = BLACK,
+        align: str = "left",
+        readable: bool = True,
+    ) -> float:
+        """Draw a line of text word by word.
+
+        Args:
+            position: Left (or, by ``align``, centre or right) and top, in pixels.
+            text: Words separated by blanks.
+            family: One of FONT_FAMILIES.
+            size: Of the font, in pixels.
+            align: left, centre or right.
+            readable: Whether OCR reads it; a word mark in a logo is not.
+
+        Returns:
+            The top of the next line.
+        """
+        font = load_font(family, size, bold)
+        left, top = position
+        left -= {"left": 0.0, "centre": 0.5, "right": 1.0}[align] * font.getlength(text)
+        for word in text.split():
+            self.draw.text((left, top), word, font=font, fill=colour)
+            if readable:
+                box = self.draw.textbbox((left, top), word, font=font)
+                self.words.append(word)
+                self._boxes.append((box[0] / WIDTH, box[1] / HEIGHT, box[2] / WIDTH, box[3] / HEIGHT))
+            left += font.getlength(word + " ")
+        return top + size * 1.4
+
+    def boxes(self) -> Boxes:
+        """Boxes of the words, float32 (words, 4), as shares of the page."""
+        return as_boxes(np.array(self._boxes, dtype=np.float32), len(self.words))
+
+
+@lru_cache(maxsize=256)
+def load_font(family: str, size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
+    """One of the fonts that matplotlib carries and that may be passed on."""
+    name = _BOLD.get(family, f"{family}-Bold") if bold else family
+    return ImageFont.truetype(str(_fonts() / f"{name}.ttf"), size)
+
+
+@lru_cache(maxsize=1)
+def _fonts() -> Path:
+    spec = importlib.util.find_spec("matplotlib")
+    if spec is None or spec.origin is None:  # pragma: no cover - matplotlib is a dependency
+        raise ModuleNotFoundError("matplotlib")
+    return Path(spec.origin).parent / "mpl-data" / "fonts" / "ttf"

@@ -1,0 +1,158 @@
+"""The whole synthetic data set: providers, their documents, and who got which."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Document, Membership, Query
+from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.keys import PROVIDER_KEYS, SECRET_KEYS, draw_question
+from pfl_audit.documents.synthetic.invoice import Invoice, draw_invoice
+from pfl_audit.documents.synthetic.noise import misread
+from pfl_audit.documents.synthetic.providers import Provider, draw_providers
+from pfl_audit.documents.synthetic.render import render_invoice
+from pfl_audit.documents.writers import write_pfl_docvqa
+from pfl_audit.errors import UsageError
+from pfl_audit.files import atomic_write, write_json
+from pfl_audit.progress import Progress
+
+JPEG_QUALITY = 40
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to draw.
+
+    Attributes:
+        members: Providers that the BLUE clients hold (trained on).
+        non_members: Providers that stand in the negative parts alone.
+        red_providers: Providers of each class in RED, the first ones of theirs.
+        clients: BLUE clients; members are dealt to them in turn.
+        documents: Mean number of training documents of a member; the tail is long.
+        red_documents: Mean number of RED documents of a provider.
+        questions: Mean number of questions a document.
+        ocr_noise: Share of OCR words that are misread.
+        seed: Of everything.
+    """
+
+    members: int = 120
+    non_members: int = 120
+    red_providers: int = 100
+    clients: int = 10
+    documents: float = 8.0
+    red_documents: float = 2.5
+    questions: float = 5.5
+    ocr_noise: float = 0.01
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise UsageError where the recipe asks for what cannot be."""
+        if min(self.members, self.clients) < 1 or self.non_members < 0:
+            raise UsageError("a corpus needs members and clients", "Set --members and --clients to 1 or more")
+        if self.clients > self.members:
+            raise UsageError(f"{self.clients} clients cannot share {self.members} members", "Lower --clients")
+        if self.red_providers > min(self.members, self.non_members):
+            raise UsageError(
+                f"RED cannot have {self.red_providers} providers of each class",
+                "Lower --red-providers, or raise --members and --non-members",
+            )
+        if not 0.0 <= self.ocr_noise <= 1.0:
+            raise UsageError("OCR noise is a share between 0 and 1", "Correct --ocr-noise")
+        if min(self.documents, self.red_documents, self.questions) < 1:
+            raise UsageError("the means must be 1 or more", "Correct --documents, --red-documents or --questions")
+
+
+def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:
+    """Draw the corpus and write it in PFL-DocVQA's layout.
+
+    The same recipe gives the same bytes. Every purpose has a generator of its own, so that, say,
+    more RED documents leave BLUE as it was.
+
+    Args:
+        recipe: What to draw.
+        folder: Where to; must be empty or missing.
+        progress: Told of every page.
+
+    Raises:
+        UsageError: The recipe cannot be drawn, or the folder holds something.
+    """
+    recipe.check()
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty", "Name a new folder")
+    seeds = np.random.SeedSequence(recipe.seed).spawn(3)
+    company_rng, plan_rng = (np.random.default_rng(seed) for seed in seeds[:2])
+    providers = draw_providers(recipe.members + recipe.non_members, company_rng)
+    plan = _plan(recipe, providers, plan_rng)
+    queries: list[Query] = []
+    page_seeds = seeds[2].spawn(len(plan))
+    with progress.task("pages", len(plan)) as task:
+        for (split, provider, client), seed in zip(plan, page_seeds, strict=True):
+            queries += _draw_page(recipe, folder, split, provider, client, np.random.default_rng(seed))
+            task.advance()
+    membership = {provider.name: Membership.MEMBER for provider in providers[: recipe.members]}
+    membership |= {provider.name: Membership.NON_MEMBER for provider in providers[recipe.members :]}
+    corpus = Corpus(tuple(queries), membership, "pfl-docvqa")
+    write_pfl_docvqa(corpus, folder)
+    write_json(folder / "recipe.json", asdict(recipe), private=False)
+    return corpus
+
+
+def _plan(
+    recipe: Recipe, providers: list[Provider], rng: np.random.Generator
+) -> list[tuple[str, Provider, int | None]]:
+    """One (split, provider, client) a page to draw, split by split."""
+    members, others = providers[: recipe.members], providers[recipe.members :]
+    plan: list[tuple[str, Provider, int | None]] = []
+    for client in range(recipe.clients):
+        for provider in members[client :: recipe.clients]:
+            count = _long_tail(recipe.documents, rng)
+            plan += [(f"blue_train_client_{client}", provider, client)] * count
+    held_out = [("blue_valid", provider) for provider in members[::2]]
+    held_out += [("blue_test_positive", provider) for provider in members[1::2]]
+    held_out += [("blue_test_negative", provider) for provider in others[1::2]]
+    for split, chosen in (("red_test_positive", members), ("red_test_negative", others)):
+        for provider in chosen[: recipe.red_providers]:
+            held_out += [(split, provider)] * _long_tail(recipe.red_documents, rng)
+    return plan + [(split, provider, None) for split, provider in held_out]
+
+
+def _long_tail(mean: float, rng: np.random.Generator) -> int:
+    """A positive count with the given mean whose tail is long (geometric), cut at ten times the mean."""
+    return min(int(rng.geometric(1.0 / mean)), int(10 * mean))
+
+
+def _draw_page(
+    recipe: Recipe, folder: Path, split: str, provider: Provider, client: int | None, rng: np.random.Generator
+) -> list[Query]:
+    invoice = draw_invoice(provider, rng)
+    canvas = render_invoice(invoice)
+    page = f"{int.from_bytes(rng.bytes(12), 'big'):024x}_1"
+    path = folder / "images" / split.split("_", 1)[0] / f"{page}.jpg"
+    picture = io.BytesIO()
+    canvas.page.save(picture, "JPEG", quality=JPEG_QUALITY, optimize=True)
+    with atomic_write(path, private=False) as file:
+        file.write(picture.getvalue())
+    words = misread(canvas.words, recipe.ocr_noise, rng)
+    document = Document(page, provider.name, tuple(words), canvas.boxes(), PageImage(path), split, client)
+    return [
+        Query(f"{page}-{number}", document, draw_question(key, rng), (invoice.values[key].lower(),), key)
+        for number, key in enumerate(_draw_keys(recipe, invoice, rng))
+    ]
+
+
+def _draw_keys(recipe: Recipe, invoice: Invoice, rng: np.random.Generator) -> list[str]:
+    """Which values of the page are asked for: mostly the provider's own, secrets seldom."""
+    weights = {key: 3.0 if key in PROVIDER_KEYS else 1.0 for key in invoice.values}
+    weights["provider_name"] = 9.0
+    for key in SECRET_KEYS:
+        if key in weights:
+            weights[key] = 1.0
+    count = min(max(1, int(rng.poisson(recipe.questions))), len(weights))
+    shares = np.array(list(weights.values()))
+    drawn = rng.choice(len(weights), size=count, replace=False, p=shares / shares.sum())
+    return [list(weights)[index] for index in sorted(drawn)]

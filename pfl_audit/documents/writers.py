@@ -1,0 +1,123 @@
+"""Corpora to disk: the safe format, and PFL-DocVQA's own layout."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.readers.jsonl import FILE_NAME
+from pfl_audit.files import atomic_write, write_json
+
+
+def write_jsonl(corpus: Corpus, folder: Path) -> None:
+    """Write ``corpus.jsonl`` and copy the page images beside it.
+
+    Raises:
+        AuditError: The folder cannot be written.
+    """
+    asked: defaultdict[str, list[Query]] = defaultdict(list)
+    for query in corpus.queries:
+        asked[query.document.id].append(query)
+    with atomic_write(folder / FILE_NAME, private=False) as file:
+        for document in corpus.documents:
+            row = _row(document, asked[document.id], str(corpus.label(document.provider)), folder)
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+def write_questions(queries: Sequence[Query], folder: Path) -> None:
+    """Write what a vendor needs to answer, and nothing of what the right answer is.
+
+    ``questions.jsonl`` has ``id``, ``question``, ``words``, ``boxes`` and ``image`` a line; pictures
+    are written as the query has them, blurred where they are blurred.
+    """
+    with atomic_write(folder / "questions.jsonl") as file:
+        for number, query in enumerate(queries):
+            row: dict[str, Any] = {"id": query.id, "question": query.question, **_words(query.document)}
+            if query.document.image is not None:
+                row["image"] = f"images/{number:06d}.jpg"
+                picture = io.BytesIO()
+                query.document.image.open().save(picture, "JPEG", quality=90)
+                with atomic_write(folder / row["image"]) as image:
+                    image.write(picture.getvalue())
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+def write_pfl_docvqa(corpus: Corpus, folder: Path) -> None:
+    """Write imdb files and provider maps as release 1.0 names them.
+
+    Page images are expected to stand in ``images/blue`` and ``images/red`` already. Splits of the
+    corpus become the files: ``blue_train_client_0`` and so on, ``red_test_positive``, ...
+    """
+    splits: defaultdict[str, list[Query]] = defaultdict(list)
+    for query in corpus.queries:
+        splits[query.document.split].append(query)
+    points: dict[str, dict[str, list[int]]] = {}
+    for split, queries in splits.items():
+        colour = split.split("_", 1)[0]
+        header = {"creation_time": "", "version": "1.0", "dataset": "pfl-docvqa", "split": split, "has_answer": True}
+        rows: list[dict[str, Any]] = [header, *(_record(query, split) for query in queries)]
+        array = np.empty(len(rows), dtype=object)
+        array[:] = rows
+        with atomic_write(folder / "imdb" / colour / f"{split}.npy", private=False) as file:
+            np.save(file, array)
+        if "train" in split:
+            client = f"client_{queries[0].document.client}"
+            providers: defaultdict[str, list[int]] = defaultdict(list)
+            for row, query in enumerate(queries, start=1):
+                providers[query.document.provider].append(row)
+            points[client] = dict(providers)
+    blue = {d.file: d.provider for d in corpus.documents if not d.split.startswith("red")}
+    red = {d.file: {"provider": d.provider} for d in corpus.documents if d.split.startswith("red")}
+    for name, mapping in (("data_points", points), ("doc2provider", blue), ("red_doc2provider", red)):
+        if mapping:
+            write_json(folder / f"{name}.json", mapping, private=False)
+
+
+def _record(query: Query, split: str) -> dict[str, Any]:
+    document = query.document
+    words = _words(document)
+    return {
+        "question": query.question,
+        "answers": query.answers[0],
+        "image_name": document.id,
+        "set_name": split,
+        "ocr_tokens": words["words"],
+        "ocr_normalized_boxes": words["boxes"],
+    }
+
+
+def _words(document: Document) -> dict[str, Any]:
+    boxes = [[round(float(value), 5) for value in box] for box in document.boxes]
+    return {"words": list(document.words), "boxes": boxes}
+
+
+def _row(document: Document, queries: list[Query], membership: str, folder: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": document.id,
+        "provider": document.provider,
+        "membership": membership,
+        "split": document.split,
+        **_words(document),
+        "questions": [
+            {"id": query.id, "key": query.key, "question": query.question, "answers": list(query.answers)}
+            for query in queries
+        ],
+    }
+    if document.client is not None:
+        row["client"] = document.client
+    if document.image is not None:
+        row["image"] = f"images/{document.image.path.name}"
+        target = folder / row["image"]
+        if target.resolve() != document.image.path.resolve():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(document.image.path, target)
+    return row

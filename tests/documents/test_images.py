@@ -1,0 +1,83 @@
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pfl_audit.documents.images import PageImage, blur
+from pfl_audit.errors import AuditError
+
+
+def noise(width: int = 200, height: int = 120) -> Image.Image:
+    pixels = np.random.default_rng(0).integers(0, 255, size=(height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def test_blur_changes_the_box_and_nothing_else() -> None:
+    page = noise()
+    blurred = np.asarray(blur(page, [(0.25, 0.25, 0.5, 0.5)]), dtype=int)
+    before = np.asarray(page, dtype=int)
+    inside = np.zeros((120, 200), dtype=bool)
+    inside[28:63, 48:103] = True  # the box and a pixel or two around it
+    assert (blurred[~inside] == before[~inside]).all()
+    assert blurred[32:58, 52:98].std() < 0.2 * before[32:58, 52:98].std()
+
+
+def test_nothing_of_the_surroundings_bleeds_into_the_box() -> None:
+    page = Image.new("L", (100, 100), 255)
+    page.paste(0, (0, 0, 100, 49))
+    blurred = np.asarray(blur(page, [(0.0, 0.6, 1.0, 0.9)]))
+    assert (blurred[62:88] == 255).all()
+
+
+@pytest.mark.parametrize("box", [(0.5, 0.5, 0.5, 0.5), (0.9, 0.9, 1.0, 1.0), (0.0, 0.0, 1.0, 1.0)])
+def test_boxes_at_the_edge(box: tuple[float, float, float, float]) -> None:
+    assert blur(noise(), [box]).size == (200, 120)
+
+
+def test_digest_follows_pixels_and_blur(tmp_path: Path) -> None:
+    noise().save(tmp_path / "a.png")
+    noise(10, 10).save(tmp_path / "b.png")
+    one, other = PageImage(tmp_path / "a.png"), PageImage(tmp_path / "b.png")
+    blurred = one.blur([(0.1, 0.1, 0.2, 0.2)])
+    assert len({one.digest, other.digest, blurred.digest, one.blur([(0.1, 0.1, 0.2, 0.3)]).digest}) == 4
+    assert PageImage(tmp_path / "a.png").digest == one.digest
+
+
+def bomb(path: Path, size: int) -> None:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    body = chunk(b"IDAT", zlib.compress(b"\0" * 1000))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + body + chunk(b"IEND", b""))
+
+
+@pytest.mark.parametrize("size", [9_000, 60_000])
+def test_decompression_bombs_are_refused_before_they_unfold(tmp_path: Path, size: int) -> None:
+    bomb(tmp_path / "x.png", size)
+    with pytest.raises(AuditError, match=r"x\.png cannot be used: it (claims|is a decompression bomb)"):
+        PageImage(tmp_path / "x.png").open()
+
+
+@pytest.mark.parametrize("content", [b"", b"not an image", b"\x89PNG\r\n\x1a\n", b"GIF89a" + b"\0" * 20])
+def test_no_image(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.png").write_bytes(content)
+    with pytest.raises(AuditError, match=r"x\.png cannot be used"):
+        PageImage(tmp_path / "x.png").open()
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(AuditError, match="no such file"):
+        PageImage(tmp_path / "x.png").open()
+    with pytest.raises(AuditError, match="no such file"):
+        _ = PageImage(tmp_path / "x.png").digest
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "CMYK"])
+def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
+    suffix = "jpg" if mode == "CMYK" else "png"
+    noise().convert(mode).save(tmp_path / f"x.{suffix}")
+    assert PageImage(tmp_path / f"x.{suffix}").open().mode == "RGB"
