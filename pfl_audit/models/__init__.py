@@ -1,0 +1,1 @@
+"""Models under audit: one protocol, safe loading, one folder a family."""

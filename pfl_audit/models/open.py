@@ -1,0 +1,78 @@
+"""Open a checkpoint, whatever its family. Families are found by entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.models.protocol import DocumentModel, ModelFamily
+from pfl_audit.models.weights import read_config, tensor_names
+
+GROUP = "pfl_audit.models"
+
+
+def open_model(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel:
+    """Open a model.
+
+    Args:
+        name: A local checkpoint folder, or with ``download`` a hub id.
+        device: torch's name of the device.
+        download: Whether the network may be used to fetch a hub id. Without it nothing ever is.
+
+    Raises:
+        UsageError: Not a folder and no permission to download; a device that is not there.
+        AuditError: No checkpoint, none of a known family, or it cannot be opened.
+    """
+    require_device(device)
+    folder = Path(name)
+    if not folder.exists():
+        if not download:
+            raise UsageError(
+                f"{name} is no local folder", "Give a checkpoint folder, or add --download to fetch it from the hub"
+            )
+        folder = _download(name)
+    tensors, config = tensor_names(folder), read_config(folder)
+    for family in families():
+        if family.recognises(config, tensors):
+            return family.open(folder, device=device)
+    known = ", ".join(family.name for family in families())
+    kind = config.get("model_type", "unknown")
+    raise AuditError(
+        f"{folder} is a checkpoint of model type '{kind}', not of a family that can be audited",
+        f"Known families: {known}",
+    )
+
+
+def families() -> Sequence[ModelFamily]:
+    """The installed families, by name."""
+    found = [point.load() for point in entry_points(group=GROUP)]
+    return sorted(found, key=lambda family: str(family.name))
+
+
+def require_device(device: str) -> None:
+    """Check that torch has the device.
+
+    Raises:
+        UsageError: It has not.
+    """
+    import torch
+
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(f"torch cannot use the device '{device}' here", "Use --device cpu") from error
+
+
+def _download(name: str) -> Path:
+    from huggingface_hub import constants, snapshot_download
+
+    constants.HF_HUB_OFFLINE = False  # it was read from the environment when something else imported the hub
+    patterns = ["*.json", "*.safetensors", "pytorch_model*.bin", "spiece.model", "tokenizer*"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=patterns))
+    except Exception as error:  # the hub raises many kinds
+        raise AuditError(
+            f"{name} cannot be fetched from the hub ({type(error).__name__})", "Check the id and the network"
+        ) from error

@@ -1,0 +1,156 @@
+"""A VT5 from and to a folder in the released layout."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from pfl_audit.errors import AuditError
+from pfl_audit.files import atomic_write, read_json, write_json
+from pfl_audit.models.vt5.config import config_from_folder
+from pfl_audit.models.vt5.keys import ALIASES, EMBEDDING, LM_HEAD, to_internal, to_released
+from pfl_audit.models.vt5.modeling import Vt5
+from pfl_audit.models.vt5.tokenizer import Tokenizer
+from pfl_audit.models.weights import read_config, read_state
+
+_IGNORABLE = ("mask_token", "relative_position_index", "EncDecAttention.relative_attention_bias.weight")
+
+
+@dataclass(frozen=True)
+class LoadedVt5:
+    """An opened checkpoint.
+
+    Attributes:
+        network: In evaluation mode.
+        tokenizer: Of the folder.
+        notes: What was found while opening, a sentence each.
+    """
+
+    network: Vt5
+    tokenizer: Tokenizer
+    notes: tuple[str, ...]
+
+
+def load_vt5(folder: Path) -> LoadedVt5:
+    """Open a checkpoint folder. Nothing in it is run.
+
+    Raises:
+        AuditError: No checkpoint, not a VT5, or the weights do not fit (the tensors are named).
+    """
+    state = read_state(folder)
+    generation = read_json(path) if (path := folder / "generation_config.json").is_file() else {}
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    config = config_from_folder(read_config(folder), shapes, generation)
+    tokenizer = Tokenizer.open(folder)
+    if tokenizer.size > int(config.text.vocab_size):
+        raise AuditError(
+            f"{folder}: the tokenizer has {tokenizer.size} pieces, the embedding only {config.text.vocab_size} rows",
+            "Copy the tokenizer that the model was trained with",
+        )
+    notes: list[str] = []
+    weights = _resolve_copies({to_internal(name): tensor for name, tensor in state.items()}, notes)
+    with torch.device("meta"):
+        network = Vt5(config)
+    _fit(network, weights, folder)
+    network.load_state_dict(weights, strict=False, assign=True)
+    network.language_backbone.set_input_embeddings(network.language_backbone.shared)
+    if LM_HEAD not in weights:
+        network.language_backbone.lm_head.weight = network.language_backbone.shared.weight
+    notes.append(f"boxes: {config.box_scale}")
+    return LoadedVt5(network.eval(), tokenizer, tuple(notes))
+
+
+def save_vt5(
+    network: Vt5, tokenizer_files: Path, folder: Path, *, dtype: torch.dtype = torch.float32, extra: dict[str, Any]
+) -> None:
+    """Write a checkpoint that load_vt5 opens, in the released layout, tied copies once.
+
+    Args:
+        network: What to save.
+        tokenizer_files: Folder whose tokenizer files are copied along.
+        folder: Where to. The weights appear whole or not at all, and last.
+        dtype: Of floating-point tensors in the file.
+        extra: JSON files to put beside them, name to content.
+    """
+    write_json(folder / "config.json", network.config.to_dict(), private=False)
+    write_json(
+        folder / "generation_config.json",
+        {
+            "decoder_start_token_id": 0,
+            "eos_token_id": 1,
+            "pad_token_id": 0,
+            "max_length": network.config.max_answer_tokens,
+        },
+        private=False,
+    )
+    for name, content in extra.items():
+        write_json(folder / name, content, private=False)
+    for name in ("spiece.model", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        source = tokenizer_files / name
+        if source.is_file() and source.resolve() != (folder / name).resolve():
+            shutil.copyfile(source, folder / name)
+    tensors = {
+        to_released(name): tensor.detach().to("cpu", dtype).contiguous()
+        for name, tensor in own_tensors(network).items()
+    }
+    with atomic_write(folder / "model.safetensors", private=False) as file:
+        file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))
+
+
+def own_tensors(network: Vt5) -> dict[str, Tensor]:
+    """The network's tensors by name, each once: tied copies go by the embedding's name."""
+    state = network.state_dict()
+    embedding = state[EMBEDDING]
+    for name in (*ALIASES, LM_HEAD):
+        if name in state and state[name].data_ptr() == embedding.data_ptr():
+            del state[name]
+    return state
+
+
+def _resolve_copies(weights: dict[str, Tensor], notes: list[str]) -> dict[str, Tensor]:
+    """Leave one embedding, and an output layer only where it is a tensor of its own."""
+    aliases = [weights.pop(name) for name in ALIASES if name in weights]
+    if EMBEDDING not in weights and aliases:
+        weights[EMBEDDING] = aliases[-1]
+    if EMBEDDING in weights and any(not torch.equal(weights[EMBEDDING], alias) for alias in aliases):
+        weights[EMBEDDING] = aliases[-1]
+        notes.append("the copies of the embedding differ; the decoder's is used, as the reference does")
+    head = weights.get(LM_HEAD)
+    if head is not None and EMBEDDING in weights and torch.equal(head, weights[EMBEDDING]):
+        del weights[LM_HEAD]
+        notes.append("output layer: equal to the embedding, tied")
+    elif head is not None:
+        notes.append("output layer: a tensor of its own")
+    else:
+        notes.append("output layer: tied to the embedding")
+    return weights
+
+
+def _fit(network: Vt5, weights: dict[str, Tensor], folder: Path) -> None:
+    expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items() if name not in ALIASES}
+    if LM_HEAD not in weights:
+        del expected[LM_HEAD]
+    for name in [name for name in weights if name not in expected and name.endswith(_IGNORABLE)]:
+        del weights[name]
+    missing = sorted(set(expected) - set(weights))
+    extra = sorted(set(weights) - set(expected))
+    wrong = sorted(
+        f"{to_released(name)} is {tuple(weights[name].shape)}, config.json asks for {shape}"
+        for name, shape in expected.items()
+        if name in weights and tuple(weights[name].shape) != shape
+    )
+    for names, what in ((missing, "lacks"), (extra, "has unknown")):
+        if names:
+            listed = ", ".join(to_released(name) for name in names[:3])
+            raise AuditError(
+                f"{folder}: the checkpoint {what} {len(names)} tensors ({listed}{', ...' if len(names) > 3 else ''})",
+                "Check that config.json and the weights belong together",
+            )
+    if wrong:
+        raise AuditError(f"{folder}: the weights do not fit: {wrong[0]}", "Check that config.json is the model's own")

@@ -1,0 +1,153 @@
+"""Settings of a VT5: the released ``config.json``, and what it leaves unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from transformers import BeitConfig, T5Config
+
+from pfl_audit.errors import AuditError
+
+
+class BoxScale(StrEnum):
+    """How a box in shares of the page becomes indices of the position tables.
+
+    The reference code writes the shares themselves into integers, so that every box of the released
+    checkpoints became 0 (or 1 at the very edge) and layout carried no signal.
+    """
+
+    REFERENCE = "reference"
+    """Truncate the shares to integers, as the released weights have always seen it."""
+    THOUSANDTHS = "thousandths"
+    """Multiply by 1,000 first, as LayoutLM does. New models are trained so."""
+
+
+@dataclass(frozen=True)
+class Vt5Config:
+    """A VT5 of any size.
+
+    Attributes:
+        text: Of the T5.
+        visual: Of the DiT (a BEiT).
+        box_scale: ``vt5_box_scale`` in config.json; ``reference`` where the file does not say.
+        max_input_tokens: Text tokens with the end-of-sequence token.
+        max_answer_tokens: Longest answer in decoder steps, the start token included. transformers'
+            default of 20 holds for the released weights.
+        max_2d_position_embeddings: Rows of each position table.
+        spatial_layer_norm_eps: Of the spatial embedding.
+        spatial_dropout: Of the spatial embedding.
+    """
+
+    text: T5Config
+    visual: BeitConfig
+    box_scale: BoxScale = BoxScale.THOUSANDTHS
+    max_input_tokens: int = 512
+    max_answer_tokens: int = 20
+    max_2d_position_embeddings: int = 1024
+    spatial_layer_norm_eps: float = 1e-12
+    spatial_dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        """T5 begins every answer with its padding token; not every config.json says so."""
+        if getattr(self.text, "decoder_start_token_id", None) is None:
+            self.text.decoder_start_token_id = self.text.pad_token_id
+
+    @property
+    def visual_tokens(self) -> int:
+        """Patches of a page and the CLS token."""
+        return (int(self.visual.image_size) // int(self.visual.patch_size)) ** 2 + 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``config.json`` has it: T5's own keys at the top, as in the released file."""
+        visual_keys = (
+            "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
+            "num_channels", "layer_norm_eps", "layer_scale_init_value", "drop_path_rate", "hidden_act",
+        )  # fmt: skip
+        values = self.text.to_diff_dict()
+        values.pop("transformers_version", None)
+        return {
+            **values,
+            "model_type": "t5",
+            "architectures": ["HF_VT5"],
+            "max_2d_position_embeddings": self.max_2d_position_embeddings,
+            "layer_norm_eps": self.spatial_layer_norm_eps,
+            "hidden_dropout_prob": self.spatial_dropout,
+            "vt5_visual": {key: getattr(self.visual, key) for key in visual_keys},
+            "vt5_box_scale": str(self.box_scale),
+            "vt5_max_input_tokens": self.max_input_tokens,
+        }
+
+
+def config_from_folder(
+    config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], generation: Mapping[str, Any]
+) -> Vt5Config:
+    """Read a VT5's settings.
+
+    Args:
+        config: ``config.json``.
+        shapes: Tensor name (as released) to shape; the DiT's size is read off them, since the
+            released file does not carry it.
+        generation: ``generation_config.json``, or empty.
+
+    Raises:
+        AuditError: A setting that is no setting of a VT5.
+    """
+    text_keys = {key: value for key, value in config.items() if not key.startswith("vt5_")}
+    for key in ("architectures", "model_type", "torch_dtype", "dtype", "auto_map", "transformers_version"):
+        text_keys.pop(key, None)
+    try:
+        text = T5Config(**text_keys)
+        visual = _visual(config, shapes)
+        scale = BoxScale(config.get("vt5_box_scale", BoxScale.REFERENCE))
+        return Vt5Config(
+            text=text,
+            visual=visual,
+            box_scale=scale,
+            max_input_tokens=int(config.get("vt5_max_input_tokens", 512)),
+            max_answer_tokens=int(generation.get("max_length") or 20),
+            max_2d_position_embeddings=int(config.get("max_2d_position_embeddings", 1024)),
+            spatial_layer_norm_eps=float(config.get("layer_norm_eps", 1e-12)),
+            spatial_dropout=float(config.get("hidden_dropout_prob", 0.1)),
+        )
+    except (TypeError, ValueError, KeyError) as error:
+        raise AuditError(
+            f"config.json does not describe a VT5: {error}", "Compare it with the released file"
+        ) from error
+
+
+def _visual(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> BeitConfig:
+    declared = config.get("vt5_visual")
+    if isinstance(declared, Mapping):
+        return visual_config(**declared)
+    # Everything but the heads stands in the shapes; DiT-base and DiT-large both have heads of 64.
+    prefix = "visual_embedding.image_model."
+    width, channels, patch, _ = shapes[prefix + "embeddings.patch_embeddings.projection.weight"]
+    positions = shapes[prefix + "embeddings.position_embeddings"][1]
+    layers = {name.split(".")[4] for name in shapes if name.startswith(prefix + "encoder.layer.")}
+    return visual_config(
+        hidden_size=width,
+        num_hidden_layers=len(layers),
+        num_attention_heads=max(width // 64, 1),
+        intermediate_size=shapes[prefix + "encoder.layer.0.intermediate.dense.weight"][0],
+        image_size=int((positions - 1) ** 0.5) * patch,
+        patch_size=patch,
+        num_channels=channels,
+        layer_norm_eps=1e-12,
+    )
+
+
+def visual_config(**settings: Any) -> BeitConfig:
+    """A DiT's settings: absolute positions, mean pooling, no mask token, no relative bias."""
+    fixed = {
+        "use_mask_token": False,
+        "use_absolute_position_embeddings": True,
+        "use_relative_position_bias": False,
+        "use_shared_relative_position_bias": False,
+        "use_mean_pooling": True,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    return BeitConfig(**{**settings, **fixed})

@@ -1,0 +1,132 @@
+"""From a query to numbers: prompt, words, boxes, pixels, as the reference orders them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.models.vt5.config import BoxScale, Vt5Config
+from pfl_audit.models.vt5.modeling import TextBatch
+from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
+
+PROMPT = "question: {}  context: "
+"""The question as it is put, two blanks before ``context``."""
+_PROMPT_BOX = (0, 0, 1000, 1000)
+IGNORED = -100
+"""Label that the loss leaves out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """An encoded query: token ids, int64 (tokens,), and boxes, int64 (tokens, 4)."""
+
+    ids: NDArray[np.int64]
+    boxes: NDArray[np.int64]
+
+
+class InputBuilder:
+    """Builds a VT5's inputs.
+
+    Args:
+        config: Of the model.
+        tokenizer: Of the model.
+    """
+
+    def __init__(self, config: Vt5Config, tokenizer: Tokenizer) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self._words: dict[int, tuple[Document, Text]] = {}
+
+    def text(self, query: Query) -> Text:
+        """Prompt, then the lower-cased words one by one, cut to the longest input, then end-of-sequence.
+
+        The prompt's boxes span the page; the end's is empty; a word's pieces share its box.
+        """
+        prompt = np.array(self.tokenizer.encode(PROMPT.format(query.question)), dtype=np.int64)
+        page = self._page(query.document)
+        room = self.config.max_input_tokens - 1
+        ids = np.concatenate([prompt, page.ids])[:room]
+        boxes = np.concatenate([np.tile(np.array(_PROMPT_BOX), (len(prompt), 1)), page.boxes])[:room]
+        end = np.array([EOS], dtype=np.int64)
+        return Text(np.concatenate([ids, end]), np.concatenate([boxes, np.zeros((1, 4), np.int64)]))
+
+    def answer(self, answer: str) -> list[int]:
+        """Labels of an answer: its lower-cased pieces and end-of-sequence, cut to the longest input."""
+        return [*self.tokenizer.encode(answer.lower())[: self.config.max_input_tokens - 1], EOS]
+
+    def pixels(self, document: Document) -> Tensor:
+        """The page as the DiT takes it: float32 (channels, height, width), -1 to 1.
+
+        Resized without regard to its proportions, bilinear, as DiT's image processor does. A page
+        without an image is white.
+        """
+        return page_pixels(document.image.open() if document.image else None, int(self.config.visual.image_size))
+
+    def _page(self, document: Document) -> Text:
+        known = self._words.get(id(document))
+        if known is not None and known[0] is document:
+            return known[1]
+        pieces = [self.tokenizer.encode(word.lower()) for word in document.words]
+        counts = np.array([len(piece) for piece in pieces], dtype=np.int64)
+        ids = np.array([token for piece in pieces for token in piece], dtype=np.int64)
+        boxes = np.repeat(box_indices(document.boxes, self.config), counts, axis=0)
+        text = Text(ids, boxes)
+        if len(self._words) > 4096:
+            self._words.clear()
+        self._words[id(document)] = (document, text)
+        return text
+
+
+def box_indices(boxes: NDArray[np.float32], config: Vt5Config) -> NDArray[np.int64]:
+    """Boxes in shares of the page to rows of the position tables, int64 (words, 4)."""
+    scale = 1000.0 if config.box_scale is BoxScale.THOUSANDTHS else 1.0
+    highest = min(1000, config.max_2d_position_embeddings - 1)
+    return np.clip((boxes.astype(np.float64) * scale).astype(np.int64), 0, highest)
+
+
+def page_pixels(page: Image.Image | None, size: int) -> Tensor:
+    """Scale a page to ``size`` and to -1..1, float32 (3, size, size)."""
+    page = page if page is not None else Image.new("RGB", (size, size), (255, 255, 255))
+    pixels: Tensor = _processor(size)(page, return_tensors="pt")["pixel_values"][0]
+    return pixels
+
+
+@lru_cache(maxsize=4)
+def _processor(size: int) -> Any:
+    from transformers.models.beit.image_processing_pil_beit import BeitImageProcessorPil
+
+    return BeitImageProcessorPil(
+        size={"height": size, "width": size},
+        resample=Image.Resampling.BILINEAR,
+        image_mean=[0.5, 0.5, 0.5],
+        image_std=[0.5, 0.5, 0.5],
+        do_center_crop=False,
+    )
+
+
+def collate(texts: Sequence[Text]) -> TextBatch:
+    """Pad encoded queries on the right to the longest."""
+    lengths = [len(text.ids) for text in texts]
+    ids = np.full((len(texts), max(lengths)), PAD, dtype=np.int64)
+    boxes = np.zeros((len(texts), max(lengths), 4), dtype=np.int64)
+    for row, text in enumerate(texts):
+        ids[row, : lengths[row]] = text.ids
+        boxes[row, : lengths[row]] = text.boxes
+    return TextBatch(torch.from_numpy(ids), torch.from_numpy(boxes), torch.tensor(lengths))
+
+
+def collate_labels(labels: Sequence[Sequence[int]]) -> Tensor:
+    """Pad labels with IGNORED: int64 (batch, longest)."""
+    out = torch.full((len(labels), max(len(label) for label in labels)), IGNORED, dtype=torch.int64)
+    for row, label in enumerate(labels):
+        out[row, : len(label)] = torch.tensor(label)
+    return out

@@ -1,0 +1,168 @@
+"""VT5 as a DocumentModel: one pass through the encoder gives answer, confidence and loss."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers.modeling_outputs import BaseModelOutput
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.errors import AuditError
+from pfl_audit.files import sha256_json
+from pfl_audit.models.protocol import Capability, DocumentModel, Response
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
+from pfl_audit.models.vt5.modeling import Vt5
+from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
+from pfl_audit.models.weights import fingerprint_files
+
+ADAPTER_VERSION = 1
+"""Raised whenever this adapter computes something else, so that stored answers are not reused."""
+
+_ATTENTION_BYTES = 192 << 20
+_MAX_BATCH = 128
+_FEATURE_BYTES = 512 << 20
+
+
+class Vt5Responder:
+    """A network that answers; what a checkpoint under audit and one under training have in common.
+
+    Args:
+        network: Is put into evaluation mode.
+        tokenizer: Of the network.
+        device: torch's name of the device.
+    """
+
+    def __init__(self, network: Vt5, tokenizer: Tokenizer, device: str = "cpu") -> None:
+        self.network = network.to(device).eval()
+        self.inputs = InputBuilder(network.config, tokenizer)
+        self._device = device
+        self._features: OrderedDict[str, Tensor] = OrderedDict()
+
+    def cost(self, query: Query) -> int:
+        """Tokens of text and page."""
+        return len(self.inputs.text(query).ids) + self.network.config.visual_tokens
+
+    def batch_size(self, cost: int) -> int:
+        """As many queries as keep the attention scores of one layer below a fixed number of bytes."""
+        per_query = int(self.network.config.text.num_heads) * cost * cost * 4
+        return max(1, min(_MAX_BATCH, _ATTENTION_BYTES // per_query))
+
+    @torch.inference_mode()
+    def respond(self, queries: Sequence[Query]) -> list[Response]:
+        """Answer a batch; every query gets what it would get alone."""
+        backbone = self.network.language_backbone
+        text = collate([self.inputs.text(query) for query in queries])
+        features = self._page_features([query.document for query in queries])
+        embeddings, mask = self.network.embed(text.to(self._device), features)
+        encoded = backbone.encoder(inputs_embeds=embeddings, attention_mask=mask)
+        answers, confidences = self._generate(encoded, mask)
+        labels = collate_labels([self.inputs.answer(query.answers[0]) for query in queries]).to(self._device)
+        logits = backbone(encoder_outputs=encoded, attention_mask=mask, labels=labels).logits
+        losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
+        tokens = (labels != IGNORED).sum(dim=1)
+        means = losses.sum(dim=1) / tokens
+        if not bool(torch.isfinite(means).all()):
+            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+        return [
+            Response(answer, confidence, loss, count)
+            for answer, confidence, loss, count in zip(
+                answers, confidences, means.tolist(), tokens.tolist(), strict=True
+            )
+        ]
+
+    def _generate(self, encoded: BaseModelOutput, mask: Tensor) -> tuple[list[str], list[float]]:
+        """Greedy answers, and the product of their tokens' probabilities (end and padding left out)."""
+        out = self.network.language_backbone.generate(
+            encoder_outputs=encoded,
+            attention_mask=mask,
+            do_sample=False,
+            num_beams=1,
+            max_length=self.network.config.max_answer_tokens,
+            decoder_start_token_id=PAD,
+            eos_token_id=EOS,
+            pad_token_id=PAD,
+            return_dict_in_generate=True,
+            output_logits=True,
+        )
+        steps = torch.stack(out.logits, dim=1).float().log_softmax(dim=-1).amax(dim=-1)
+        emitted = out.sequences[:, 1:]
+        spoken = (emitted != PAD) & (emitted != EOS)
+        confidence = (steps * spoken).sum(dim=1).exp()
+        return [self.inputs.tokenizer.decode(row) for row in emitted.tolist()], confidence.tolist()
+
+    def _page_features(self, documents: Sequence[Document]) -> Tensor:
+        """DiT features of the pages, each page encoded once, float (batch, patches + 1, DiT width)."""
+        names = [document.image.digest if document.image else "" for document in documents]
+        new = {name: document for name, document in zip(names, documents, strict=True) if name not in self._features}
+        if new:
+            pixels = torch.stack([self.inputs.pixels(document) for document in new.values()])
+            features = self.network.visual_embedding.encode(pixels.to(self._device))
+            self._features.update(zip(new, features, strict=True))
+        stacked = torch.stack([self._features[name] for name in names])
+        for name in names:
+            self._features.move_to_end(name)
+        while len(self._features) * self._features[names[0]].nbytes > _FEATURE_BYTES:
+            self._features.popitem(last=False)
+        return stacked
+
+
+class Vt5Model(Vt5Responder):
+    """A VT5 checkpoint on disk, ready to be audited.
+
+    Args:
+        folder: The checkpoint.
+        device: torch's name of the device.
+
+    Raises:
+        AuditError: It cannot be opened.
+    """
+
+    family = "vt5"
+    capabilities = frozenset({Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE})
+
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
+        loaded = load_vt5(folder)
+        super().__init__(loaded.network, loaded.tokenizer, device)
+        self._notes = loaded.notes
+        self._folder = folder
+        self._files = fingerprint_files(folder)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over weights, configuration, tokenizer and this adapter's version."""
+        return sha256_json([self.family, ADAPTER_VERSION, self._files])
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the report."""
+        return {
+            "family": self.family,
+            "path": str(self._folder),
+            "sha256": self.fingerprint,
+            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
+            "notes": list(self._notes),
+        }
+
+
+class Vt5Family:
+    """Recognises and opens VT5 checkpoints."""
+
+    name = "vt5"
+
+    def recognises(self, config: dict[str, Any], tensors: frozenset[str]) -> bool:
+        """A T5 with a spatial embedding and a DiT beside it."""
+        prefixes = {name.split(".", 1)[0] for name in tensors}
+        return {"language_backbone", "spatial_embedding", "visual_embedding"} <= prefixes
+
+    def open(self, folder: Path, *, device: str) -> DocumentModel:
+        """Open a checkpoint folder."""
+        return Vt5Model(folder, device)
+
+
+FAMILY = Vt5Family()

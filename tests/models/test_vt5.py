@@ -1,0 +1,118 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.models.protocol import DocumentModel
+from pfl_audit.models.vt5.config import BoxScale
+from pfl_audit.models.vt5.inputs import InputBuilder, collate
+from pfl_audit.models.vt5.model import Vt5Model
+
+from ..oracles import vt5_reference as oracle
+
+Make = Callable[[int], Path]
+
+
+@pytest.fixture
+def model(make_checkpoint: Make) -> Vt5Model:
+    return Vt5Model(make_checkpoint(0))
+
+
+def test_it_is_a_document_model(model: Vt5Model) -> None:
+    assert isinstance(model, DocumentModel)
+    assert model.describe()["parameters"] == sum(p.numel() for p in model.network.parameters())
+
+
+def test_answers_as_the_reference_does_one_at_a_time(model: Vt5Model, red: Corpus) -> None:
+    queries = list(red.queries[:12])
+    batched = model.respond(queries)
+    for query, response in zip(queries, batched, strict=True):
+        text, confidence, loss = oracle.answer(model.network, model.inputs.tokenizer, query, 1000.0)
+        assert response.answer == text
+        assert response.confidence == pytest.approx(confidence, rel=1e-3)
+        assert response.loss == pytest.approx(loss, abs=1e-4)
+
+
+def test_a_response_does_not_depend_on_the_batch(model: Vt5Model, red: Corpus) -> None:
+    queries = list(red.queries[:9])
+    together = model.respond(queries)
+    for query, response in zip(queries, together, strict=True):
+        (alone,) = Vt5Model(model._folder).respond([query])
+        assert alone.answer == response.answer
+        assert alone.loss == pytest.approx(response.loss, abs=1e-4)
+        assert alone.confidence == pytest.approx(response.confidence, rel=1e-3)
+
+
+def test_padding_between_text_and_page_as_the_reference_batches(model: Vt5Model, red: Corpus) -> None:
+    queries = list(red.queries[:5])
+    text = collate([model.inputs.text(query) for query in queries])
+    with torch.inference_mode():
+        features = model.network.visual_embedding.encode(
+            torch.stack([model.inputs.pixels(q.document) for q in queries])
+        )
+        embeddings, mask = model.network.embed(text, features, pads_before_page=True)
+        start = torch.zeros(len(queries), 1, dtype=torch.long)
+        logits = model.network.language_backbone(
+            inputs_embeds=embeddings, attention_mask=mask, decoder_input_ids=start
+        ).logits
+    expected = oracle.batch_logits(model.network, model.inputs.tokenizer, queries, 1000.0)
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_input_is_prompt_words_end_in_this_order(model: Vt5Model, page: Callable[..., Document]) -> None:
+    query = Query("q", page("Total", "42"), "What?", ("42",))
+    text = model.inputs.text(query)
+    tokens = model.inputs.tokenizer
+    prompt = list(tokens.encode("question: What?  context: "))
+    words = [token for word in ("total", "42") for token in tokens.encode(word)]
+    assert text.ids.tolist() == [*prompt, *words, 1]
+    assert text.boxes[: len(prompt)].tolist() == [[0, 0, 1000, 1000]] * len(prompt)
+    assert text.boxes[-1].tolist() == [0, 0, 0, 0]
+    assert text.boxes[len(prompt)].tolist() == [0, 100, 500, 200]
+
+
+def test_a_long_page_is_cut_and_still_ends(model: Vt5Model, page: Callable[..., Document]) -> None:
+    text = model.inputs.text(Query("q", page(*["word"] * 600), "What?", ("42",)))
+    assert len(text.ids) == 512
+    assert text.ids[-1] == 1
+    (response,) = model.respond([Query("q", page(*["word"] * 600), "What?", ("42",))])
+    assert response.loss is not None
+
+
+def test_a_page_without_words_or_picture(model: Vt5Model, page: Callable[..., Document]) -> None:
+    bare = replace(page(), image=None)
+    (response,) = model.respond([Query("q", bare, "", ("",))])
+    assert response.tokens == 1
+
+
+def test_reference_boxes_are_all_zero_but_at_the_very_edge(model: Vt5Model, page: Callable[..., Document]) -> None:
+    config = replace(model.network.config, box_scale=BoxScale.REFERENCE)
+    builder = InputBuilder(config, model.inputs.tokenizer)
+    text = builder.text(Query("q", page("a", "b"), "", ("x",)))
+    prompt = len(model.inputs.tokenizer.encode("question:   context: "))
+    assert set(text.boxes[prompt:].flatten().tolist()) == {0, 1}
+    assert text.boxes[-2].tolist() == [0, 0, 1, 0]
+
+
+def test_every_page_is_encoded_once(model: Vt5Model, red: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    encode = model.network.visual_embedding.encode
+    monkeypatch.setattr(
+        model.network.visual_embedding, "encode", lambda pixels: seen.append(len(pixels)) or encode(pixels)
+    )
+    queries = list(red.queries[:10])
+    model.respond(queries)
+    model.respond(queries)
+    assert sum(seen) == len({query.document.id for query in queries})
+
+
+def test_nothing_is_left_in_training_mode_or_with_gradients(model: Vt5Model, red: Corpus) -> None:
+    model.network.train()
+    fresh = Vt5Model(model._folder)
+    assert not any(module.training for module in fresh.network.modules())
+    fresh.respond(list(red.queries[:2]))
+    assert all(parameter.grad is None for parameter in fresh.network.parameters())
