@@ -1,0 +1,1 @@
+"""Pure functions over arrays and strings, without input or output."""
