@@ -1,0 +1,70 @@
+"""Pictures that show a finding: kept whole in a private folder, masked in the report."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image, ImageDraw
+
+from pfl_audit.documents.images import Box
+from pfl_audit.files import atomic_write
+
+PRIVATE = "private"
+PUBLIC = "evidence"
+_MOSAIC = 28
+"""Blocks across a masked page: enough to tell a letterhead from a table, not to read or recognise."""
+_WIDTH = 420
+_FRAME = (20, 90, 200)
+
+
+class EvidenceBox:
+    """Keeps pictures of a run.
+
+    Args:
+        folder: Of the run.
+        reveal: Show pages as they are.
+    """
+
+    def __init__(self, folder: Path, *, reveal: bool = False) -> None:
+        self._folder = folder
+        self._reveal = reveal
+
+    def keep_page(self, name: str, page: Image.Image) -> None:
+        """Keep a page whole in the private folder, readable by the owner only."""
+        _save(page, self._folder / PRIVATE / f"{name}.jpg")
+
+    def show_page(self, name: str, page: Image.Image, blurred: Sequence[Box]) -> str:
+        """Make a picture for the report, with a frame around what is blurred.
+
+        Returns:
+            Its path relative to the run's folder.
+        """
+        picture = _shrink(page) if self._reveal else _mosaic(page)
+        draw = ImageDraw.Draw(picture)
+        for left, top, right, bottom in blurred:
+            width, height = picture.size
+            draw.rectangle(
+                (left * width - 3, top * height - 3, right * width + 3, bottom * height + 3), outline=_FRAME, width=2
+            )
+        path = Path(PUBLIC) / f"{name}.jpg"
+        _save(picture, self._folder / path)
+        return str(path)
+
+
+def _shrink(page: Image.Image) -> Image.Image:
+    return page.resize((_WIDTH, round(page.height * _WIDTH / page.width)), Image.Resampling.LANCZOS)
+
+
+def _mosaic(page: Image.Image) -> Image.Image:
+    rows = max(1, round(page.height * _MOSAIC / page.width))
+    size = (_WIDTH, round(page.height * _WIDTH / page.width))
+    return page.resize((_MOSAIC, rows), Image.Resampling.BOX).resize(size, Image.Resampling.NEAREST)
+
+
+def _save(picture: Image.Image, path: Path) -> None:
+    data = io.BytesIO()
+    picture.convert("RGB").save(data, "JPEG", quality=70)
+    with atomic_write(path) as file:
+        file.write(data.getvalue())

@@ -1,0 +1,284 @@
+"""Run an audit: open, ask, attack, decide, write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pfl_audit import __version__
+from pfl_audit.audit.attack import (
+    Attack,
+    AuditContext,
+    CheckSpec,
+    Need,
+    Resource,
+    choose_checks,
+    installed_attacks,
+    unmet_needs,
+)
+from pfl_audit.audit.engine import QueryEngine
+from pfl_audit.audit.evidence import EvidenceBox
+from pfl_audit.audit.redaction import Redactor
+from pfl_audit.audit.results import Check, Data, Provenance, Results, Target, write_results
+from pfl_audit.audit.run_folder import RunFolder
+from pfl_audit.audit.store import ResponseStore
+from pfl_audit.audit.verdict import ALPHA, FailOn, decide
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.files import read_json
+from pfl_audit.models.open import open_model
+from pfl_audit.models.protocol import DocumentModel
+from pfl_audit.models.recorded import RecordedModel
+from pfl_audit.progress import Progress
+from pfl_audit.provenance import package_versions
+
+_LISTED_PROBLEMS = 100
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """What shall be audited, and how.
+
+    Attributes:
+        title: Of the report.
+        out: Folder of the run.
+        red: Corpus of member and non-member providers.
+        model: Checkpoint under audit, or None with ``answers``.
+        answers: Recorded answers of a model that cannot be asked.
+        pretrained: Checkpoint that it was trained from, or None.
+        blue: Training corpus, or None.
+        checks: Ids or families; empty for all.
+        settings: Family to its settings.
+        store: Response store; in ``out`` where it is None.
+        seed: Of everything drawn.
+        device: torch's name of the device.
+        download: Whether hub ids may be fetched.
+        fail_on: The gate.
+        reveal: Show names, values and pages.
+        command: As it was typed.
+    """
+
+    title: str
+    out: Path
+    red: Path
+    model: str | None = None
+    answers: Path | None = None
+    pretrained: str | None = None
+    blue: Path | None = None
+    checks: tuple[str, ...] = ()
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    store: Path | None = None
+    seed: int = 0
+    device: str = "cpu"
+    download: bool = False
+    fail_on: FailOn = "leak"
+    reveal: bool = False
+    command: str = ""
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the results."""
+        return {
+            "version": __version__,
+            "model": self.model,
+            "answers": str(self.answers) if self.answers else None,
+            "pretrained": self.pretrained,
+            "red": str(self.red),
+            "blue": str(self.blue) if self.blue else None,
+            "checks": list(self.checks),
+            "settings": {name: dict(values) for name, values in self.settings.items()},
+            "seed": self.seed,
+            "reveal": self.reveal,
+        }
+
+
+def run_audit(plan: AuditPlan, progress: Progress) -> Results:
+    """Audit, write ``results.json``, and return it.
+
+    Killed at any time, the same plan goes on from the response store.
+
+    Raises:
+        AuditError: The target or the corpus cannot be used at all.
+    """
+    if (plan.model is None) == (plan.answers is None):
+        raise UsageError("one of --model and --answers is needed, and not both", "Give the checkpoint folder")
+    attacks = installed_attacks()
+    settings = {name: _settings(attack, plan.settings.get(name, {})) for name, attack in attacks.items()}
+    specs = choose_checks(attacks, plan.checks)
+    started, clock = datetime.now(UTC), time.monotonic()
+    folder = RunFolder(plan.out, plan.identity())
+    try:
+        with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
+            session = _open(plan, store, progress)
+            hide = Redactor(store.salt, reveal=plan.reveal)
+            checks = _run_checks(plan, session, attacks, settings, specs, hide, progress)
+    except KeyboardInterrupt:
+        folder.mark("cancelled")
+        raise
+    except AuditError as error:
+        folder.mark("error", reason=str(error))
+        raise
+    seconds = round(time.monotonic() - clock, 1)
+    asked = sum(engine.asked for engine in session.engines())
+    reused = sum(engine.reused for engine in session.engines())
+    results = Results(
+        title=plan.title,
+        verdict=decide(checks, plan.fail_on),
+        target=_target(session.target.model, plan.model),
+        pretrained=_target(session.pretrained.model, plan.pretrained) if session.pretrained else None,
+        data=_data(session, plan.red, hide),
+        checks=checks,
+        provenance=Provenance(
+            command=plan.command,
+            version=__version__,
+            packages=package_versions(),
+            seed=plan.seed,
+            started=started.isoformat(timespec="seconds"),
+            seconds=seconds,
+            resumed=folder.resumed,
+            revealed=plan.reveal,
+        ),
+    )
+    write_results(results, plan.out)
+    folder.mark("success", seconds=seconds, queries_asked=asked, queries_reused=reused)
+    progress.say(f"{asked} queries asked, {reused} answered from the store")
+    return results
+
+
+@dataclass(frozen=True)
+class _Session:
+    target: QueryEngine
+    pretrained: QueryEngine | None
+    red: Corpus
+    blue: Corpus | None
+
+    def engines(self) -> list[QueryEngine]:
+        """Everybody who is asked."""
+        return [engine for engine in (self.target, self.pretrained) if engine is not None]
+
+    def have(self) -> frozenset[Need]:
+        """What the checks may need and get."""
+        have: set[Need] = set(self.target.capabilities)
+        if self.pretrained is not None:
+            have.add(Resource.PRETRAINED)
+        if self.blue is not None:
+            have.add(Resource.BLUE)
+        return frozenset(have)
+
+
+def _open(plan: AuditPlan, store: ResponseStore, progress: Progress) -> _Session:
+    red = open_corpus(plan.red, "red")
+    if not red.queries:
+        raise NotAuditableError(
+            f"{plan.red} holds no question that can be used ({len(red.problems)} records are unusable)",
+            f"Run 'pfl-audit data check {plan.red}' to see why",
+        )
+    blue = open_corpus(plan.blue, "blue") if plan.blue else None
+    if blue is not None:
+        _refuse_overlap(red, blue)
+    model = (
+        RecordedModel(plan.answers)
+        if plan.answers
+        else open_model(plan.model or "", device=plan.device, download=plan.download)
+    )
+    before = open_model(plan.pretrained, device=plan.device, download=plan.download) if plan.pretrained else None
+    return _Session(
+        QueryEngine(model, store, progress), QueryEngine(before, store, progress) if before else None, red, blue
+    )
+
+
+def _refuse_overlap(red: Corpus, blue: Corpus) -> None:
+    """RED must be new to the model: a page that was trained on proves nothing about its provider."""
+    trained = {page.id for page in blue.documents if "train" in page.split}
+    both = sum(page.id in trained for page in red.documents)
+    if both:
+        raise NotAuditableError(
+            f"{both} of the pages that are to be asked about were trained on",
+            "Leave the BLUE training pages out of RED",
+        )
+
+
+def _run_checks(
+    plan: AuditPlan,
+    session: _Session,
+    attacks: Mapping[str, Attack],
+    settings: Mapping[str, BaseModel],
+    specs: Mapping[str, CheckSpec],
+    hide: Redactor,
+    progress: Progress,
+) -> list[Check]:
+    have = session.have()
+    unmet = {key: reason for key, spec in specs.items() if (reason := unmet_needs(spec, have)) is not None}
+    runnable = frozenset(key for key in specs if key not in unmet)
+    context = AuditContext(
+        target=session.target,
+        pretrained=session.pretrained,
+        red=session.red,
+        blue=session.blue,
+        checks=runnable,
+        seed=plan.seed,
+        alpha=ALPHA / max(1, len(runnable)),
+        redactor=hide,
+        evidence=EvidenceBox(plan.out, reveal=plan.reveal),
+        progress=progress,
+    )
+    done: dict[str, Check] = {}
+    for name, attack in attacks.items():
+        wanted = [spec for key, spec in specs.items() if key in runnable and spec in attack.specs]
+        if wanted:
+            done |= _run_attack(name, attack, context, settings[name], wanted)
+    for key, reason in unmet.items():
+        done[key] = specs[key].not_run("skipped", reason)
+    return [done[key] for key in specs]
+
+
+def _run_attack(
+    name: str, attack: Attack, context: AuditContext, settings: BaseModel, wanted: list[CheckSpec]
+) -> dict[str, Check]:
+    try:
+        checks = {check.id: check for check in attack.run(context, settings)}
+    except NotAuditableError as error:
+        return {spec.id: spec.not_run("skipped", str(error)) for spec in wanted}
+    except AuditError as error:
+        return {spec.id: spec.not_run("failed", str(error)) for spec in wanted}
+    return {
+        spec.id: checks.get(spec.id) or spec.not_run("failed", f"the attack {name} gave no result") for spec in wanted
+    }
+
+
+def _settings(attack: Attack, values: Mapping[str, Any]) -> BaseModel:
+    try:
+        return attack.Settings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"the setting '{name}' of {attack.name} is wrong: {first['msg']}", "Correct it") from error
+
+
+def _target(model: DocumentModel, name: str | None) -> Target:
+    claim = Path(name) / "training.json" if name else None
+    return Target(**model.describe(), training_claim=read_json(claim) if claim and claim.is_file() else None)
+
+
+def _data(session: _Session, path: Path, hide: Redactor) -> Data:
+    corpus = session.red
+    unusable = [f"{problem.record}: {problem.reason}" for problem in corpus.problems]
+    unanswered = dict.fromkeys(problem for engine in session.engines() for problem in engine.problems)
+    unusable += [f"{hide.page(problem.record)}: {problem.reason}" for problem in unanswered]
+    return Data(
+        format=corpus.format,
+        path=str(path),
+        sha256=corpus.digest,
+        providers=len(corpus.providers),
+        members=len(corpus.members()),
+        non_members=len(corpus.non_members()),
+        documents=len(corpus.documents),
+        queries=len(corpus.queries),
+        problems=unusable[:_LISTED_PROBLEMS],
+    )

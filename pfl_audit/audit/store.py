@@ -1,0 +1,107 @@
+"""What a model has answered before: an embedded database, safe against being killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from pfl_audit.errors import AuditError
+from pfl_audit.models.protocol import Response
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS responses
+    (key TEXT PRIMARY KEY, answer TEXT NOT NULL, confidence REAL, loss REAL, tokens INTEGER);
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+_VERSION = 1
+_LOOKUP = 500
+
+
+class ResponseStore:
+    """Responses by the content of what was asked of what.
+
+    Every batch is one transaction, so that a killed process loses at most the batch it was at.
+    The file is readable by its owner only: answers may be personal data.
+
+    Args:
+        path: The database file; made where it is missing.
+
+    Raises:
+        AuditError: Not such a database, written by another version, or the disk is full.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            self._db = sqlite3.connect(path, timeout=60)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
+            if version not in (0, _VERSION):
+                raise AuditError(
+                    f"{path} was written by another version of pfl-audit", "Delete it, or name another --store"
+                )
+            self._db.executescript(_SCHEMA)
+            self._db.execute(f"PRAGMA user_version={_VERSION}")
+            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(16),))
+            self._db.commit()
+        except (sqlite3.Error, OSError) as error:
+            raise self._failed(error) from error
+
+    @property
+    def salt(self) -> str:
+        """A random number that belongs to this store: names are turned into pseudonyms with it."""
+        return str(self._db.execute("SELECT value FROM meta WHERE name = 'salt'").fetchone()[0])
+
+    def get(self, keys: Iterable[str]) -> dict[str, Response]:
+        """Known responses among ``keys``."""
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, Response] = {}
+        for at in range(0, len(wanted), _LOOKUP):
+            some = wanted[at : at + _LOOKUP]
+            marks = ",".join("?" * len(some))
+            question = f"SELECT key, answer, confidence, loss, tokens FROM responses WHERE key IN ({marks})"  # noqa: S608
+            found |= {key: Response(json.loads(said), *rest) for key, said, *rest in self._db.execute(question, some)}
+        return found
+
+    def put(self, responses: Mapping[str, Response]) -> None:
+        """Keep a batch of responses, all or none.
+
+        Raises:
+            AuditError: The disk is full.
+        """
+        rows = [
+            (key, json.dumps(response.answer), response.confidence, response.loss, response.tokens)
+            for key, response in responses.items()
+        ]
+        try:
+            with self._db:
+                self._db.executemany("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", rows)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def __len__(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM responses").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def __enter__(self) -> ResponseStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _failed(self, error: Exception) -> AuditError:
+        return AuditError(
+            f"the response store {self._path} cannot be used: {error}", "Free some space, or name another --store"
+        )

@@ -1,0 +1,65 @@
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pfl_audit.audit.store import ResponseStore
+from pfl_audit.errors import AuditError
+from pfl_audit.models.protocol import Response
+
+
+def test_what_is_put_is_found_again(tmp_path: Path) -> None:
+    responses = {f"k{number}": Response(f"ü\ud83d{number}"[:3], 0.5, None, None) for number in range(1200)}
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        store.put(responses)
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        assert len(store) == 1200
+        assert store.get(["k7", "k1199", "other", "k7"]) == {"k7": responses["k7"], "k1199": responses["k1199"]}
+
+
+def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "x.sqlite"):
+        assert (tmp_path / "x.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_salt_is_random_and_stays(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "a") as store:
+        first = store.salt
+    with ResponseStore(tmp_path / "a") as store, ResponseStore(tmp_path / "b") as other:
+        assert store.salt == first != other.salt
+
+
+def test_a_killed_process_loses_at_most_the_batch_it_was_at(tmp_path: Path) -> None:
+    script = (
+        "import sys, os, signal\n"
+        "from pathlib import Path\n"
+        "from pfl_audit.audit.store import ResponseStore\n"
+        "from pfl_audit.models.protocol import Response\n"
+        "store = ResponseStore(Path(sys.argv[1]))\n"
+        "for batch in range(5):\n"
+        "    store.put({f'{batch}-{n}': Response('x') for n in range(10)})\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "x.sqlite")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        assert len(store) == 50
+
+
+def test_another_file_or_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a database, but a text that is long enough to be looked at")
+    with pytest.raises(AuditError, match="cannot be used"):
+        ResponseStore(tmp_path / "text")
+    with sqlite3.connect(tmp_path / "new") as database:
+        database.execute("PRAGMA user_version=99")
+    with pytest.raises(AuditError, match="another version"):
+        ResponseStore(tmp_path / "new")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_clear_error() -> None:
+    with pytest.raises(AuditError, match="cannot be used"):
+        ResponseStore(Path("/dev/full/x.sqlite"))
