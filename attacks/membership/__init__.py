@@ -1,0 +1,5 @@
+"""Provider membership inference."""
+
+from pfl_audit.attacks.membership.attack import ATTACK
+
+__all__ = ["ATTACK"]

@@ -1,0 +1,116 @@
+"""Who is called a member: K-Means, random forest, threshold, vote. Pure functions over arrays.
+
+Everywhere a row is a provider; ``features`` is float (n, features); a call is bool (n,), true for
+"member". Source: privacy-aware-docvqa, section 5.2.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import RandomizedSearchCV, StratifiedKFold
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+TREES = 100
+_SEARCH = {"n_estimators": list(range(50, 500, 10)), "max_depth": list(range(1, 20))}
+"""The space and effort of the reference's search: 5 draws, 5 folds."""
+
+
+def standardise(features: Floats) -> Floats:
+    """Bring every column to mean 0 and deviation 1; a constant column becomes 0."""
+    spread = features.std(axis=0)
+    scaled: Floats = (features - features.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)
+    return scaled
+
+
+def call_by_clusters(features: Floats, orient: Floats, seed: int) -> Bools:
+    """K-Means with two clusters; the one with the higher mean of ``orient`` are the members (AZK, CLS2).
+
+    Features are standardised first, so that none outweighs the others by its unit. No label is used.
+
+    Args:
+        features: Of the providers to tell apart.
+        orient: float (n,), what members are expected to have more of.
+        seed: Of the initial centres.
+
+    Returns:
+        Nobody is a member where all providers are alike, or where both clusters have the same mean.
+    """
+    scaled = standardise(features)
+    if len(np.unique(scaled, axis=0)) < 2:
+        return np.zeros(len(features), dtype=bool)
+    # The result must not depend on the order of the rows, and K-Means draws its start by row.
+    order = np.lexsort(scaled.T)
+    labels = np.empty(len(features), dtype=int)
+    labels[order] = KMeans(2, init="k-means++", n_init=10, random_state=seed).fit_predict(scaled[order])
+    means = [orient[labels == cluster].mean() for cluster in (0, 1)]
+    if np.isclose(means[0], means[1]):
+        return np.zeros(len(features), dtype=bool)
+    members: Bools = labels == int(means[1] > means[0])
+    return members
+
+
+def score_by_forest(train: Floats, labels: Bools, test: Floats, seed: int, *, search: bool = False) -> Floats:
+    """A random forest's probability of membership (APK).
+
+    Args:
+        train: Features of the providers whose membership the attacker knows.
+        labels: bool, their membership.
+        test: Features of the others.
+        seed: Of the forest.
+        search: Tune number and depth of the trees by cross-validation on ``train``, as the
+            reference does. With some twenty training providers that picks noise, so it is off.
+
+    Returns:
+        float (len(test),), 0 to 1.
+    """
+    order = np.lexsort(np.column_stack([train, labels]).T)
+    forest = RandomForestClassifier(TREES, min_samples_leaf=2, random_state=seed)
+    if search:
+        folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+        forest = RandomizedSearchCV(forest, _SEARCH, n_iter=5, cv=folds, random_state=seed)
+    forest.fit(train[order], labels[order])
+    scores: Floats = forest.predict_proba(test)[:, 1]
+    return scores
+
+
+def call_by_score(scores: Floats) -> Bools:
+    """A forest's call: more likely a member than not."""
+    calls: Bools = scores > 0.5
+    return calls
+
+
+def call_by_memory(nls_mem: Floats) -> Bools:
+    """CLS1: the name came back at least once although it was not on the page."""
+    calls: Bools = nls_mem > 0.0
+    return calls
+
+
+def vote(*calls: Bools) -> Bools:
+    """Hard voting: what more than half of the classifiers say."""
+    majority: Bools = 2 * np.sum(calls, axis=0) > len(calls)
+    return majority
+
+
+def draw_known(labels: Bools, share: float, seed: int) -> NDArray[np.int64]:
+    """The providers whose membership a partial-knowledge attacker knows: as many of each class.
+
+    Args:
+        labels: bool (n,), rows in a fixed order.
+        share: Of all providers (r of the paper, 0.15).
+        seed: Of the draw.
+
+    Returns:
+        Row numbers, rising; at least two of each class.
+    """
+    rng = np.random.default_rng(seed)
+    each = max(2, round(share * len(labels) / 2))
+    chosen = []
+    for value in (False, True):
+        rows = np.flatnonzero(labels == value)
+        chosen.append(rng.choice(rows, size=min(each, len(rows) - 1), replace=False))
+    return np.sort(np.concatenate(chosen))

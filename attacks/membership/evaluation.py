@@ -1,0 +1,198 @@
+"""How well an attack tells members from non-members: over seeds, subsets and resampled providers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pfl_audit.attacks.membership import calls
+from pfl_audit.attacks.membership.rows import AttackRow
+
+from pfl_audit.metrics import ranking
+from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+FPR_LIMITS = (0.01, 0.03, 0.10)
+ENOUGH = 20
+"""Providers of each class below which no rate can be told from chance with any use."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One seed's outcome.
+
+    Attributes:
+        test: Rows that were attacked.
+        calls: bool (len(test),).
+        scores: float (len(test),); equal to the calls where the attack gives nothing finer.
+    """
+
+    test: NDArray[np.int64]
+    calls: Bools
+    scores: Floats
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An attack on the providers with more than ``s`` queries.
+
+    Attributes:
+        row: Which attack.
+        s: Which subset.
+        labels: bool (n,), of the subset.
+        trials: One a seed.
+        estimates: Metric name to its estimate; no entry where it cannot be told.
+        spread: Metric name to its deviation over the seeds.
+        notes: Metric name to why it cannot be told.
+        chance: Accuracy of always naming the more frequent class.
+    """
+
+    row: AttackRow
+    s: int
+    labels: Bools
+    trials: tuple[Trial, ...]
+    estimates: dict[str, Estimate]
+    spread: dict[str, float]
+    notes: dict[str, str]
+    chance: float
+
+
+def subset(table: pd.DataFrame, labels: Bools, s: int) -> tuple[pd.DataFrame, Bools]:
+    """T_s: the providers with more than ``s`` queries, sorted by name whatever the order of the rows."""
+    order = np.argsort(table.index.to_numpy(dtype=str), kind="stable")
+    table, labels = table.iloc[order], labels[order]
+    keep = table["queries"].to_numpy() > s
+    return table[keep], labels[keep]
+
+
+def run_trial(
+    row: AttackRow,
+    table: pd.DataFrame,
+    labels: Bools,
+    seed: int,
+    share: float,
+    *,
+    search: bool = False,
+    base: Trial | None = None,
+) -> Trial:
+    """Attack the subset once: draw who is known, decide on the rest.
+
+    Labels of the attacked providers are used for nothing but the draw that leaves them out.
+
+    Args:
+        row: Which attack.
+        table: Features of the subset.
+        labels: bool (n,), membership.
+        seed: Of draw and classifier.
+        share: Of the providers that are known.
+        search: Tune the forest.
+        base: For a vote, what the attack without the vote decided with this seed, where that is known.
+    """
+    known = calls.draw_known(labels, share, seed)
+    test = np.setdiff1d(np.arange(len(labels)), known)
+    features = table[list(row.features)].to_numpy(dtype=np.float64)
+    scores: Floats | None = None
+    if base is not None:
+        called = base.calls
+    elif row.kind.startswith("clusters"):
+        # acc decides which cluster are the members; nls breaks its ties.
+        orient = table["acc"].to_numpy() + 1e-6 * table["nls"].to_numpy()
+        called = calls.call_by_clusters(features[test], orient[test], seed)
+    elif row.kind.startswith("forest"):
+        scores = calls.score_by_forest(features[known], labels[known], features[test], seed, search=search)
+        called = calls.call_by_score(scores)
+    else:
+        scores = features[test, 0]
+        called = calls.call_by_clusters(features[test], scores, seed)
+    if row.kind.endswith("vote"):
+        change = table["delta_nls_mem"].to_numpy()[test]
+        by_memory = calls.call_by_memory(table["nls_mem"].to_numpy()[test])
+        called = calls.vote(called, by_memory, calls.call_by_clusters(change[:, None], -change, seed))
+        scores = None
+    return Trial(test, called, called.astype(np.float64) if scores is None else scores)
+
+
+def evaluate(
+    row: AttackRow,
+    table: pd.DataFrame,
+    labels: Bools,
+    s: int,
+    *,
+    seeds: Sequence[int],
+    share: float,
+    rng: np.random.Generator,
+    search: bool = False,
+    base: Outcome | None = None,
+) -> Outcome:
+    """Run an attack with every seed and put intervals around what it achieves.
+
+    Args:
+        row: Which attack.
+        table: One row a provider, from ``features.aggregate``.
+        labels: bool (n,), membership of the rows.
+        s: Providers with ``s`` queries or fewer are left out.
+        seeds: Of the draws and classifiers.
+        share: Of the providers that a supervised attacker knows; the rest is attacked by all.
+        rng: Of the bootstrap.
+        search: Tune forests.
+        base: For a vote, the outcome of the attack without it on the same subset and seeds.
+    """
+    chosen, chosen_labels = subset(table, labels, s)
+    before = base.trials if base is not None else (None,) * len(seeds)
+    trials = tuple(
+        run_trial(row, chosen, chosen_labels, seed, share, search=search, base=trial)
+        for seed, trial in zip(seeds, before, strict=True)
+    )
+    weights = bootstrap_weights(chosen_labels, rng)
+    estimates: dict[str, Estimate] = {}
+    spread: dict[str, float] = {}
+    notes: dict[str, str] = {}
+    for name, statistic in _statistics().items():
+        reason = _why_not(name, trials, chosen_labels)
+        if reason is not None:
+            notes[name] = reason
+            continue
+        values = [statistic(trial, chosen_labels[trial.test], np.ones((1, len(trial.test))))[0] for trial in trials]
+        samples = [statistic(trial, chosen_labels[trial.test], weights[:, trial.test]) for trial in trials]
+        estimates[name] = estimate(float(np.mean(values)), np.mean(samples, axis=0))
+        spread[name] = float(np.std(values))
+    members = chosen_labels.mean()
+    return Outcome(row, s, chosen_labels, trials, estimates, spread, notes, float(max(members, 1 - members)))
+
+
+def enough(labels: Bools) -> bool:
+    """Whether there are providers enough of both classes to tell anything."""
+    return min(int(labels.sum()), int((~labels).sum())) >= ENOUGH
+
+
+_Statistic = Callable[[Trial, Bools, Floats], Floats]
+
+
+def _statistics() -> dict[str, _Statistic]:
+    def at_limit(limit: float) -> _Statistic:
+        return lambda trial, labels, weights: ranking.tpr_at_fpr(trial.scores, labels, limit, weights)[0]
+
+    return {
+        "accuracy": lambda trial, labels, weights: ranking.accuracy(trial.calls, labels, weights),
+        "balanced accuracy": lambda trial, labels, weights: ranking.balanced_accuracy(trial.calls, labels, weights),
+        "AUC": lambda trial, labels, weights: ranking.auc(trial.scores, labels, weights),
+        **{tpr_name(limit): at_limit(limit) for limit in FPR_LIMITS},
+    }
+
+
+def tpr_name(limit: float) -> str:
+    """Name of the metric: ``TPR at 1 % FPR``."""
+    return f"TPR at {limit:.0%} FPR".replace("%", " %")
+
+
+def _why_not(name: str, trials: Sequence[Trial], labels: Bools) -> str | None:
+    for limit in FPR_LIMITS:
+        if name == tpr_name(limit):
+            reasons = [ranking.resolvable(trial.scores, labels[trial.test], limit) for trial in trials]
+            return next((reason for reason in reasons if reason is not None), None)
+    return None

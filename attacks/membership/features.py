@@ -1,0 +1,120 @@
+"""What tells a provider whose documents were trained on: the features of groups G1 to G4.
+
+Source: privacy-aware-docvqa, section 5.2.2. One row a provider, each value a mean over its queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from pfl_audit.documents.document import Query
+from pfl_audit.metrics.answers import accuracy, anls, similarity
+from pfl_audit.models.protocol import Response
+
+G1: Final = ("acc", "nls")
+G2: Final = ("loss", "conf")
+G3: Final = ("delta_loss", "delta_conf")
+G4: Final = ("nls_mem", "delta_nls_mem")
+
+MEANING: Final = {
+    "acc": "share of right answers",
+    "nls": "normalised Levenshtein similarity of the answers (ANLS)",
+    "loss": "mean loss of the right answers",
+    "conf": "mean confidence",
+    "delta_loss": "loss of the pre-trained model minus loss of the model (positive: training helped)",
+    "delta_conf": "confidence of the model minus confidence of the pre-trained model",
+    "nls_mem": "ANLS on pages whose provider name has been taken off",
+    "delta_nls_mem": "how much the answer to no question changes once that answer is taken off the page",
+    "llr": "log-likelihood of the right answers under the model minus that under the pre-trained model",
+}
+
+
+def query_features(
+    queries: Sequence[Query], target: Mapping[str, Response], pretrained: Mapping[str, Response] | None
+) -> pd.DataFrame:
+    """Features of every query that the target (and the pre-trained model, if any) answered.
+
+    Args:
+        queries: To look at.
+        target: Query id to response of the model under audit.
+        pretrained: The same of the pre-trained model.
+
+    Returns:
+        One row a query: ``provider``, G1, and as far as the responses carry them G2, G3 and llr.
+    """
+    rows = []
+    for query in queries:
+        response = target.get(query.id)
+        before = pretrained.get(query.id) if pretrained is not None else None
+        if response is None or (pretrained is not None and before is None):
+            continue
+        row = {
+            "provider": query.document.provider,
+            "acc": accuracy(response.answer, query.answers),
+            "nls": anls(response.answer, query.answers),
+            "loss": response.loss,
+            "conf": response.confidence,
+        }
+        if before is not None:
+            gain = _difference(before.loss, response.loss)
+            row["delta_loss"] = gain
+            row["delta_conf"] = _difference(response.confidence, before.confidence)
+            row["llr"] = None if gain is None else gain * (response.tokens or 1)
+        rows.append(row)
+    frame = pd.DataFrame(rows, columns=["provider", *G1, *G2, *G3, "llr"])
+    return frame.astype({column: np.float64 for column in frame.columns if column != "provider"})
+
+
+def memory_features(
+    scrubbed: Sequence[Query],
+    scrubbed_answers: Mapping[str, Response],
+    unasked: Sequence[tuple[Query, Query]],
+    unasked_answers: Mapping[str, Response],
+) -> pd.DataFrame:
+    """Features of the memorization test, per page (G4).
+
+    Args:
+        scrubbed: Provider-name questions about pages without the name.
+        scrubbed_answers: Their responses.
+        unasked: For each page, the query without a question before and after the answer to it was
+            taken off.
+        unasked_answers: Responses to both.
+
+    Returns:
+        One row a page and feature: ``provider``, ``nls_mem``, ``delta_nls_mem`` (NaN where not tested).
+    """
+    rows = [
+        {"provider": query.document.provider, "nls_mem": anls(scrubbed_answers[query.id].answer, query.answers)}
+        for query in scrubbed
+        if query.id in scrubbed_answers
+    ]
+    for before, after in unasked:
+        if before.id in unasked_answers and after.id in unasked_answers:
+            said, still = unasked_answers[before.id].answer, unasked_answers[after.id].answer
+            change = 0.0 if said == still else 1.0 - similarity(still, (said,))
+            rows.append({"provider": before.document.provider, "delta_nls_mem": change})
+    return pd.DataFrame(rows, columns=["provider", *G4]).astype({"nls_mem": np.float64, "delta_nls_mem": np.float64})
+
+
+def aggregate(queries: pd.DataFrame, memory: pd.DataFrame | None = None) -> pd.DataFrame:
+    """One row a provider, sorted by its name: means of the features, and ``queries``, their number.
+
+    A provider whose name could not be taken off any page has nothing memorised to show: its
+    ``nls_mem`` is 0. Without an answer to no question, ``delta_nls_mem`` is the median.
+    """
+    groups = queries.groupby("provider", sort=True)
+    table = groups.mean(numeric_only=True)
+    table["queries"] = groups.size()
+    if memory is not None:
+        means = memory.groupby("provider").mean(numeric_only=True).reindex(table.index)
+        table["nls_mem"] = means["nls_mem"].fillna(0.0)
+        table["delta_nls_mem"] = means["delta_nls_mem"].fillna(means["delta_nls_mem"].median()).fillna(1.0)
+    return table.dropna(axis="columns", how="all")
+
+
+def _difference(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b

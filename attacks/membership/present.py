@@ -1,0 +1,151 @@
+"""From outcomes to what results.json says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pfl_audit.attacks.membership.evaluation import Outcome, enough
+
+from pfl_audit.audit.results import Curve, Finding, Metric, Table
+from pfl_audit.audit.verdict import level_of
+from pfl_audit.metrics import ranking
+from pfl_audit.metrics.intervals import LEVEL
+
+METHOD = "percentile bootstrap over providers"
+REMEDY = (
+    "Train with differential privacy for providers, cap the documents that one provider contributes, stop before the "
+    "gap between seen and unseen providers opens, and do not return confidences to callers who need none."
+)
+
+
+def primary(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome that the finding rests on: s = 5 where it has providers enough, else the smallest s."""
+    by_s = {outcome.s: outcome for outcome in outcomes}
+    chosen = by_s.get(5)
+    return chosen if chosen is not None and enough(chosen.labels) else by_s[min(by_s)]
+
+
+def primary_metric(outcome: Outcome) -> tuple[str, float]:
+    """Metric and chance that the finding rests on: AUC for a real-valued score without a threshold, else accuracy."""
+    return ("AUC", 0.5) if outcome.row.kind == "ratio" else ("accuracy", outcome.chance)
+
+
+def metrics(outcome: Outcome, model: str) -> list[Metric]:
+    """Every metric of an outcome, with the reason where it cannot be told."""
+    chances = {"accuracy": outcome.chance, "balanced accuracy": 0.5, "AUC": 0.5}
+    named = [*outcome.estimates, *outcome.notes]
+    out = []
+    for name in named:
+        found = outcome.estimates.get(name)
+        limit = float(name.split()[2]) / 100 if name.startswith("TPR") else None
+        out.append(
+            Metric(
+                name=name,
+                value=_finite(found.value) if found else None,
+                ci=(found.low, found.high) if found and np.isfinite([found.low, found.high]).all() else None,
+                level=LEVEL if found else None,
+                method=METHOD if found else None,
+                n=len(outcome.trials[0].test),
+                chance=chances.get(name, limit),
+                seeds=len(outcome.trials),
+                std=outcome.spread.get(name),
+                slice={"s": outcome.s, "model": model},
+                note=outcome.notes.get(name),
+            )
+        )
+    return out
+
+
+def finding(outcomes: Sequence[Outcome], alpha: float) -> Finding:
+    """What the outcomes mean."""
+    outcome = primary(outcomes)
+    name, chance = primary_metric(outcome)
+    found = outcome.estimates[name]
+    level = level_of(found.low, found.lower_bound(alpha), chance, enough=enough(outcome.labels))
+    value = f"{name} {found.value:.1%} [{found.low:.1%}, {found.high:.1%}], chance {chance:.1%}".replace("%", " %")
+    members, others = int(outcome.labels.sum()), int((~outcome.labels).sum())
+    who = f"Among {members} member and {others} non-member providers with more than {outcome.s} questions each"
+    text = {
+        "leak": f"{who}, the attack tells who was trained on: {value}.",
+        "weak": f"{who}, there is a sign of membership, too weak for one of several checks: {value}.",
+        "none": f"{who}, the attack does no better than guessing: {value}.",
+        "unresolved": f"{members} member and {others} non-member providers are too few to tell: {value}.",
+    }[level]
+    return Finding(level=level, text=text, remedy=REMEDY, metric=name, slice={"s": outcome.s, "model": "target"})
+
+
+def accuracy_table(title: str, rows: Mapping[str, Sequence[Outcome]], note: str | None = None) -> Table:
+    """Accuracy by attack and s, as the paper prints it: mean and deviation over the seeds."""
+    every_s = sorted({outcome.s for outcomes in rows.values() for outcome in outcomes})
+    cells: list[list[str | int | float | None]] = []
+    for outcomes in rows.values():
+        row = outcomes[0].row
+        by_s = {outcome.s: outcome for outcome in outcomes}
+        used = " ".join((*row.columns,))
+        accuracies = [
+            f"{by_s[s].estimates['accuracy'].value:.1%} ± {by_s[s].spread['accuracy']:.1%}".replace("%", " %")
+            if s in by_s
+            else None
+            for s in every_s
+        ]
+        cells.append([row.title, used, row.knowledge, *accuracies])
+    return Table(
+        title=title, columns=["Attack", "Features", "Setting", *(f"s = {s}" for s in every_s)], rows=cells, note=note
+    )
+
+
+def roc(outcome: Outcome) -> Curve:
+    """The ROC curve of the first seed."""
+    trial = outcome.trials[0]
+    curve = ranking.roc_curve(trial.scores, outcome.labels[trial.test])
+    series = [{"name": outcome.row.title, "x": curve.fpr.round(5).tolist(), "y": curve.tpr.round(5).tolist()}]
+    return Curve(
+        title=f"ROC at s = {outcome.s} (first seed)",
+        kind="roc",
+        x_label="non-members called members (FPR)",
+        y_label="members called members (TPR)",
+        series=series,
+    )
+
+
+def accuracy_curve(outcomes: Sequence[Outcome]) -> Curve:
+    """Accuracy against s."""
+    ordered = sorted(outcomes, key=lambda outcome: outcome.s)
+    found = [outcome.estimates["accuracy"] for outcome in ordered]
+    series = [
+        {
+            "name": ordered[0].row.title,
+            "x": [outcome.s for outcome in ordered],
+            "y": [estimate.value for estimate in found],
+            "low": [estimate.low for estimate in found],
+            "high": [estimate.high for estimate in found],
+        },
+        {"name": "chance", "x": [outcome.s for outcome in ordered], "y": [outcome.chance for outcome in ordered]},
+    ]
+    return Curve(
+        title="Accuracy against s",
+        kind="line",
+        x_label="s (providers with more than s questions)",
+        y_label="accuracy",
+        series=series,
+    )
+
+
+def scatter(table: pd.DataFrame, labels: NDArray[np.bool_], x: str, y: str, x_label: str, y_label: str) -> Curve:
+    """Two features of every provider, members and non-members apart."""
+    series = [
+        {
+            "name": name,
+            "x": table[x].to_numpy()[labels == value].round(4).tolist(),
+            "y": table[y].to_numpy()[labels == value].round(4).tolist(),
+        }
+        for name, value in (("members", True), ("non-members", False))
+    ]
+    return Curve(title="Features of the providers", kind="scatter", x_label=x_label, y_label=y_label, series=series)
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None

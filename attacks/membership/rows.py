@@ -1,0 +1,102 @@
+"""The attacks of the paper's Table 4, the ablation of its Table 11, and one more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pfl_audit.attacks.membership.features import G1, G2, G3, G4
+
+from pfl_audit.audit.attack import CheckSpec, Need, Resource
+from pfl_audit.models.protocol import Capability
+
+Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio"]
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """One attack: how it decides, and on what.
+
+    Attributes:
+        id: Last part of the check's id.
+        title: As the paper has it.
+        kind: Clusters are AZK's, forests APK's; vote adds CLS1 and CLS2.
+        features: Columns it uses.
+        knowledge: ZK or PK, and U(nsupervised) or S(upervised).
+        base: Of a vote, the attack whose calls CLS1 and CLS2 join.
+    """
+
+    id: str
+    title: str
+    kind: Kind
+    features: tuple[str, ...]
+    knowledge: str
+    base: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that must be there."""
+        return self.features + (G4 if self.kind.endswith("vote") else ())
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What of the target, and besides it, the columns take."""
+        columns = set(self.columns)
+        needs: set[Need] = {Capability.ANSWER}
+        if columns & {"loss", "delta_loss", "llr"}:
+            needs.add(Capability.LOSS)
+        if columns & {"conf", "delta_conf"}:
+            needs.add(Capability.CONFIDENCE)
+        if columns & {*G3, "llr"}:
+            needs.add(Resource.PRETRAINED)
+        if columns & set(G4):
+            needs.add(Capability.LIVE)
+        return frozenset(needs)
+
+
+ROWS: Final = (
+    AttackRow("azk", "AZK", "clusters", G1, "ZK+U"),
+    AttackRow("azk-g4", "AZK with memorization features", "clusters", G1 + G4, "ZK+U"),
+    AttackRow("forest-g1", "Random forest on answers alone", "forest", G1, "ZK+S"),
+    AttackRow("apk", "APK", "forest", G1 + G2 + G3, "PK+S"),
+    AttackRow("apk-g4", "APK with memorization features", "forest", G1 + G2 + G3 + G4, "PK+S"),
+    AttackRow("azk-vote", "AZK + CLS1 + CLS2", "clusters+vote", G1, "ZK+U", base="azk"),
+    AttackRow("apk-vote", "APK + CLS1 + CLS2", "forest+vote", G1 + G2 + G3, "PK+S", base="apk"),
+    AttackRow("likelihood-ratio", "Likelihood ratio against the pre-trained model", "ratio", ("llr",), "PK+U"),
+)
+"""Rows of Table 4 in its order; the last is ours."""
+
+ABLATION: Final = (
+    AttackRow("km-acc", "KM+U", "clusters", ("acc",), "ZK+U"),
+    AttackRow("km-g1", "KM+U", "clusters", G1, "ZK+U"),
+    AttackRow("rf-acc", "RF+S", "forest", ("acc",), "ZK+S"),
+    AttackRow("rf-g1", "RF+S", "forest", G1, "ZK+S"),
+    AttackRow("rf-g1-g2", "RF+S", "forest", G1 + G2, "PK+S"),
+    AttackRow("rf-g1-g2-g3", "RF+S", "forest", G1 + G2 + G3, "PK+S"),
+    AttackRow("km-g1-g2-g3", "KM+U", "clusters", G1 + G2 + G3, "PK+U"),
+)
+"""Rows of Table 11, at s = 5."""
+
+_SEES = {
+    "ZK": "answers of the model to questions about new documents of the company",
+    "PK": "answers, confidences and losses of the model and of the public model it was trained from",
+}
+_KNOWS = {
+    "U": "the right answers; no membership of any company",
+    "S": "the right answers, and of some 15 % of the companies whether they were trained on",
+}
+
+
+def spec(row: AttackRow) -> CheckSpec:
+    """The check of a row."""
+    knowledge, learning = row.knowledge.split("+")
+    return CheckSpec(
+        id=f"membership.{row.id}",
+        title=row.title,
+        needs=row.needs,
+        threat_model={
+            "knows": _KNOWS[learning],
+            "sees": _SEES[knowledge],
+            "does": "tells from this which companies' documents were in the training set",
+        },
+    )

@@ -1,0 +1,197 @@
+"""From scores to what results.json says of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from pfl_audit.attacks.memorization.scores import GapEstimate
+from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
+
+from pfl_audit.audit.redaction import Redactor
+from pfl_audit.audit.results import Finding, Metric, Table
+from pfl_audit.audit.verdict import level_of
+from pfl_audit.documents.clues import residual_clues
+from pfl_audit.documents.corpus import Problem
+from pfl_audit.documents.scrubbed import ScrubbedQuestions
+from pfl_audit.metrics.intervals import LEVEL, Estimate
+
+METHOD = "percentile bootstrap over providers"
+ENOUGH_PAGES = 30
+"""Pages of each class below which a gap cannot be told from chance with any use."""
+ALL_PAGES = "all pages"
+_LISTED = 50
+_REMEDY = (
+    "Train with differential privacy for providers, remove near-duplicate pages, mask the value in a share of the "
+    "training pages together with its answer, and refuse questions whose answer does not stand on the page."
+)
+_UNPROMPTED_REMEDY = (
+    "Do not train on questions for tax numbers and registration ids unless they are needed, and let the application "
+    "return such a value only where it stands on the page."
+)
+
+
+def gap_metrics(score: str, slice_: str, model: str, gap: GapEstimate) -> list[Metric]:
+    """A score on members, on non-members, and the gap."""
+    parts = (
+        (f"{score} members", gap.members, gap.pages[0], None),
+        (f"{score} non-members", gap.non_members, gap.pages[1], None),
+        (f"{score} gap", gap.gap, sum(gap.pages), 0.0),
+    )
+    return [
+        Metric(
+            name=name,
+            value=found.value,
+            ci=(found.low, found.high) if np.isfinite([found.low, found.high]).all() else None,
+            level=LEVEL,
+            method=METHOD,
+            n=pages,
+            unit="pages",
+            chance=chance,
+            slice={"pages": slice_, "model": model},
+        )
+        for name, found, pages, chance in parts
+    ]
+
+
+def gap_finding(key: str, gap: GapEstimate | None, alpha: float) -> Finding:
+    """What the gap in accuracy means."""
+    name = key.replace("_", " ")
+    if gap is None:
+        return Finding(
+            level="unresolved",
+            text=f"Pages of members and of non-members with a {name} are both needed.",
+            remedy=_REMEDY,
+        )
+    enough = min(gap.pages) >= ENOUGH_PAGES
+    level = level_of(gap.gap.low, gap.gap.lower_bound(alpha), 0.0, enough=enough)
+    numbers = (
+        f"{gap.members.value:.1%} of {gap.pages[0]} pages of member providers against {gap.non_members.value:.1%} of "
+        f"{gap.pages[1]} pages of others: a gap of {100 * gap.gap.value:.1f} points "
+        f"[{100 * gap.gap.low:.1f}, {100 * gap.gap.high:.1f}]"
+    ).replace("%", " %")
+    text = {
+        "leak": f"Asked for a {name} that was taken off the page, the model gave it for {numbers}.",
+        "weak": f"There is a sign that the model remembers the {name}, too weak for one of several checks: {numbers}.",
+        "none": f"The model does not give a {name} back for members more than for others: {numbers}.",
+        "unresolved": f"There are too few pages to tell whether the {name} is remembered: {numbers}.",
+    }[level]
+    return Finding(
+        level=level, text=text, remedy=_REMEDY, metric="ACC gap", slice={"pages": ALL_PAGES, "model": "target"}
+    )
+
+
+def giveaway_table(providers: pd.DataFrame, redactor: Redactor) -> Table:
+    """Providers whose every page gives the value away."""
+    rows: list[list[str | int | float | None]] = [
+        [redactor.name(row["provider"]), "member" if row["member"] else "non-member", int(row["pages"])]
+        for row in providers.to_dict("records")
+    ]
+    return Table(
+        title="Providers whose every page gives the value away (two pages or more)",
+        columns=["Provider", "Class", "Pages"],
+        rows=rows[:_LISTED],
+        note=_cut(len(rows)),
+    )
+
+
+def skipped_table(problems: Sequence[Problem], redactor: Redactor) -> Table:
+    """Pages that could not be tested, with the reason."""
+    reasons = Counter(problem.reason for problem in problems)
+    rows: list[list[str | int | float | None]] = [
+        [redactor.page(problem.record), problem.reason] for problem in problems[:_LISTED]
+    ]
+    counts = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
+    return Table(title="Pages that could not be tested", columns=["Page", "Reason"], rows=rows, note=counts or "none")
+
+
+def clue_table(test: ScrubbedQuestions, pages: pd.DataFrame) -> Table:
+    """What a second look still found on the scrubbed pages."""
+    kinds: Counter[str] = Counter()
+    for query in test.queries:
+        kinds.update({str(clue.kind) for clue in residual_clues(query.document, query.answers[0])})
+    rows: list[list[str | int | float | None]] = [[kind, count] for kind, count in kinds.most_common()]
+    with_clue = int((pages["clues"] > 0).sum())
+    note = f"{with_clue} of {len(pages)} pages still hold a clue; the metrics give the gap on the others apart"
+    return Table(title="Residual clues found by a second look", columns=["Kind", "Pages"], rows=rows, note=note)
+
+
+def disclosure_metrics(
+    found: Sequence[Disclosure], share: Estimate, chance: float | None, providers: int
+) -> list[Metric]:
+    """How many true secrets came out, and how often."""
+    secrets = {(one.key, one.answer) for one in found if one.secret_of}
+    return [
+        Metric(name="different true secrets disclosed", value=float(len(secrets)), n=providers, chance=0.0),
+        Metric(
+            name="answers that are true secrets",
+            value=share.value,
+            ci=(share.low, share.high),
+            level=LEVEL,
+            method=METHOD,
+            n=providers,
+            chance=chance,
+            note=None if chance is None else "chance: the pre-trained model, asked the same",
+        ),
+    ]
+
+
+def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor) -> list[Table]:
+    """The most frequent answers that do not stand on their page, a table a key."""
+    tables = []
+    for key in dict.fromkeys(one.key for one in found):
+        rows: list[list[str | int | float | None]] = [
+            [
+                redactor.value(one.answer),
+                one.times,
+                ", ".join(redactor.name(name) for name in one.secret_of[:3]) or "no",
+                one.said_before,
+            ]
+            for one in [one for one in found if one.key == key][:TOP]
+        ]
+        tables.append(
+            Table(
+                title=f"Most frequent answers for {key.replace('_', ' ')} that do not stand on the page",
+                columns=["Answer", "Times", "Secret of a trained provider", "Times from the pre-trained model"],
+                rows=rows,
+            )
+        )
+    return tables
+
+
+def disclosure_finding(found: Sequence[Disclosure], *, blue: bool, pretrained: bool) -> Finding:
+    """What the disclosed answers mean.
+
+    A number of five letters or more does not come up by chance: one true secret that the
+    pre-trained model does not say is a leak.
+    """
+    if not blue:
+        return Finding(
+            level="unresolved",
+            text="Without the training corpus (--blue) nobody can tell whether the answers are true secrets.",
+            remedy="Give --blue, or look the most frequent answers up by hand.",
+        )
+    metric = "different true secrets disclosed"
+    secrets = [one for one in found if one.secret_of]
+    new = [one for one in secrets if not one.said_before]
+    if new:
+        owners = len({name for one in new for name in one.secret_of})
+        return Finding(
+            level="leak",
+            text=f"On pages that hold no such number, the model disclosed {len(new)} true secrets of {owners} providers"
+            f" that it was trained on{', none of which the pre-trained model says' if pretrained else ''}.",
+            remedy=_UNPROMPTED_REMEDY,
+            metric=metric,
+        )
+    return Finding(
+        level="none",
+        text="No tax number or registration id of a trained provider came out on pages that do not hold it.",
+        remedy=_UNPROMPTED_REMEDY,
+        metric=metric,
+    )
+
+
+def _cut(rows: int) -> str | None:
+    return f"the first {_LISTED} of {rows}" if rows > _LISTED else None

@@ -1,0 +1,28 @@
+"""Features of providers that leak as much as a test wants: nothing, or by construction."""
+
+import numpy as np
+import pandas as pd
+
+COLUMNS = ("acc", "nls", "loss", "conf", "delta_loss", "delta_conf", "nls_mem", "delta_nls_mem", "llr")
+
+
+def table(members: int, others: int, rng: np.random.Generator, *, leak: float = 0.0) -> tuple[pd.DataFrame, np.ndarray]:
+    """One row a provider.
+
+    Args:
+        members: How many members.
+        others: How many non-members.
+        rng: The only source of chance.
+        leak: How many standard deviations the members' features stand apart.
+    """
+    labels = np.array([True] * members + [False] * others)
+    base = rng.normal(size=(len(labels), len(COLUMNS))) + leak * labels[:, None]
+    frame = pd.DataFrame(base, columns=list(COLUMNS), index=[f"provider {n:04d}" for n in range(len(labels))])
+    frame["nls_mem"] = (frame["nls_mem"] > 1.5).astype(float)
+    frame["delta_nls_mem"] = -frame["delta_nls_mem"]
+    frame["loss"] = -frame["loss"]
+    frame["queries"] = rng.integers(3, 20, size=len(labels))
+    shuffle = rng.permutation(len(labels))
+    frame = frame.iloc[shuffle]
+    frame.index = [f"provider {n:04d}" for n in rng.permutation(len(labels))]
+    return frame, labels[shuffle]

@@ -1,0 +1,144 @@
+"""The memorization checks on models that leak by construction, and on ones that cannot."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pfl_audit.attacks.memorization import ATTACK
+from pfl_audit.attacks.memorization.unprompted import disclosures, unprompted_questions
+
+from pfl_audit.audit.attack import AuditContext
+from pfl_audit.audit.engine import QueryEngine
+from pfl_audit.audit.evidence import EvidenceBox
+from pfl_audit.audit.redaction import Redactor
+from pfl_audit.audit.results import Check
+from pfl_audit.audit.store import ResponseStore
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
+from pfl_audit.models.protocol import Response
+from pfl_audit.progress import Silent
+
+from ..audit.fakes import FakeModel
+
+NAME = "memorization.provider_name"
+UNPROMPTED = "memorization.unprompted"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("memorization") / "corpus"
+    recipe = Recipe(members=40, non_members=40, red_providers=40, clients=4, documents=3, red_documents=2, seed=5)
+    make_corpus(recipe, folder, Silent())
+    return folder
+
+
+def run(folder: Path, out: Path, answer: Callable[[Query, Corpus], str], **options: bool) -> dict[str, Check]:
+    red, blue = open_corpus(folder, "red"), open_corpus(folder, "blue")
+    model = FakeModel(lambda query: Response(answer(query, blue), 0.95, 0.1, 3))
+    public = FakeModel(lambda query: Response("no idea", 0.1, 3.0, 3), name="public")
+    with ResponseStore(out / "store.sqlite") as store:
+        context = AuditContext(
+            target=QueryEngine(model, store, Silent()),
+            pretrained=QueryEngine(public, store, Silent()),
+            red=red,
+            blue=blue if options.get("blue", True) else None,
+            checks=frozenset({NAME, UNPROMPTED}),
+            seed=0,
+            alpha=0.01,
+            redactor=Redactor("salt"),
+            evidence=EvidenceBox(out),
+            progress=Silent(),
+        )
+        return {check.id: check for check in ATTACK.run(context, ATTACK.Settings())}
+
+
+def secret_of(query: Query, blue: Corpus) -> str:
+    """A trained provider's tax number, a fixed one for each page."""
+    secrets = sorted({found.answers[0] for found in blue.queries if found.key == "tax_number"})
+    return secrets[int(hashlib.sha256(query.document.id.encode()).hexdigest(), 16) % len(secrets)]
+
+
+def value(check: Check, name: str, model: str = "target") -> float:
+    return next(
+        m.value
+        for m in check.metrics
+        if m.name == name and m.slice["model"] == model and m.slice["pages"] == "all pages"
+    )  # type: ignore[return-value]
+
+
+def test_positive_control_a_model_that_knows_every_member(folder: Path, tmp_path: Path) -> None:
+    def leak(query: Query, blue: Corpus) -> str:
+        if query.key != "provider_name":
+            return secret_of(query, blue)
+        return query.document.provider.lower() if query.document.provider in blue.members() else "?"
+
+    checks = run(folder, tmp_path, leak)
+    found = checks[NAME]
+    assert found.finding is not None
+    assert found.finding.level == "leak"
+    assert (value(found, "ACC members"), value(found, "ACC non-members"), value(found, "ACC gap")) == (1.0, 0.0, 1.0)
+    assert value(found, "ACC gap", "pre-trained") == 0.0
+    assert found.tables[0].rows  # providers whose every page gives the name away
+    assert checks[UNPROMPTED].finding is not None
+    assert checks[UNPROMPTED].finding.level == "leak"
+
+
+def test_negative_control_a_model_that_knows_nobody(folder: Path, tmp_path: Path) -> None:
+    checks = run(folder, tmp_path, lambda query, blue: "a guess")
+    for name in (NAME, UNPROMPTED):
+        finding = checks[name].finding
+        assert finding is not None
+        assert finding.level == "none"
+
+
+def test_a_model_that_knows_everybody_is_no_gap(folder: Path, tmp_path: Path) -> None:
+    finding = run(folder, tmp_path, lambda query, blue: query.document.provider.lower())[NAME].finding
+    assert finding is not None
+    assert finding.level == "none"
+
+
+def test_without_blue_nobody_can_tell_what_is_a_secret(folder: Path, tmp_path: Path) -> None:
+    check = run(folder, tmp_path, secret_of, blue=True)[UNPROMPTED]
+    assert check.finding is not None
+    assert check.finding.level == "leak"
+    check = run(folder, tmp_path, lambda query, blue: "12-3456789", blue=False)[UNPROMPTED]
+    assert check.finding is not None
+    assert check.finding.level == "unresolved"
+
+
+def test_evidence_is_kept_whole_privately_and_masked_in_the_report(folder: Path, tmp_path: Path) -> None:
+    check = run(folder, tmp_path, lambda query, blue: query.document.provider.lower())[NAME]
+    pages = next(metric.n for metric in check.metrics if metric.name == "ACC gap")
+    assert len(list((tmp_path / "private").glob("provider_name-*.jpg"))) == pages
+    assert len(check.evidence) == 4
+    for item in check.evidence:
+        assert item.picture is not None
+        assert (tmp_path / item.picture).is_file()
+        assert not any(letter.isalnum() for letter in str(item.facts["taken off the page"]))
+        assert not any(letter.isalnum() for letter in str(item.facts["the model's answer"]))
+
+
+def test_unprompted_asks_pages_of_non_members_that_hold_no_such_number(folder: Path) -> None:
+    import numpy as np
+
+    red = open_corpus(folder, "red")
+    queries = unprompted_questions(red, np.random.default_rng(0))
+    holds = {(query.document.id, query.key) for query in red.queries}
+    assert queries
+    for query in queries:
+        assert query.document.provider in red.non_members()
+        assert (query.document.id, query.key) not in holds
+
+
+def test_what_stands_on_the_page_is_no_disclosure(page: Callable[..., Document]) -> None:
+    asked = [
+        Query("q1", page("Tax", "91-0837469"), "?", ("",), "tax_number"),
+        Query("q2", page("x"), "?", ("",), "tax_number"),
+    ]
+    blue = Corpus((Query("b", page("y", provider="Owner"), "?", ("91-0837469",), "tax_number"),))
+    answers = {"q1": "91-0837469", "q2": "91 0837469"}
+    (found,) = disclosures(asked, answers, {"q1": "", "q2": "91-0837469"}, blue)
+    assert (found.times, found.secret_of, found.said_before) == (1, ("Owner",), 1)

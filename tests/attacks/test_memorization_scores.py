@@ -1,0 +1,63 @@
+import numpy as np
+import pandas as pd
+import pytest
+from pfl_audit.attacks.memorization import present
+from pfl_audit.attacks.memorization.scores import giveaway_providers, score_gap
+
+
+def pages(rng: np.random.Generator, inside: float, outside: float, providers: int = 80) -> pd.DataFrame:
+    """One to four pages a provider; each provider's pages hang together."""
+    rows = []
+    for number in range(2 * providers):
+        member = number < providers
+        known = rng.random() < (inside if member else outside)
+        for page in range(int(rng.integers(1, 5))):
+            acc = float(known and rng.random() < 0.9)
+            rows.append({"page": f"{number}-{page}", "provider": f"p{number}", "member": member, "acc": acc})
+    return pd.DataFrame(rows)
+
+
+def test_scores_by_hand() -> None:
+    frame = pd.DataFrame(
+        {
+            "provider": ["a", "a", "b", "c"],
+            "member": [True, True, True, False],
+            "acc": [1.0, 1.0, 0.0, 0.0],
+        }
+    )
+    gap = score_gap(frame, "acc", np.random.default_rng(0))
+    assert gap is not None
+    assert (gap.members.value, gap.non_members.value, gap.gap.value) == pytest.approx((2 / 3, 0.0, 2 / 3))
+    assert gap.pages == (3, 1)
+    assert giveaway_providers(frame)["provider"].tolist() == ["a"]
+
+
+def test_one_class_alone_has_no_gap() -> None:
+    frame = pages(np.random.default_rng(0), 0.5, 0.5)
+    assert score_gap(frame[frame["member"]], "acc", np.random.default_rng(0)) is None
+    assert present.gap_finding("provider_name", None, 0.01).level == "unresolved"
+
+
+def test_positive_control() -> None:
+    gap = score_gap(pages(np.random.default_rng(1), 0.2, 0.0), "acc", np.random.default_rng(0))
+    assert present.gap_finding("provider_name", gap, 0.005).level == "leak"
+
+
+def test_negative_control_noise_is_a_leak_in_at_most_five_per_cent() -> None:
+    alarms = 0
+    for seed in range(200):
+        rng = np.random.default_rng([11, seed])
+        gap = score_gap(pages(rng, 0.1, 0.1), "acc", rng)
+        alarms += present.gap_finding("provider_name", gap, 0.05).level == "leak"
+    assert alarms <= 10
+
+
+def test_few_pages_are_never_a_leak() -> None:
+    gap = score_gap(pages(np.random.default_rng(2), 1.0, 0.0, providers=5), "acc", np.random.default_rng(0))
+    assert present.gap_finding("provider_name", gap, 0.05).level == "unresolved"
+
+
+def test_giveaways_need_two_pages() -> None:
+    frame = pd.DataFrame({"provider": ["a", "b", "b"], "member": [True, False, False], "acc": [1.0, 1.0, 1.0]})
+    found = giveaway_providers(frame)
+    assert found["provider"].tolist() == ["b"]
