@@ -1,0 +1,1 @@
+"""Reports: pure functions of results.json and the pictures beside it."""

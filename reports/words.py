@@ -1,0 +1,91 @@
+"""Numbers and names as a reviewer reads them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pfl_audit.audit.results import Metric
+
+LEVELS: Final = {
+    "leak": "Leak",
+    "weak": "Weak sign",
+    "none": "No evidence",
+    "unresolved": "Unresolved",
+    "skipped": "Not run",
+    "failed": "Failed",
+}
+STATUS: Final = {
+    "leaks": "This model gives away training data",
+    "no-evidence": "No evidence of a leak was found",
+    "incomplete": "The audit is incomplete",
+}
+GLOSSARY: Final = {
+    "Provider": "The company that issued a document. The audit protects providers, not single documents: all documents "
+    "of a provider count as one.",
+    "Member": "A provider whose documents were in the training set. The documents that the audit asks about are new "
+    "ones, not those that were trained on.",
+    "Interval": "Where the number would lie, in 95 of 100 cases, had other providers been drawn. It comes from "
+    "resampling whole providers. The spread over random seeds is given apart, after ±.",
+    "Chance": "What somebody would reach without the model. For accuracy it is the share of the more frequent class.",
+    "Accuracy": "Share of providers that the attack puts on the right side.",
+    "Balanced accuracy": "Mean of the shares of right calls among members and among non-members.",
+    "AUC": "Chance that a member gets a higher score than a non-member. One half is guessing.",
+    "TPR at x % FPR": "Share of members that are found while at most x % of the non-members are accused.",
+    "ACC": "Share of pages for which the model's answer is exactly right.",
+    "ANLS": "Like ACC, but near misses count by the share of letters that are right, if at least half are.",
+    "Gap": "A score on pages of members minus the same on pages of non-members. Without memorization it is zero.",
+    "s": "Attacks are made on the providers with more than s questions; more questions show more.",
+}
+NO_PROOF: Final = (
+    "A failed attack is no proof of privacy: another attack may succeed. The numbers hold for the documents and "
+    "models named here. What could not be tested is listed and never counts as a pass."
+)
+
+
+def number(metric: Metric) -> str:
+    """A metric's value, with two or three digits: shares as per cent, gaps as points."""
+    return "–" if metric.value is None else _text(metric, metric.value)
+
+
+def interval(metric: Metric) -> str:
+    """A metric's interval in brackets, or nothing."""
+    if metric.ci is None:
+        return ""
+    return f"[{_text(metric, metric.ci[0], bare=True)}, {_text(metric, metric.ci[1], bare=True)}]"
+
+
+def slice_name(metric_slice: dict[str, str | int | float]) -> str:
+    """What a number is about, as a column's head."""
+    parts = [
+        f"{name} = {value}" if isinstance(value, int | float) else str(value) for name, value in metric_slice.items()
+    ]
+    return " · ".join(parts)
+
+
+def _text(metric: Metric, value: float, *, bare: bool = False) -> str:
+    if metric.name.startswith("different"):
+        return f"{value:.0f}"
+    if metric.name.endswith("gap"):
+        return f"{100 * value:+.1f}" if bare else f"{100 * value:+.1f} points"
+    if metric.name == "AUC":
+        return f"{value:.3f}"
+    return f"{100 * value:.1f}" if bare else f"{100 * value:.1f} %"
+
+
+def chance(metric: Metric) -> str:
+    """What chance would give, in the metric's own form."""
+    return "" if metric.chance is None else _text(metric, metric.chance)
+
+
+def small_print(metric: Metric) -> str:
+    """What stands below a number: spread over seeds, chance, and how many are behind it."""
+    parts = []
+    if metric.std is not None and metric.seeds and metric.seeds > 1:
+        parts.append(f"± {_text(metric, metric.std, bare=True)} over {metric.seeds} seeds")
+    if metric.chance is not None:
+        parts.append(f"chance {chance(metric)}")
+    if metric.n is not None:
+        parts.append(f"{metric.n} {metric.unit}")
+    if metric.note:
+        parts.append(metric.note)
+    return ", ".join(parts)

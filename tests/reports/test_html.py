@@ -1,0 +1,189 @@
+import base64
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from pfl_audit.reports.html import render, to_html
+from PIL import Image
+
+from pfl_audit.audit.results import (
+    Check,
+    Curve,
+    Data,
+    Evidence,
+    Finding,
+    Metric,
+    Provenance,
+    Results,
+    Table,
+    Target,
+)
+from pfl_audit.audit.verdict import decide
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
+
+
+def metric(name: str = "accuracy", **changes: object) -> Metric:
+    values = {
+        "name": name,
+        "value": 0.66,
+        "ci": (0.6, 0.71),
+        "level": 0.95,
+        "n": 136,
+        "chance": 0.5,
+        "seeds": 5,
+        "std": 0.01,
+    }
+    return Metric(**{**values, "slice": {"s": 5, "model": "target"}, **changes})  # type: ignore[arg-type]
+
+
+def curve(kind: str, text: str, points: dict[str, list[float]]) -> Curve:
+    return Curve(title=text, kind=kind, x_label="x", y_label="y", series=[{"name": text, **points}])  # type: ignore[arg-type]
+
+
+def check(name: str = "membership.azk", text: str = "AZK", **changes: object) -> Check:
+    values = {
+        "id": name,
+        "family": "membership",
+        "title": text,
+        "status": "ran",
+        "threat_model": {"knows": text},
+        "settings": {"x": text},
+        "metrics": [
+            metric(),
+            metric(slice={"s": 5, "model": "pre-trained"}),
+            metric("TPR at 1 % FPR", value=None, ci=None, note=text),
+        ],
+        "tables": [Table(title=text, columns=[text], rows=[[text], [None]], note=text)],
+        "curves": [
+            curve("roc", text, {"x": [0, 0.1, 1], "y": [0, 0.4, 1]}),
+            curve("scatter", text, {"x": [0], "y": [1]}),
+            curve("line", text, {"x": [0, 5], "y": [0.5, 0.6], "low": [0.4, 0.5], "high": [0.6, 0.7]}),
+        ],
+        "evidence": [Evidence(title=text, facts={text: text}, picture="evidence/page.jpg")],
+        "finding": Finding(level="leak", text=text, remedy=text, metric="accuracy", slice={"s": 5, "model": "target"}),
+    }
+    return Check(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def results(*checks: Check, text: str = "Audit") -> Results:
+    return Results(
+        title=text,
+        verdict=decide(checks, "leak"),
+        target=Target(
+            family="vt5", path=text, sha256="0" * 64, parameters=3, notes=[text], training_claim={"mode": text}
+        ),
+        data=Data(
+            format="jsonl",
+            path=text,
+            sha256="0",
+            providers=2,
+            members=1,
+            non_members=1,
+            documents=2,
+            queries=3,
+            problems=[text],
+        ),
+        checks=list(checks),
+        provenance=Provenance(
+            command=text,
+            version="0",
+            packages={"x": text},
+            seed=0,
+            started="2026-01-01",
+            seconds=1.0,
+            resumed=False,
+            revealed=False,
+        ),
+    )
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def tags(html: str) -> list[tuple[str, dict[str, str | None]]]:
+    parser = Tags()
+    parser.feed(html)
+    return parser.tags
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "evidence").mkdir()
+    Image.new("RGB", (10, 10)).save(tmp_path / "evidence/page.jpg")
+    return tmp_path
+
+
+def test_hostile_text_is_text(folder: Path) -> None:
+    html = to_html(
+        results(check(text=HOSTILE), check("a.b", HOSTILE, status="failed", reason=HOSTILE), text=HOSTILE), folder
+    )
+    names = {tag for tag, _ in tags(html)}
+    assert not names & {"script", "iframe", "object", "embed", "link", "form", "base"}
+    for _, attributes in tags(html):
+        assert not any(name.startswith("on") for name in attributes)
+        assert all(str(attributes[name]).startswith(("data:", "#")) for name in ("src", "href") if name in attributes)
+    assert "49" not in re.sub(r"data:[^\"]+", "", html).replace(HOSTILE, "")
+
+
+def test_pictures_cannot_smuggle_markup(folder: Path) -> None:
+    html = to_html(results(check(text=HOSTILE)), folder)
+    for drawing in re.findall(r"data:image/svg\+xml;base64,([^\"]+)", html):
+        svg = base64.b64decode(drawing).decode()
+        assert "<script" not in svg
+        assert "<img" not in svg
+
+
+def test_nothing_is_fetched(folder: Path) -> None:
+    html = to_html(results(check()), folder)
+    outside = re.sub(r"data:[^\"]+", "", html)
+    assert "http://" not in outside
+    assert "https://" not in outside
+    assert "default-src 'none'" in html
+    assert "url(" not in outside
+    assert "@import" not in outside
+
+
+def test_the_same_results_give_the_same_bytes(folder: Path) -> None:
+    one = results(check(), check("membership.apk", "APK"))
+    assert to_html(one, folder) == to_html(one, folder)
+
+
+def test_worst_comes_first_and_what_is_missing_is_listed(folder: Path) -> None:
+    none = check("membership.b", "Second", finding=Finding(level="none", text="nothing", remedy="-"))
+    skipped = check("membership.c", "Third", status="skipped", reason="no pre-trained model", finding=None)
+    html = to_html(results(none, skipped, check()), folder)
+    assert html.index('id="membership.azk"') < html.index('id="membership.b"')
+    missing = html[html.index("What could not be tested") : html.index("<h2>Findings")]
+    assert "no pre-trained model" in missing
+    assert 'id="membership.c"' not in html
+
+
+def test_numbers_come_with_interval_chance_and_count(folder: Path) -> None:
+    html = to_html(results(check()), folder)
+    assert "66.0 % [60.0, 71.0]" in html
+    assert "± 1.0 over 5 seeds, chance 50.0 %, 136 providers" in html
+
+
+def test_pictures_outside_of_the_run_are_not_read(folder: Path) -> None:
+    (folder.parent / "secret.jpg").write_bytes((folder / "evidence/page.jpg").read_bytes())
+    item = Evidence(title="x", picture="../secret.jpg")
+    html = to_html(results(check(evidence=[item])), folder)
+    assert "data:image/jpeg" not in html
+
+
+def test_the_file_is_for_the_owner_only(folder: Path) -> None:
+    path = render(results(check()), folder)
+    assert path.name == "report.html"
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_report_without_any_check_renders(folder: Path) -> None:
+    assert "The audit is incomplete" in to_html(results(), folder)
