@@ -1,0 +1,94 @@
+"""Training examples: queries encoded once, dealt out in an order that a seed fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.models.vt5.inputs import InputBuilder, Text, collate, collate_labels
+from pfl_audit.models.vt5.modeling import TextBatch, Vt5
+from pfl_audit.progress import Progress
+
+_POOL = 32
+"""Batches that are sorted by length together, so that a batch holds similar lengths."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's queries: text, page features or pixels, labels."""
+
+    text: TextBatch
+    pages: Tensor
+    labels: Tensor
+
+
+class Examples:
+    """A set of queries, encoded.
+
+    Args:
+        queries: To train on; the first accepted answer is the target.
+        inputs: Of the model.
+        network: Encodes each page once, where its DiT is frozen; else None, and pages are pixels.
+        progress: Told of the pages.
+    """
+
+    def __init__(self, queries: Sequence[Query], inputs: InputBuilder, network: Vt5 | None, progress: Progress) -> None:
+        self._texts: list[Text] = [inputs.text(query) for query in queries]
+        self._labels = [inputs.answer(query.answers[0]) for query in queries]
+        pages = {query.document.id: query.document for query in queries}
+        rows = {page: row for row, page in enumerate(pages)}
+        self._rows = [rows[query.document.id] for query in queries]
+        self._pages = _encode_pages(list(pages.values()), inputs, network, progress)
+        self._quantised = network is None
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """Put the queries of these numbers together."""
+        pages = self._pages[[self._rows[index] for index in indices]]
+        return Batch(
+            text=collate([self._texts[index] for index in indices]),
+            pages=pages.to(torch.float32) / 127.5 - 1.0 if self._quantised else pages,
+            labels=collate_labels([self._labels[index] for index in indices]),
+        )
+
+    def order(self, batch_size: int, seed: int, start: int = 0) -> Iterator[list[int]]:
+        """Batches without end, epoch after epoch; the same seed gives the same, from any start on.
+
+        Args:
+            batch_size: Queries a batch.
+            seed: Of the order.
+            start: Number of the first batch that is wanted.
+        """
+        lengths = np.array([len(text.ids) for text in self._texts])
+        per_epoch = -(-len(lengths) // batch_size)
+        for epoch in range(start // per_epoch, 1 << 62):
+            rng = np.random.default_rng([seed, epoch])
+            shuffled = rng.permutation(len(lengths))
+            pools = [shuffled[at : at + _POOL * batch_size] for at in range(0, len(lengths), _POOL * batch_size)]
+            sorted_pools = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
+            batches = [sorted_pools[at : at + batch_size] for at in range(0, len(lengths), batch_size)]
+            dealt = [batches[index] for index in rng.permutation(len(batches))]
+            for batch in dealt[start - epoch * per_epoch if start > epoch * per_epoch else 0 :]:
+                yield batch.tolist()
+
+
+@torch.inference_mode()
+def _encode_pages(pages: list[Document], inputs: InputBuilder, network: Vt5 | None, progress: Progress) -> Tensor:
+    """DiT features of every page, or its pixels as bytes where the DiT is to be trained."""
+    rows: list[Tensor] = []
+    with progress.task("pages", len(pages)) as task:
+        for at in range(0, len(pages), 16):
+            pixels = torch.stack([inputs.pixels(page) for page in pages[at : at + 16]])
+            if network is None:
+                rows.append(((pixels + 1.0) * 127.5).round().to(torch.uint8))
+            else:
+                rows.append(network.visual_embedding.encode(pixels))
+            task.advance(len(pixels))
+    return torch.cat(rows).clone()

@@ -1,0 +1,78 @@
+"""A training run on disk: enough to go on after SIGKILL and end with the same weights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.files import atomic_write
+
+_OPTIMIZER = "optimizer/"
+
+
+@dataclass
+class RunState:
+    """How far a run has come.
+
+    Attributes:
+        step: Optimiser steps done.
+        history: One entry a look at the validation part, and the training loss since the last.
+    """
+
+    step: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def save_state(
+    path: Path, settings: str, state: RunState, network: nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """Write weights, the optimiser's moments, the state of chance and ``state``, in one file, whole or not at all."""
+    tensors = {f"weights/{name}": parameter.detach() for name, parameter in network.named_parameters()}
+    for name, parameter in network.named_parameters():
+        for moment, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"{_OPTIMIZER}{moment}/{name}"] = value
+    tensors["rng"] = torch.get_rng_state()
+    metadata = {"settings": settings, "state": json.dumps({"step": state.step, "history": state.history})}
+    with atomic_write(path) as file:
+        file.write(safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}, metadata=metadata))
+
+
+def restore_state(path: Path, settings: str, network: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
+    """Read back what save_state wrote; a missing file is the start of a run.
+
+    Raises:
+        UsageError: The file belongs to a run with other data or settings.
+        AuditError: It is damaged.
+    """
+    if not path.is_file():
+        return RunState()
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("settings") != settings:
+                raise UsageError(
+                    f"{path.parent} holds a run with other data or settings",
+                    "Name another --out, or repeat the command that began it",
+                )
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        state = RunState(**json.loads(metadata["state"]))
+        parameters = dict(network.named_parameters())
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(tensors[f"weights/{name}"])
+        for key, value in tensors.items():
+            if key.startswith(_OPTIMIZER):
+                moment, name = key.removeprefix(_OPTIMIZER).split("/", 1)
+                optimizer.state[parameters[name]][moment] = value
+        torch.set_rng_state(tensors["rng"])
+    except (SafetensorError, KeyError, ValueError, OSError, RuntimeError) as error:
+        raise AuditError(f"{path} is damaged", "Delete it to begin the run again") from error
+    return state

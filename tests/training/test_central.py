@@ -1,0 +1,154 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pfl_audit.cli.main import run
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.progress import Silent
+from pfl_audit.training.central import STATE_FILE, train_central
+from pfl_audit.training.examples import Examples
+from pfl_audit.training.run import split_queries
+from pfl_audit.training.settings import TrainSettings
+
+Make = Callable[[int], Path]
+SHORT = TrainSettings(
+    steps=6, batch_size=4, learning_rate=1e-3, warmup=2, save_every=2, validate_every=3, validation_queries=4
+)
+
+
+@pytest.fixture
+def blue(corpus_folder: Path) -> Corpus:
+    return open_corpus(corpus_folder, "blue")
+
+
+def train(folder: Path, out: Path, blue: Corpus, settings: TrainSettings = SHORT) -> dict[str, torch.Tensor]:
+    loaded = load_vt5(folder)
+    queries, valid = split_queries(blue)
+    train_central(loaded, queries, valid, settings, out, identity={}, progress=Silent())
+    return {name: tensor.clone() for name, tensor in loaded.network.state_dict().items()}
+
+
+def test_trains_everything_but_the_dit(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
+    before = load_vt5(make_checkpoint(0)).network.state_dict()
+    after = train(make_checkpoint(0), tmp_path, blue)
+    for name, tensor in after.items():
+        frozen = name.startswith("visual_embedding.image_model.")
+        assert torch.equal(tensor, before[name]) == frozen, name
+
+
+def test_the_dit_is_trained_where_it_is_wanted(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    before = load_vt5(make_checkpoint(0)).network.state_dict()
+    after = train(make_checkpoint(0), tmp_path, blue, replace(SHORT, freeze_visual=False))
+    name = "visual_embedding.image_model.embeddings.patch_embeddings.projection.weight"
+    assert not torch.equal(after[name], before[name])
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adafactor"])
+def test_a_run_that_was_cut_ends_with_the_same_weights(
+    make_checkpoint: Make, blue: Corpus, tmp_path: Path, optimizer: str
+) -> None:
+    from dataclasses import replace
+
+    settings = replace(SHORT, optimizer=optimizer)
+    whole = train(make_checkpoint(0), tmp_path / "whole", blue, settings)
+
+    class Cut(Silent):
+        def say(self, text: str) -> None:
+            if text.startswith("step 3"):
+                raise KeyboardInterrupt
+
+    loaded = load_vt5(make_checkpoint(0))
+    queries, valid = split_queries(blue)
+    with pytest.raises(KeyboardInterrupt):
+        train_central(loaded, queries, valid, settings, tmp_path / "cut", identity={}, progress=Cut())
+    assert (tmp_path / "cut" / STATE_FILE).is_file()
+    resumed = train(make_checkpoint(0), tmp_path / "cut", blue, settings)
+    for name, tensor in whole.items():
+        torch.testing.assert_close(resumed[name], tensor, atol=0, rtol=0)
+
+
+def test_other_settings_do_not_continue_a_run(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    train(make_checkpoint(0), tmp_path, blue)
+    with pytest.raises(UsageError, match="other data or settings"):
+        train(make_checkpoint(0), tmp_path, blue, replace(SHORT, learning_rate=1e-4))
+
+
+def test_a_damaged_state_is_one_clear_error(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
+    (tmp_path / STATE_FILE).write_bytes(b"damaged")
+    with pytest.raises(AuditError, match="is damaged"):
+        train(make_checkpoint(0), tmp_path, blue)
+
+
+def test_an_endless_loss_stops_the_run(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
+    loaded = load_vt5(make_checkpoint(0))
+    with torch.no_grad():
+        loaded.network.language_backbone.shared.weight.fill_(float("inf"))
+    queries, _ = split_queries(blue)
+    with pytest.raises(AuditError, match="training loss is nan at step 1"):
+        train_central(loaded, queries, [], SHORT, tmp_path, identity={}, progress=Silent())
+
+
+@pytest.mark.parametrize("change", [{"steps": 0}, {"batch_size": 0}, {"learning_rate": 0.0}, {"optimizer": "sgd"}])
+def test_settings_that_cannot_be(
+    make_checkpoint: Make, blue: Corpus, tmp_path: Path, change: dict[str, object]
+) -> None:
+    from dataclasses import replace
+
+    with pytest.raises(UsageError):
+        train(make_checkpoint(0), tmp_path, blue, replace(SHORT, **change))  # type: ignore[arg-type]
+
+
+def test_order_is_the_same_from_any_start_and_covers_every_query(make_checkpoint: Make, blue: Corpus) -> None:
+    loaded = load_vt5(make_checkpoint(0))
+    queries, _ = split_queries(blue)
+    examples = Examples(queries, InputBuilder(loaded.network.config, loaded.tokenizer), loaded.network, Silent())
+    per_epoch = -(-len(queries) // 4)
+    batches = examples.order(4, seed=1)
+    first = [next(batches) for _ in range(2 * per_epoch)]
+    for epoch in (first[:per_epoch], first[per_epoch:]):
+        assert sorted(index for batch in epoch for index in batch) == list(range(len(queries)))
+    for start in (1, per_epoch, per_epoch + 3):
+        assert next(examples.order(4, seed=1, start=start)) == first[start]
+
+
+def test_command_survives_sigkill_and_makes_a_checkpoint_that_opens(corpus_folder: Path, tmp_path: Path) -> None:
+    arguments = [
+        "train", "--data", str(corpus_folder), "--out", str(tmp_path / "ckpt"), "--vocabulary", "150", "--steps", "30",
+        "--batch-size", "2", "--save-every", "5", "--validate-every", "100", "--optimizer", "adafactor", "--half",
+    ]  # fmt: skip
+    script = f"from pfl_audit.cli.main import run; run({arguments!r})"
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+    state = tmp_path / "ckpt" / STATE_FILE
+    deadline = time.monotonic() + 120
+    while not state.is_file() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert state.is_file()
+    assert not (tmp_path / "ckpt/model.safetensors").exists()
+    assert run(arguments) == 0
+    record = json.loads((tmp_path / "ckpt/training.json").read_text())
+    assert record["steps"] == 30
+    assert record["privacy"].startswith("none")
+    assert not state.exists()
+    assert {tensor.dtype for tensor in load_file(tmp_path / "ckpt/model.safetensors").values()} == {torch.float16}
+    assert load_vt5(tmp_path / "ckpt").notes[-1] == "boxes: thousandths"
+    assert run(arguments) == 0  # finished: nothing is trained again
+    assert run([*arguments, "--seed", "9"]) == 4
