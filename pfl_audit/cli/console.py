@@ -1,0 +1,102 @@
+"""What the command line shows: progress and notes on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pfl_audit.progress import Progress, Silent, Task
+
+_PLAIN_SECONDS = 10.0
+
+
+def make_progress(*, quiet: bool) -> Progress:
+    """Bars on a terminal, a line now and then elsewhere, nothing where quiet is wanted."""
+    if quiet:
+        return Silent()
+    return _Bars() if sys.stderr.isatty() else _Lines()
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def note(text: str) -> None:
+    """A line on stderr."""
+    sys.stderr.write(text + "\n")
+
+
+class _Bars:
+    """rich's bars, with time left."""
+
+    @contextmanager
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Rich
+
+        columns = (
+            TextColumn("{task.description}", style="bold", table_column=None),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", style="dim"),
+        )
+        with Rich(*columns, console=Console(stderr=True), expand=True) as bars:
+            number = bars.add_task(name, total=total, completed=done, note="")
+
+            class Bar:
+                def advance(self, amount: int = 1, note: str = "") -> None:
+                    bars.update(number, advance=amount, note=note)
+
+            yield Bar()
+
+    def say(self, text: str) -> None:
+        note(text)
+
+
+class _Lines:
+    """A line every ten seconds, for logs."""
+
+    @contextmanager
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
+        line = _Line(name, total, done)
+        yield line
+        line.end()
+
+    def say(self, text: str) -> None:
+        note(text)
+
+
+class _Line:
+    def __init__(self, name: str, total: int, done: int) -> None:
+        self._name, self._total, self._done, self._before = name, total, done, done
+        self._began = self._told = time.monotonic()
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self._done += amount
+        now = time.monotonic()
+        if now - self._told >= _PLAIN_SECONDS:
+            self._told = now
+            self._tell(now, note)
+
+    def end(self) -> None:
+        if self._done > self._before:
+            note(f"{self._name}: {self._done} of {self._total} in {_span(time.monotonic() - self._began)}")
+
+    def _tell(self, now: float, extra: str) -> None:
+        rate = (self._done - self._before) / (now - self._began)
+        left = _span((self._total - self._done) / rate) if rate else "unknown"
+        note(f"{self._name}: {self._done} of {self._total}, {left} left{', ' + extra if extra else ''}")
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,131 @@
+"""``data``: check, convert, import and make corpora."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pfl_audit.cli import options
+from pfl_audit.cli.console import make_progress, note, print_json
+from pfl_audit.errors import EXIT_NOT_AUDITED, UsageError
+
+if TYPE_CHECKING:
+    from pfl_audit.documents.corpus import Corpus
+
+app = typer.Typer(rich_markup_mode=None, help="Check, convert, import and make corpora.")
+_Source = Annotated[Path, typer.Argument(help="PFL-DocVQA folder, or folder with corpus.jsonl.")]
+_Target = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
+
+
+@app.command()
+def check(
+    path: _Source,
+    images: Annotated[bool, typer.Option(help="Open every page image as well.")] = True,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Count what a corpus holds (the paper's Table 5), and name every record that cannot be used.
+
+    Example: pfl-audit data check data/red
+    """
+    from pfl_audit.documents.check import check_corpus
+    from pfl_audit.documents.readers import open_corpus
+
+    found = check_corpus(open_corpus(path), make_progress(quiet=quiet), images=images)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        columns = ("split", "client", "providers", "documents", "pages", "questions")
+        typer.echo("  ".join(f"{column:>{24 if column == 'split' else 9}}" for column in columns))
+        for row in found.counts:
+            typer.echo("  ".join(f"{row[column]!s:>{24 if column == 'split' else 9}}" for column in columns))
+        for problem in found.problems:
+            typer.echo(f"unusable: {problem.record}: {problem.reason}")
+        typer.echo(f"{len(found.problems)} records cannot be used")
+    if not found.counts:
+        raise typer.Exit(EXIT_NOT_AUDITED)
+
+
+@app.command()
+def convert(path: _Source, out: _Target, as_json: options.AsJson = False) -> None:
+    """Turn a PFL-DocVQA folder (pickles) into the safe format: corpus.jsonl and images/.
+
+    Example: pfl-audit data convert data/pfl-docvqa --out data/safe
+    """
+    from pfl_audit.documents.readers import open_corpus
+    from pfl_audit.documents.writers import write_jsonl
+
+    _require_new(out)
+    corpus = open_corpus(path)
+    write_jsonl(corpus, out)
+    _tell(corpus, out, as_json=as_json)
+
+
+@app.command("import")
+def import_(
+    source: Annotated[str, typer.Argument(help="Kind of the source: fcc-adbuy.")],
+    path: Annotated[Path, typer.Argument(help="Folder of the source.")],
+    out: _Target,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make a corpus of documents that come in another form.
+
+    Example: pfl-audit data import fcc-adbuy fcc_adbuy --out data/fcc
+    """
+    from pfl_audit.documents.readers.fcc_adbuy import import_fcc_adbuy
+    from pfl_audit.documents.writers import write_jsonl
+
+    if source != "fcc-adbuy":
+        raise UsageError(f"there is no source '{source}'", "Choose: fcc-adbuy")
+    _require_new(out)
+    corpus = import_fcc_adbuy(path, seed)
+    write_jsonl(corpus, out)
+    _tell(corpus, out, as_json=as_json)
+
+
+@app.command()
+def make(
+    out: _Target,
+    members: Annotated[int, typer.Option(help="Providers that the BLUE clients hold.")] = 120,
+    non_members: Annotated[int, typer.Option(help="Providers of the negative parts.")] = 120,
+    red_providers: Annotated[int, typer.Option(help="Providers of each class in RED.")] = 100,
+    clients: Annotated[int, typer.Option(help="BLUE clients.")] = 10,
+    documents: Annotated[float, typer.Option(help="Mean training documents a member.")] = 8.0,
+    red_documents: Annotated[float, typer.Option(help="Mean RED documents a provider.")] = 2.5,
+    questions: Annotated[float, typer.Option(help="Mean questions a document.")] = 5.5,
+    ocr_noise: Annotated[float, typer.Option(help="Share of OCR words that are misread.")] = 0.01,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Draw a synthetic corpus in PFL-DocVQA's layout. The same seed gives the same bytes.
+
+    Example: pfl-audit data make --out data/synthetic --seed 7
+    """
+    from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
+
+    recipe = Recipe(members, non_members, red_providers, clients, documents, red_documents, questions, ocr_noise, seed)
+    progress = make_progress(quiet=quiet)
+    _tell(make_corpus(recipe, out, progress), out, as_json=as_json)
+
+
+def _tell(corpus: Corpus, out: Path, *, as_json: bool) -> None:
+    """Say what was written, and what was left out."""
+    pages, providers, questions = len(corpus.documents), len(corpus.providers), len(corpus.queries)
+    for problem in corpus.problems:
+        note(f"left out: {problem.record}: {problem.reason}")
+    if as_json:
+        left_out = len(corpus.problems)
+        print_json(
+            {"out": str(out), "providers": providers, "pages": pages, "questions": questions, "left_out": left_out}
+        )
+    else:
+        note(f"{pages} pages of {providers} providers with {questions} questions written to {out}")
+
+
+def _require_new(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not empty", "Name a new folder")

@@ -1,0 +1,171 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pfl_audit.cli.main import run
+
+Make = Callable[[int], Path]
+
+
+def cli(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from pfl_audit.cli.main import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["mia", "--help"], ["data", "make", "--help"]])
+def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
+    script = (
+        "import sys, time\n"
+        "from pfl_audit.cli.main import run\n"
+        f"code = run({arguments!r})\n"
+        "heavy = {'torch', 'transformers', 'sklearn', 'numpy', 'pandas', 'matplotlib'} & set(sys.modules)\n"
+        "print('HEAVY', sorted(heavy), code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "HEAVY [] 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["demo", "audit", "memorize", "mia", "report", "train", "inspect", "list", "data check", "data make"]
+)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command.split(), "--help"]) == 0
+    assert f"Example: pfl-audit {command.split()[0]}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_no_arguments_show_help(capsys: pytest.CaptureFixture[str]) -> None:
+    run([])
+    assert "Usage: pfl-audit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["mia"], 4, "--red"),
+        (["mia", "--red", "x", "--nonsense"], 4, "--nonsense"),
+        (["nonsense"], 4, "nonsense"),
+        (["mia", "--red", "nowhere", "--model", "m"], 2, "nowhere does not exist"),
+        (["mia", "--red", "x"], 4, "one of --model and --answers"),
+        (["mia", "--red", "x", "--model", "m", "--seeds", "0"], 4, "--seeds"),
+        (["memorize", "--red", "x", "--model", "m", "--key", "shoe_size"], 4, "no key 'shoe_size'"),
+        (["report", "nowhere"], 2, "holds no results.json"),
+        (["inspect", "nowhere"], 4, "no local folder"),
+        (["train", "--data", "nowhere", "--out", "x"], 2, "does not exist"),
+        (["data", "check", "nowhere"], 2, "does not exist"),
+        (["data", "import", "other", "x", "--out", "y"], 4, "no source 'other'"),
+    ],
+)
+def test_mistakes_are_one_line_and_the_right_code(
+    arguments: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert err.startswith("pfl-audit: ")
+    assert not list(tmp_path.rglob("results.json"))
+
+
+def test_json_is_one_document_on_stdout(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> None:
+    done = cli(
+        "mia", "--model", make_checkpoint(0), "--red", corpus_folder, "--check", "membership.azk", "--seeds", 1,
+        "--out", tmp_path / "run", "--json",
+    )  # fmt: skip
+    results = json.loads(done.stdout)
+    assert results["schema_version"] == "1"
+    assert done.returncode == 3  # too few providers: unresolved
+    assert "questions to the model" in done.stderr
+    assert (tmp_path / "run/report.html").is_file()
+
+
+def test_quiet_says_nothing_on_stderr(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> None:
+    done = cli(
+        "mia", "--model", make_checkpoint(0), "--red", corpus_folder, "--check", "membership.azk", "--seeds", 1,
+        "--out", tmp_path / "run", "--quiet",
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert "INCOMPLETE" in done.stdout
+    assert "\x1b[" not in done.stdout
+
+
+def test_report_renders_again_without_the_model(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> None:
+    arguments = ["mia", "--model", str(make_checkpoint(0)), "--red", str(corpus_folder), "--check", "membership.azk"]
+    run([*arguments, "--seeds", "1", "--out", str(tmp_path / "run"), "-q"])
+    before = (tmp_path / "run/report.html").read_bytes()
+    (tmp_path / "run/report.html").unlink()
+    assert run(["report", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run/report.html").read_bytes() == before
+
+
+def test_settings_from_a_file_and_flags_win(
+    make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "audit.toml"
+    config.write_text(
+        f'red = "{corpus_folder}"\nseed = 3\nquiet = true\n'
+        f'[mia]\nmodel = "{make_checkpoint(0)}"\nseeds = 2\ns = [0, 1]\ncheck = ["membership.azk"]\n'
+        "[train]\nsteps = 3\n"
+    )
+    run(["mia", "--config", str(config), "--out", str(tmp_path / "run"), "--seeds", "1", "--json"])
+    results = json.loads(capsys.readouterr().out)
+    settings = results["checks"][0]["settings"]
+    assert (settings["seeds"], settings["s"], results["provenance"]["seed"]) == (1, [0, 1], 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nonsense = 1", "no setting 'nonsense' of mia"),
+        ("[mia]\nnonsense = 1", "no setting 'mia.nonsense' of mia"),
+        ("= 1", "not valid TOML"),
+        ("[nonsense]\nx = 1", "no setting 'nonsense'"),
+    ],
+)
+def test_unknown_settings_are_errors(
+    tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "audit.toml").write_text(text)
+    assert run(["mia", "--config", str(tmp_path / "audit.toml"), "--red", "x"]) == 4
+    assert message in capsys.readouterr().err
+
+
+def test_list_names_checks_and_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "--json"]) == 0
+    rows = {row["id"]: row["needs"] for row in json.loads(capsys.readouterr().out)}
+    assert "pre-trained model (--pretrained)" in rows["membership.apk"]
+    assert rows["membership.azk"] == ["answer"]
+    assert "memorization.unprompted" in rows
+
+
+def test_inspect_says_how_a_checkpoint_was_opened(make_checkpoint: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", str(make_checkpoint(0))]) == 0
+    out = capsys.readouterr().out
+    assert "boxes: thousandths" in out
+    assert "answer, confidence, live, loss" in out
+
+
+def test_schema_is_that_of_the_results(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema"]) == 0
+    assert "verdict" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_export_for_a_vendor(corpus_folder: Path, tmp_path: Path) -> None:
+    assert run(["memorize", "--red", str(corpus_folder), "--export", str(tmp_path / "ask")]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "ask/questions.jsonl").read_text().splitlines()]
+    assert rows
+    assert all(row["id"].endswith("/scrubbed/provider_name") for row in rows)
+
+
+def test_data_commands(corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["data", "convert", str(corpus_folder), "--out", str(tmp_path / "safe")]) == 0
+    assert run(["data", "check", str(tmp_path / "safe"), "--json", "-q"]) == 0
+    counts = json.loads(capsys.readouterr().out)["counts"]
+    assert {row["split"] for row in counts} >= {"red_test_positive", "red_test_negative"}
+    assert run(["data", "convert", str(corpus_folder), "--out", str(tmp_path / "safe")]) == 4
