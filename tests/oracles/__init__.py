@@ -1,0 +1,1 @@
+"""The slow, obviously right versions that fast code is held against."""

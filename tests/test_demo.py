@@ -1,0 +1,165 @@
+"""The demo from an installed wheel, in a folder of its own, without a network; and what it must show."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pfl_audit.audit.results import Check, Metric, Results, read_results
+
+ROOT = Path(__file__).parents[1]
+NO_NETWORK = """
+import socket
+from pathlib import Path
+
+def refuse(*args, **kwargs):
+    Path({marker!r}).write_text(repr(args[-1:]))
+    raise OSError("the network is switched off in this test")
+
+socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = socket.create_connection = refuse
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, source / name)
+    for name in ("pfl_audit", "attacks", "reports", "fixtures"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        "dist",
+        ".",
+    ]
+    subprocess.run(command, cwd=source, check=True)
+    (built,) = (source / "dist").glob("*.whl")
+    return built
+
+
+class Installed:
+    """A wheel, unpacked, and the network switched off."""
+
+    def __init__(self, wheel: Path, folder: Path) -> None:
+        self.site, self.cwd, self.marker = folder / "site", folder / "cwd", folder / "network"
+        self.cwd.mkdir()
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(self.site)
+        (self.site / "sitecustomize.py").write_text(NO_NETWORK.format(marker=str(self.marker)))
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from pfl_audit.cli.main import main; main()", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(self.site)}
+        environment.pop("HF_HUB_OFFLINE", None)
+        return subprocess.run(command, cwd=self.cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return Installed(wheel, tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="module")
+def demo(installed: Installed) -> Results:
+    done = installed.run("demo", "--out", "audit-demo", "--quiet")
+    assert done.returncode == 0, done.stderr
+    return read_results(installed.cwd / "audit-demo")
+
+
+@pytest.fixture(scope="module")
+def pretrained(installed: Installed, demo: Results) -> Results:
+    """The same checks on the pre-trained model, which has seen none of the providers."""
+    fixtures = installed.site / "pfl_audit/fixtures"
+    arguments = ["--model", fixtures / "vt5-pretrained", "--red", fixtures / "red", "--out", "pretrained", "--quiet"]
+    arguments += [
+        "--store",
+        "audit-demo/responses.sqlite",
+        "--check",
+        "membership",
+        "--check",
+        "memorization.provider_name",
+    ]
+    done = installed.run("audit", *map(str, arguments))
+    assert done.returncode == 3, done.stderr  # what needs a pre-trained model is skipped
+    return read_results(installed.cwd / "pretrained")
+
+
+def metric(check: Check, name: str, **slice_: object) -> Metric:
+    return next(found for found in check.metrics if found.name == name and found.slice == slice_)
+
+
+def by_id(results: Results) -> dict[str, Check]:
+    return {check.id: check for check in results.checks}
+
+
+def attacks(results: Results) -> list[Metric]:
+    ran = [check for check in results.checks if check.family == "membership" and check.status == "ran"]
+    return [metric(check, "accuracy", s=5, model="target") for check in ran]
+
+
+def test_the_wheel_holds_one_package(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
+    assert tops == {"pfl_audit"}
+    for name in ("attacks/membership/attack.py", "reports/templates/report.html.j2", "py.typed"):
+        assert f"pfl_audit/{name}" in names
+    for name in ("vt5-finetuned/model.safetensors", "vt5-pretrained/spiece.model", "red/red_doc2provider.json"):
+        assert f"pfl_audit/fixtures/{name}" in names
+
+
+def test_demo_runs_without_a_network_and_writes_its_report(installed: Installed, demo: Results) -> None:
+    assert not installed.marker.exists(), installed.marker.read_text()
+    assert demo.verdict.status == "leaks"
+    assert str(installed.site) in demo.target.path
+    report = (installed.cwd / "audit-demo/report.html").read_text()
+    assert "This model gives away training data" in report
+    assert {check.status for check in demo.checks} == {"ran"}
+
+
+def test_red_has_eighty_providers_of_each_class(demo: Results) -> None:
+    assert demo.data.members >= 80
+    assert demo.data.non_members >= 80
+    assert not demo.data.problems
+
+
+def test_fine_tuned_model_memorised_provider_names(demo: Results) -> None:
+    gap = metric(by_id(demo)["memorization.provider_name"], "ACC gap", pages="all pages", model="target")
+    assert gap.value is not None
+    assert gap.ci is not None
+    assert gap.value >= 0.05
+    assert gap.ci[0] > 0
+
+
+def test_fine_tuned_model_gives_its_providers_away(demo: Results) -> None:
+    best = max((found for found in attacks(demo) if found.value and found.ci), key=lambda found: found.value or 0)
+    assert best.value is not None
+    assert best.ci is not None
+    assert best.value >= 0.62
+    assert best.ci[0] > 0.5
+
+
+def test_pretrained_model_shows_neither(demo: Results, pretrained: Results) -> None:
+    control = metric(by_id(demo)["memorization.provider_name"], "ACC gap", pages="all pages", model="pre-trained")
+    gap = metric(by_id(pretrained)["memorization.provider_name"], "ACC gap", pages="all pages", model="target")
+    for found in (control, gap):
+        assert found.ci is not None
+        assert found.ci[0] <= 0 <= found.ci[1]
+    for found in attacks(pretrained):
+        assert found.ci is not None
+        assert found.chance is not None
+        assert found.ci[0] <= found.chance
+    assert pretrained.verdict.status == "incomplete"
+    assert not [check for check in pretrained.checks if check.finding and check.finding.level in ("leak", "weak")]

@@ -1,0 +1,58 @@
+"""The house rules, as far as a machine can see them."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = [path for room in ("pfl_audit", "attacks", "reports", "fixtures") for path in (ROOT / room).rglob("*.py")]
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if "pfl_audit" in p.relative_to(ROOT).parts[0]], ids=str)
+def test_the_core_imports_neither_attacks_nor_reports(path: Path) -> None:
+    rooms = ("pfl_audit.attacks", "pfl_audit.reports", "attacks", "reports")
+    assert not [name for name in imports(path) if name in rooms or name.startswith(tuple(f"{room}." for room in rooms))]
+
+
+def test_metrics_do_no_input_or_output() -> None:
+    for path in (ROOT / "pfl_audit/metrics").glob("*.py"):
+        assert not {"pathlib", "os", "io", "torch"} & {name.split(".")[0] for name in imports(path)}
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *(ROOT / "tests").rglob("*.py")], ids=str)
+def test_files_are_small(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 400
+
+
+def test_every_package_is_installed() -> None:
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = set()
+    for init in {path.parent for path in SOURCES if path.name == "__init__.py"}:
+        name = ".".join(init.relative_to(ROOT).parts)
+        found.add(name if name.startswith("pfl_audit") else f"pfl_audit.{name}")
+    assert listed == found
+
+
+def test_every_attack_has_a_page_in_the_docs() -> None:
+    for name in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pfl_audit.attacks"]:
+        text = (ROOT / f"docs/{name}.md").read_text()
+        for heading in ("Threat model", "What it needs", "What the numbers mean", "What to do", "Sources"):
+            assert f"## {heading}" in text, f"docs/{name}.md lacks '{heading}'"
+
+
+def test_nothing_is_left_for_later() -> None:
+    words = ("TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error")
+    for path in SOURCES:
+        assert not [word for word in words if word in path.read_text()], path
