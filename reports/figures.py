@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from pfl_audit.audit.results import Check, Curve
 
 _COLOURS = ("#1f5fa8", "#c4491d", "#6b7280", "#2f855a")
 _MARKERS = ("o", "^", "s", "D")
+_LABEL = 34
+"""Letters in a line of an axis' label."""
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "pfl-audit",
@@ -34,14 +37,11 @@ def draw_curve(curve: Curve) -> str:
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(4.2, 3.1), layout="constrained")
         axes = figure.add_subplot()
-        for number, series in enumerate(curve.series):
-            _KINDS[curve.kind](axes, number, series)
-        if curve.kind == "roc":
-            _roc_axes(axes, curve)
+        _KINDS[curve.kind](axes, curve)
         axes.set_title(curve.title, fontsize=9, loc="left")
-        axes.set_xlabel(curve.x_label)
-        axes.set_ylabel(curve.y_label)
-        if len(curve.series) > 1:
+        axes.set_xlabel(textwrap.fill(curve.x_label, _LABEL))
+        axes.set_ylabel(textwrap.fill(curve.y_label, _LABEL))
+        if len(axes.get_legend_handles_labels()[0]) > 1:
             axes.legend(frameon=False, fontsize=8)
         return _svg(figure)
 
@@ -83,47 +83,46 @@ def draw_overview(checks: Sequence[Check]) -> str:
         return _svg(figure)
 
 
-def _line(axes: Axes, number: int, series: dict[str, Any]) -> None:
-    style: dict[str, Any] = {"linestyle": ":" if series["name"] == "chance" else "-", "color": _COLOURS[number % 4]}
-    axes.plot(series["x"], series["y"], marker=_MARKERS[number % 4], markersize=4, label=series["name"], **style)
-    if "low" in series:
-        axes.fill_between(
-            series["x"], series["low"], series["high"], color=_COLOURS[number % 4], alpha=0.15, linewidth=0
-        )
-    axes.set_xticks(sorted(set(series["x"])))
+def _line(axes: Axes, curve: Curve) -> None:
+    for series, colour, marker in zip(curve.series, _COLOURS, _MARKERS, strict=False):
+        style = ":" if series["name"] == "chance" else "-"
+        axes.plot(
+            series["x"], series["y"], style, color=colour, marker=marker, markersize=4, label=series["name"]
+        )  # fmt: skip
+        if "low" in series:
+            axes.fill_between(series["x"], series["low"], series["high"], color=colour, alpha=0.15, linewidth=0)
+    axes.set_xticks(sorted({x for series in curve.series for x in series["x"]}))
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
 
 
-def _roc(axes: Axes, number: int, series: dict[str, Any]) -> None:
-    axes.plot(
-        series["x"],
-        series["y"],
-        color=_COLOURS[number % 4],
-        marker=_MARKERS[number % 4],
-        markersize=3,
-        label=series["name"],
-    )
+def _scatter(axes: Axes, curve: Curve) -> None:
+    for series, colour, marker in zip(curve.series, _COLOURS, _MARKERS, strict=False):
+        axes.scatter(
+            series["x"], series["y"], s=16, alpha=0.65, lw=0, color=colour, marker=marker, label=series["name"]
+        )  # fmt: skip
 
 
-def _scatter(axes: Axes, number: int, series: dict[str, Any]) -> None:
-    colour, marker = _COLOURS[number % 4], _MARKERS[number % 4]
-    axes.scatter(series["x"], series["y"], s=16, alpha=0.65, lw=0, color=colour, marker=marker, label=series["name"])
+def _roc(axes: Axes, curve: Curve) -> None:
+    """A logarithmic axis: what matters is how many members are found before anybody is wrongly accused.
+
+    Steps, because an attack reaches a point only at one of its thresholds. Points without a false
+    accusation stand on the left edge.
+    """
+    positive = [x for series in curve.series for x in series["x"] if x > 0]
+    left = min([0.01, *positive]) / 1.5
+    for series, colour in zip(curve.series, _COLOURS, strict=False):
+        x = [max(value, left) for value in series["x"]]
+        axes.step(x, series["y"], where="post", color=colour, label=series["name"])
+    grid = [left * (1 / left) ** (step / 50) for step in range(51)]
+    axes.plot(grid, grid, color=_COLOURS[2], linestyle=":", linewidth=1, label="chance")
+    axes.set_xscale("log")
+    axes.set_xlim(left / 1.05, 1.05)
+    axes.set_ylim(-0.02, 1.02)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
 
 
 _KINDS = {"line": _line, "roc": _roc, "scatter": _scatter}
-
-
-def _roc_axes(axes: Axes, curve: Curve) -> None:
-    """A logarithmic axis: what matters is how many members are found before anybody is wrongly accused."""
-    positive = [x for series in curve.series for x in series["x"] if x > 0]
-    left = min([0.01, *positive]) / 1.5
-    axes.set_xscale("log")
-    axes.set_xlim(left, 1.05)
-    axes.set_ylim(-0.02, 1.02)
-    grid = [left * (1 / left) ** (step / 50) for step in range(51)]
-    axes.plot(grid, grid, color=_COLOURS[2], linestyle=":", linewidth=1, label="chance")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
 
 
 def _svg(figure: Figure) -> str:

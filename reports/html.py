@@ -13,6 +13,7 @@ from markupsafe import Markup
 from pfl_audit.reports import figures, words
 from pfl_audit.reports.view import arrange
 
+from pfl_audit.audit.numbers import chance, interval, number
 from pfl_audit.audit.results import Results
 from pfl_audit.files import write_text
 
@@ -60,7 +61,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": words.number, "slice": words.slice_name, "interval": words.interval}
+    environment.filters |= {"number": number, "slice": words.slice_name, "interval": interval, "chance": chance}
     return environment
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pfl_audit.reports import words
 
+from pfl_audit.audit.numbers import headline
 from pfl_audit.audit.results import Check, Metric, Results
 
 _ORDER = ("leak", "weak", "unresolved", "failed", "none", "skipped")
@@ -56,14 +57,6 @@ def arrange(results: Results) -> View:
 def mark(check: Check) -> str:
     """Level of a check that ran, else its status."""
     return check.finding.level if check.status == "ran" and check.finding else check.status
-
-
-def headline(check: Check) -> Metric | None:
-    """The number that a check's finding rests on."""
-    if check.finding is None:
-        return None
-    wanted = (check.finding.metric, check.finding.slice)
-    return next((metric for metric in check.metrics if (metric.name, metric.slice) == wanted), None)
 
 
 def grids(metrics: Sequence[Metric]) -> tuple[Grid, ...]:

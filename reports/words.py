@@ -1,9 +1,10 @@
-"""Numbers and names as a reviewer reads them."""
+"""What a reviewer reads beside the numbers."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from pfl_audit.audit.numbers import chance, in_form
 from pfl_audit.audit.results import Metric
 
 LEVELS: Final = {
@@ -42,18 +43,6 @@ NO_PROOF: Final = (
 )
 
 
-def number(metric: Metric) -> str:
-    """A metric's value, with two or three digits: shares as per cent, gaps as points."""
-    return "–" if metric.value is None else _text(metric, metric.value)
-
-
-def interval(metric: Metric) -> str:
-    """A metric's interval in brackets, or nothing."""
-    if metric.ci is None:
-        return ""
-    return f"[{_text(metric, metric.ci[0], bare=True)}, {_text(metric, metric.ci[1], bare=True)}]"
-
-
 def slice_name(metric_slice: dict[str, str | int | float]) -> str:
     """What a number is about, as a column's head."""
     parts = [
@@ -62,26 +51,11 @@ def slice_name(metric_slice: dict[str, str | int | float]) -> str:
     return " · ".join(parts)
 
 
-def _text(metric: Metric, value: float, *, bare: bool = False) -> str:
-    if metric.name.startswith("different"):
-        return f"{value:.0f}"
-    if metric.name.endswith("gap"):
-        return f"{100 * value:+.1f}" if bare else f"{100 * value:+.1f} points"
-    if metric.name == "AUC":
-        return f"{value:.3f}"
-    return f"{100 * value:.1f}" if bare else f"{100 * value:.1f} %"
-
-
-def chance(metric: Metric) -> str:
-    """What chance would give, in the metric's own form."""
-    return "" if metric.chance is None else _text(metric, metric.chance)
-
-
 def small_print(metric: Metric) -> str:
     """What stands below a number: spread over seeds, chance, and how many are behind it."""
     parts = []
     if metric.std is not None and metric.seeds and metric.seeds > 1:
-        parts.append(f"± {_text(metric, metric.std, bare=True)} over {metric.seeds} seeds")
+        parts.append(f"± {in_form(metric, metric.std, bare=True)} over {metric.seeds} seeds")
     if metric.chance is not None:
         parts.append(f"chance {chance(metric)}")
     if metric.n is not None:

@@ -116,7 +116,12 @@ def test_the_wheel_holds_one_package(wheel: Path) -> None:
     assert tops == {"pfl_audit"}
     for name in ("attacks/membership/attack.py", "reports/templates/report.html.j2", "py.typed"):
         assert f"pfl_audit/{name}" in names
-    for name in ("vt5-finetuned/model.safetensors", "vt5-pretrained/spiece.model", "red/red_doc2provider.json"):
+    for name in (
+        "vt5-finetuned/model.safetensors",
+        "vt5-pretrained/spiece.model",
+        "red/corpus.jsonl",
+        "blue-secrets/corpus.jsonl",
+    ):
         assert f"pfl_audit/fixtures/{name}" in names
 
 

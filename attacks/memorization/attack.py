@@ -150,9 +150,10 @@ def _gaps(context: AuditContext, key: str, pages: pd.DataFrame, model: str) -> d
     found = {}
     for name, rows in slices.items():
         for score in ("acc", "anls"):
-            gap = score_gap(rows, score, context.rng("memorization", key, model, name, score)) if len(rows) else None
-            if gap is not None:
-                found[score.upper(), name] = gap
+            if len(rows):
+                found[score.upper(), name] = score_gap(
+                    rows, score, context.rng("memorization", key, model, name, score)
+                )
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
@@ -43,34 +42,35 @@ def gap_metrics(score: str, slice_: str, model: str, gap: GapEstimate) -> list[M
     return [
         Metric(
             name=name,
-            value=found.value,
-            ci=(found.low, found.high) if np.isfinite([found.low, found.high]).all() else None,
+            value=found.value if found else None,
+            ci=(found.low, found.high) if found else None,
             level=LEVEL,
             method=METHOD,
             n=pages,
             unit="pages",
             chance=chance,
             slice={"pages": slice_, "model": model},
+            note=None if found else "no page of one class",
         )
         for name, found, pages, chance in parts
     ]
 
 
-def gap_finding(key: str, gap: GapEstimate | None, alpha: float) -> Finding:
+def gap_finding(key: str, found: GapEstimate | None, alpha: float) -> Finding:
     """What the gap in accuracy means."""
     name = key.replace("_", " ")
-    if gap is None:
+    if not (found and found.gap and found.members and found.non_members):
         return Finding(
             level="unresolved",
             text=f"Pages of members and of non-members with a {name} are both needed.",
             remedy=_REMEDY,
         )
-    enough = min(gap.pages) >= ENOUGH_PAGES
-    level = level_of(gap.gap.low, gap.gap.lower_bound(alpha), 0.0, enough=enough)
+    gap, enough = found.gap, min(found.pages) >= ENOUGH_PAGES
+    level = level_of(gap.low, gap.lower_bound(alpha), 0.0, enough=enough)
     numbers = (
-        f"{gap.members.value:.1%} of {gap.pages[0]} pages of member providers against {gap.non_members.value:.1%} of "
-        f"{gap.pages[1]} pages of others: a gap of {100 * gap.gap.value:.1f} points "
-        f"[{100 * gap.gap.low:.1f}, {100 * gap.gap.high:.1f}]"
+        f"{found.members.value:.1%} of {found.pages[0]} pages of member providers against "
+        f"{found.non_members.value:.1%} of {found.pages[1]} pages of others: a gap of {100 * gap.value:.1f} points "
+        f"[{100 * gap.low:.1f}, {100 * gap.high:.1f}]"
     ).replace("%", " %")
     text = {
         "leak": f"Asked for a {name} that was taken off the page, the model gave it for {numbers}.",
@@ -124,7 +124,7 @@ def disclosure_metrics(
     """How many true secrets came out, and how often."""
     secrets = {(one.key, one.answer) for one in found if one.secret_of}
     return [
-        Metric(name="different true secrets disclosed", value=float(len(secrets)), n=providers, chance=0.0),
+        Metric(name="true secrets disclosed", value=float(len(secrets)), n=providers, chance=0.0),
         Metric(
             name="answers that are true secrets",
             value=share.value,
@@ -173,7 +173,7 @@ def disclosure_finding(found: Sequence[Disclosure], *, blue: bool, pretrained: b
             text="Without the training corpus (--blue) nobody can tell whether the answers are true secrets.",
             remedy="Give --blue, or look the most frequent answers up by hand.",
         )
-    metric = "different true secrets disclosed"
+    metric = "true secrets disclosed"
     secrets = [one for one in found if one.secret_of]
     new = [one for one in secrets if not one.said_before]
     if new:

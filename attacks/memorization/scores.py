@@ -5,16 +5,15 @@ Source: privacy-aware-docvqa, section 5.1, Tables 2, 7 and 8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate, group_mean
+from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights, estimate, group_mean
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 CONFIDENT = 0.9
 """Confidence from which the paper counts an answer separately (Table 2)."""
@@ -25,48 +24,52 @@ class GapEstimate:
     """A score on members, on non-members, and what lies between.
 
     Attributes:
-        members: Mean over members' pages.
-        non_members: Mean over non-members' pages.
-        gap: members minus non_members.
+        members: Mean over members' pages, None where there are none.
+        non_members: Mean over non-members' pages, None where there are none.
+        gap: members minus non_members, None where one of them is.
         pages: Pages of members and of non-members behind them.
     """
 
-    members: Estimate
-    non_members: Estimate
-    gap: Estimate
+    members: Estimate | None
+    non_members: Estimate | None
+    gap: Estimate | None
     pages: tuple[int, int]
 
 
-def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapEstimate | None:
+def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapEstimate:
     """Compare members with non-members, with intervals over resampled providers.
 
     Args:
         pages: One row a page: ``provider``, ``member`` (bool) and the score's column.
         score: Name of the column, values 0 to 1.
         rng: Of the bootstrap.
-
-    Returns:
-        None where one class has no page.
     """
     groups = pages.groupby("provider", sort=True)
     sums = groups[score].sum().to_numpy(dtype=np.float64)
     counts = groups.size().to_numpy(dtype=np.float64)
-    members = groups["member"].first().to_numpy(dtype=bool)
-    if members.all() or not members.any():
+    is_member = groups["member"].first().to_numpy(dtype=bool)
+    members, non_members = (_mean(sums[chosen], counts[chosen], rng) for chosen in (is_member, ~is_member))
+    gap = None
+    if members and non_members:
+        gap = estimate(members.value - non_members.value, members.samples - non_members.samples)
+    return GapEstimate(members, non_members, gap, (int(counts[is_member].sum()), int(counts[~is_member].sum())))
+
+
+def _mean(sums: Floats, counts: Floats, rng: np.random.Generator) -> Estimate | None:
+    """Mean over the pages of one class, float (providers,) each.
+
+    Where every page scores 0 (or every page 1), resampling shows no spread, however few providers there
+    are. Its place takes Beta(1, providers), whose quantiles are the exact binomial bounds for 0 of them.
+    """
+    if not len(sums):
         return None
-    weights = bootstrap_weights(members, rng)
-    both = []
-    for chosen in (members, ~members):
-        mean = group_mean(sums * chosen, counts * chosen)
-        value = float(mean(np.ones((1, len(sums))))[0])
-        both.append((value, mean(weights)))
-    (inside, inside_samples), (outside, outside_samples) = both
-    return GapEstimate(
-        members=estimate(inside, inside_samples),
-        non_members=estimate(outside, outside_samples),
-        gap=estimate(inside - outside, inside_samples - outside_samples),
-        pages=(int(counts[members].sum()), int(counts[~members].sum())),
-    )
+    value = float(sums.sum() / counts.sum())
+    if value in (0.0, 1.0):
+        distance = rng.beta(1, len(sums), size=RESAMPLES)
+        found = estimate(value, distance if value == 0.0 else 1.0 - distance)
+        return replace(found, low=min(found.low, value), high=max(found.high, value))
+    weights = bootstrap_weights(np.zeros(len(sums), dtype=bool), rng)
+    return estimate(value, group_mean(sums, counts)(weights))
 
 
 def giveaway_providers(pages: pd.DataFrame) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pfl_audit.audit.numbers import chance, headline, interval, number
 from pfl_audit.audit.results import Check, Results
 
 _MARKS = {
@@ -17,6 +18,8 @@ _MARKS = {
     "none": "[green]no evidence[/]",
     "unresolved": "[dim]unresolved[/]",
 }
+_WIDTH = 96
+"""Columns that the table needs: below that a line that runs over is better than one that is cut."""
 _HEADS = {
     "leaks": "[bold red]LEAKS[/]",
     "no-evidence": "[green]NO EVIDENCE OF A LEAK[/]",
@@ -27,20 +30,29 @@ _HEADS = {
 def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> None:
     """Print the verdict, a line a check, and where the report lies."""
     console = Console(highlight=False)
+    console.width = max(console.width, _WIDTH)
     console.print(f"\n{_HEADS[results.verdict.status]}  {escape(results.verdict.summary)}\n")
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(ratio=1)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("finding", "check", "number", "interval", "chance"):
+        table.add_column(column, no_wrap=True)
     for check in results.checks:
-        table.add_row(*_line(check))
-    console.print(table)
-    console.print()
+        if check.status == "ran":
+            table.add_row(*_cells(check))
+    if table.row_count:
+        console.print(table)
+        console.print()
+    for check in results.checks:
+        if check.status != "ran":
+            console.print(f"{check.status}: {escape(check.id)}: {escape(check.reason or '')}", soft_wrap=True)
+        elif check.finding and check.finding.level == "unresolved":
+            console.print(f"unresolved: {escape(check.id)}: {escape(check.finding.text)}", soft_wrap=True)
     for path in [*reports, folder / "results.json"]:
         console.print(escape(str(path)), soft_wrap=True)
 
 
-def _line(check: Check) -> tuple[str, str, str]:
-    if check.status != "ran" or check.finding is None:
-        return f"[dim]{check.status}[/]", escape(check.id), f"[dim]{escape(check.reason or '')}[/]"
-    return _MARKS[check.finding.level], escape(check.id), escape(check.finding.text)
+def _cells(check: Check) -> tuple[str, ...]:
+    mark = _MARKS[check.finding.level] if check.finding else ""
+    found = headline(check)
+    if found is None:
+        return mark, escape(check.id), "", "", ""
+    return mark, escape(check.id), f"{number(found)} {escape(found.name)}", interval(found), chance(found)

@@ -12,6 +12,7 @@ from torch import nn
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import sha256_json
+from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.vt5.checkpoint import LoadedVt5
 from pfl_audit.models.vt5.inputs import InputBuilder
 from pfl_audit.models.vt5.modeling import Vt5
@@ -55,6 +56,7 @@ def train_central(
     settings.check()
     # Sharp attention leaves numbers too small for the fast path of the processor; they count as 0.
     torch.set_flush_denormal(True)
+    keep_freed_memory()
     if not train:
         raise AuditError("there is no document to train on", "Give a corpus with BLUE training documents")
     network = start.network

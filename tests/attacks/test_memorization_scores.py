@@ -26,7 +26,9 @@ def test_scores_by_hand() -> None:
         }
     )
     gap = score_gap(frame, "acc", np.random.default_rng(0))
-    assert gap is not None
+    assert gap.members
+    assert gap.non_members
+    assert gap.gap
     assert (gap.members.value, gap.non_members.value, gap.gap.value) == pytest.approx((2 / 3, 0.0, 2 / 3))
     assert gap.pages == (3, 1)
     assert giveaway_providers(frame)["provider"].tolist() == ["a"]
@@ -34,8 +36,31 @@ def test_scores_by_hand() -> None:
 
 def test_one_class_alone_has_no_gap() -> None:
     frame = pages(np.random.default_rng(0), 0.5, 0.5)
-    assert score_gap(frame[frame["member"]], "acc", np.random.default_rng(0)) is None
-    assert present.gap_finding("provider_name", None, 0.01).level == "unresolved"
+    alone = score_gap(frame[frame["member"]], "acc", np.random.default_rng(0))
+    assert alone.members
+    assert alone.non_members is None
+    assert alone.gap is None
+    members, non_members, gap = present.gap_metrics("ACC", present.ALL_PAGES, "target", alone)
+    assert members.value == pytest.approx(frame[frame["member"]]["acc"].mean())
+    assert (non_members.value, non_members.n, gap.value, gap.ci) == (None, 0, None, None)
+    for nothing in (None, alone):
+        assert present.gap_finding("provider_name", nothing, 0.01).level == "unresolved"
+
+
+def test_no_hit_at_all_is_not_certainty() -> None:
+    frame = pages(np.random.default_rng(0), 0.0, 1.0, providers=20)
+    frame["acc"] = (~frame["member"]).astype(float)
+    found = score_gap(frame, "acc", np.random.default_rng(0))
+    assert found.members
+    assert found.non_members
+    exact = 1 - 0.025 ** (1 / 20)  # Clopper and Pearson, 0 of 20
+    assert (found.members.value, found.members.low) == (0.0, 0.0)
+    assert found.members.high == pytest.approx(exact, abs=0.02)
+    assert (found.non_members.value, found.non_members.high) == (1.0, 1.0)
+    assert found.non_members.low == pytest.approx(1 - exact, abs=0.02)
+    assert found.gap
+    assert found.gap.low <= -1.0 + 0.02
+    assert found.gap.high < -0.5
 
 
 def test_positive_control() -> None:

@@ -15,6 +15,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
+from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.protocol import Capability, DocumentModel, Response
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
@@ -40,6 +41,7 @@ class Vt5Responder:
     """
 
     def __init__(self, network: Vt5, tokenizer: Tokenizer, device: str = "cpu") -> None:
+        keep_freed_memory()
         self.network = network.to(device).eval()
         self.inputs = InputBuilder(network.config, tokenizer)
         self._device = device
