@@ -18,14 +18,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from pfl_audit.audit.attack import AuditContext, CheckSpec
 from pfl_audit.audit.engine import Answers, QueryEngine
 from pfl_audit.audit.results import Check, Metric
-from pfl_audit.documents.clues import residual_clues
+from pfl_audit.documents.clues import ClueKind, picture_clues, residual_clues
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Membership, Query
 from pfl_audit.documents.keys import PROVIDER_KEYS
 from pfl_audit.documents.scrub import THRESHOLD
-from pfl_audit.documents.scrubbed import ScrubbedQuestions, scrubbed_questions
+from pfl_audit.documents.scrubbed import scrubbed_questions
 from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate, group_mean
+from pfl_audit.models.page_reader import picture_query
 from pfl_audit.models.protocol import Capability
 
 UNPROMPTED = "memorization.unprompted"
@@ -93,12 +94,13 @@ def _memorization(context: AuditContext, settings: MemorizationSettings, spec: C
         return spec.not_run("skipped", f"no page of a labelled provider gives a {key} that can be taken off")
     answers = context.target.ask(labelled, f"{key} on pages without it")
     before = context.pretrained.ask(labelled, "the same to the pre-trained model") if context.pretrained else None
-    pages = _pages(context.red, test, answers)
+    clues = _second_look(context, labelled)
+    pages = _pages(context.red, answers, labelled, clues)
     if pages.empty:
         reason = answers.problems[0].reason if answers.problems else "none of the questions could be answered"
         return spec.not_run("skipped", reason)
     gaps = _gaps(context, key, pages, "target")
-    old = _pages(context.red, test, before) if before else None
+    old = _pages(context.red, before, labelled, clues) if before else None
     control = _gaps(context, key, old, "pre-trained") if old is not None and not old.empty else {}
     main = gaps.get(("ACC", present.ALL_PAGES))
     return spec.ran(
@@ -112,29 +114,47 @@ def _memorization(context: AuditContext, settings: MemorizationSettings, spec: C
         tables=[
             present.giveaway_table(giveaway_providers(pages), context.redactor),
             present.skipped_table(test.skipped + tuple(answers.problems), context.redactor),
-            present.clue_table(test, pages),
+            present.clue_table(clues, ocr=context.reader is not None),
         ],
         evidence=keep_evidence(context, settings.evidence_pages, settings.shown_pages, test, answers, before),
         finding=present.gap_finding(key, main, context.alpha),
     )
 
 
-def _pages(corpus: Corpus, test: ScrubbedQuestions, answers: Answers) -> pd.DataFrame:
-    """One row a page of a labelled provider that could be asked."""
+def _second_look(context: AuditContext, queries: Sequence[Query]) -> dict[str, list[ClueKind]]:
+    """Query id to the kinds of what still points to the value: among the words, and in the picture if there is OCR."""
+    read: dict[str, str] = {}
+    if context.reader is not None:
+        pictures = [picture_query(query) for query in queries if query.document.image is not None]
+        found = context.reader.ask(pictures, "second look at the pictures")
+        read = {name: response.answer for name, response in found.responses.items()}
+    return {
+        query.id: [
+            clue.kind
+            for clue in residual_clues(query.document, query.answers[0])
+            + picture_clues(read.get(picture_query(query).id, ""), query.answers[0])
+        ]
+        for query in queries
+    }
+
+
+def _pages(
+    corpus: Corpus, answers: Answers, queries: Sequence[Query], clues: Mapping[str, Sequence[ClueKind]]
+) -> pd.DataFrame:
+    """One row a page that could be asked."""
     rows = []
-    for query in test.queries:
-        member = _label(corpus, query.document.provider)
-        if query in answers and member is not None:
+    for query in queries:
+        if query in answers:
             response = answers[query]
             rows.append(
                 {
                     "page": query.document.id,
                     "provider": query.document.provider,
-                    "member": member,
+                    "member": _label(corpus, query.document.provider),
                     "acc": accuracy(response.answer, query.answers),
                     "anls": anls(response.answer, query.answers),
                     "conf": np.nan if response.confidence is None else response.confidence,
-                    "clues": len(residual_clues(query.document, query.answers[0])),
+                    "clues": len(clues[query.id]),
                 }
             )
     return pd.DataFrame(rows, columns=["page", "provider", "member", "acc", "anls", "conf", "clues"])

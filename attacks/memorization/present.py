@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from pfl_audit.attacks.memorization.scores import GapEstimate
@@ -12,9 +12,8 @@ from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Finding, Metric, Table
 from pfl_audit.audit.verdict import level_of
-from pfl_audit.documents.clues import residual_clues
+from pfl_audit.documents.clues import ClueKind
 from pfl_audit.documents.corpus import Problem
-from pfl_audit.documents.scrubbed import ScrubbedQuestions
 from pfl_audit.metrics.intervals import LEVEL, Estimate
 
 METHOD = "percentile bootstrap over providers"
@@ -107,14 +106,15 @@ def skipped_table(problems: Sequence[Problem], redactor: Redactor) -> Table:
     return Table(title="Pages that could not be tested", columns=["Page", "Reason"], rows=rows, note=counts or "none")
 
 
-def clue_table(test: ScrubbedQuestions, pages: pd.DataFrame) -> Table:
+def clue_table(clues: Mapping[str, Sequence[ClueKind]], *, ocr: bool) -> Table:
     """What a second look still found on the scrubbed pages."""
-    kinds: Counter[str] = Counter()
-    for query in test.queries:
-        kinds.update({str(clue.kind) for clue in residual_clues(query.document, query.answers[0])})
-    rows: list[list[str | int | float | None]] = [[kind, count] for kind, count in kinds.most_common()]
-    with_clue = int((pages["clues"] > 0).sum())
-    note = f"{with_clue} of {len(pages)} pages still hold a clue; the metrics give the gap on the others apart"
+    kinds = Counter(kind for found in clues.values() for kind in set(found))
+    rows: list[list[str | int | float | None]] = [[str(kind), count] for kind, count in kinds.most_common()]
+    looked = "words and pictures" if ocr else "words (--ocr looks at the pictures too)"
+    note = (
+        f"Looked at {looked}; {sum(map(bool, clues.values()))} of {len(clues)} pages still hold a clue; the metrics "
+        "give the gap on the others apart"
+    )
     return Table(title="Residual clues found by a second look", columns=["Kind", "Pages"], rows=rows, note=note)
 
 

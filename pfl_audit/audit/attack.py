@@ -80,6 +80,7 @@ class AuditContext:
         alpha: Chance of a false alarm that one check may spend.
         redactor: Through which every name and value goes.
         evidence: Takes pictures.
+        reader: Reads pages' pictures by OCR, or None.
         progress: Told of the work.
     """
 
@@ -93,6 +94,7 @@ class AuditContext:
     redactor: Redactor
     evidence: EvidenceBox
     progress: Progress
+    reader: QueryEngine | None = None
 
     def rng(self, *purpose: str | int) -> np.random.Generator:
         """A generator for one purpose, seeded apart from all others."""

@@ -34,6 +34,7 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.files import read_json
 from pfl_audit.models.open import open_model
+from pfl_audit.models.page_reader import PageReader
 from pfl_audit.models.protocol import DocumentModel
 from pfl_audit.models.recorded import RecordedModel
 from pfl_audit.progress import Progress
@@ -62,6 +63,7 @@ class AuditPlan:
         download: Whether hub ids may be fetched.
         fail_on: The gate.
         reveal: Show names, values and pages.
+        ocr: Let OCR read the pictures of scrubbed pages.
         command: As it was typed.
     """
 
@@ -80,6 +82,7 @@ class AuditPlan:
     download: bool = False
     fail_on: FailOn = "leak"
     reveal: bool = False
+    ocr: bool = False
     command: str = ""
 
     def identity(self) -> dict[str, Any]:
@@ -95,6 +98,7 @@ class AuditPlan:
             "settings": {name: dict(values) for name, values in self.settings.items()},
             "seed": self.seed,
             "reveal": self.reveal,
+            "ocr": self.ocr,
         }
 
 
@@ -155,12 +159,13 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
 class _Session:
     target: QueryEngine
     pretrained: QueryEngine | None
+    reader: QueryEngine | None
     red: Corpus
     blue: Corpus | None
 
     def engines(self) -> list[QueryEngine]:
         """Everybody who is asked."""
-        return [engine for engine in (self.target, self.pretrained) if engine is not None]
+        return [engine for engine in (self.target, self.pretrained, self.reader) if engine is not None]
 
     def have(self) -> frozenset[Need]:
         """What the checks may need and get."""
@@ -189,7 +194,11 @@ def _open(plan: AuditPlan, store: ResponseStore, progress: Progress) -> _Session
     )
     before = open_model(plan.pretrained, device=plan.device, download=plan.download) if plan.pretrained else None
     return _Session(
-        QueryEngine(model, store, progress), QueryEngine(before, store, progress) if before else None, red, blue
+        target=QueryEngine(model, store, progress),
+        pretrained=QueryEngine(before, store, progress) if before else None,
+        reader=QueryEngine(PageReader(), store, progress) if plan.ocr else None,
+        red=red,
+        blue=blue,
     )
 
 
@@ -227,6 +236,7 @@ def _run_checks(
         redactor=hide,
         evidence=EvidenceBox(plan.out, reveal=plan.reveal),
         progress=progress,
+        reader=session.reader,
     )
     done: dict[str, Check] = {}
     for name, attack in attacks.items():

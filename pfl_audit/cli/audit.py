@@ -37,6 +37,7 @@ def audit(
     download: options.Download = False,
     fail_on: options.Gate = "leak",
     reveal: options.Reveal = False,
+    ocr: options.Ocr = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     config: options.Config = None,
@@ -62,6 +63,7 @@ def audit(
         download=download,
         fail_on=fail_on,
         reveal=reveal,
+        ocr=ocr,
         command=_command(),
     )
     run_and_show(plan, as_json=as_json, quiet=quiet)
@@ -92,6 +94,7 @@ def memorize(
     download: options.Download = False,
     fail_on: options.Gate = "leak",
     reveal: options.Reveal = False,
+    ocr: options.Ocr = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     config: options.Config = None,
@@ -124,6 +127,7 @@ def memorize(
         download=download,
         fail_on=fail_on,
         reveal=reveal,
+        ocr=ocr,
         command=_command(),
     )
     run_and_show(plan, as_json=as_json, quiet=quiet)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from rapidfuzz.distance import LCSseq
 
 from pfl_audit.documents.document import Document
-from pfl_audit.documents.scrub import compact
+from pfl_audit.documents.scrub import compact, find_value
 
 
 class ClueKind(StrEnum):
@@ -25,6 +25,8 @@ class ClueKind(StrEnum):
     """A word is made of the first letters of the value's words."""
     DOMAIN = "domain"
     """A website or email address whose letters come in order in the value, or the other way round."""
+    PICTURE = "picture"
+    """OCR still reads the value, or a distinctive word of it, in the blurred picture."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,19 @@ def residual_clues(document: Document, value: str) -> list[Clue]:
         if kind is not None:
             clues.append(Clue(kind, index))
     return clues
+
+
+def picture_clues(read: str, value: str) -> list[Clue]:
+    """Look for ``value`` in what OCR reads in the blurred picture.
+
+    Args:
+        read: Its words.
+        value: What was taken off.
+
+    Returns:
+        A clue for every word that is part of it.
+    """
+    return [Clue(ClueKind.PICTURE, index) for index in sorted(find_value(tuple(read.split()), value))]
 
 
 def _kind(word: str, target: str, initials: str) -> ClueKind | None:

@@ -35,7 +35,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, out: Path, answer: Callable[[Query, Corpus], str], **options: bool) -> dict[str, Check]:
+def run(
+    folder: Path,
+    out: Path,
+    answer: Callable[[Query, Corpus], str],
+    *,
+    reader: Callable[[Query], str] | None = None,
+    **options: bool,
+) -> dict[str, Check]:
     red, blue = open_corpus(folder, "red"), open_corpus(folder, "blue")
     model = FakeModel(lambda query: Response(answer(query, blue), 0.95, 0.1, 3))
     public = FakeModel(lambda query: Response("no idea", 0.1, 3.0, 3), name="public")
@@ -51,6 +58,9 @@ def run(folder: Path, out: Path, answer: Callable[[Query, Corpus], str], **optio
             redactor=Redactor("salt"),
             evidence=EvidenceBox(out),
             progress=Silent(),
+            reader=QueryEngine(FakeModel(lambda query: Response(reader(query)), name="ocr"), store, Silent())
+            if reader
+            else None,
         )
         return {check.id: check for check in ATTACK.run(context, ATTACK.Settings())}
 
@@ -119,6 +129,23 @@ def test_evidence_is_kept_whole_privately_and_masked_in_the_report(folder: Path,
         assert (tmp_path / item.picture).is_file()
         assert not any(letter.isalnum() for letter in str(item.facts["taken off the page"]))
         assert not any(letter.isalnum() for letter in str(item.facts["the model's answer"]))
+
+
+def test_names_that_are_still_in_the_picture_are_counted_and_set_apart(folder: Path, tmp_path: Path) -> None:
+    members = open_corpus(folder, "red").members()
+
+    def read(query: Query) -> str:
+        assert not query.document.words
+        return f"invoice of {query.document.provider}" if query.document.provider in members else "invoice"
+
+    check = run(folder, tmp_path, lambda query, blue: query.document.provider.lower(), reader=read)[NAME]
+    table = next(table for table in check.tables if table.title.startswith("Residual"))
+    found = {row[0]: row[1] for row in table.rows}
+    pages = {m.name: m.n for m in check.metrics if m.slice == {"pages": "all pages", "model": "target"}}
+    clean = {m.name: m.n for m in check.metrics if m.slice == {"pages": "no residual clue", "model": "target"}}
+    assert found["picture"] == pages["ACC members"]
+    assert clean["ACC members"] == 0
+    assert clean["ACC non-members"]
 
 
 def test_unprompted_asks_pages_of_non_members_that_hold_no_such_number(folder: Path) -> None:

@@ -1,0 +1,63 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from pfl_audit.documents.clues import ClueKind, picture_clues
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.images import PageImage
+from pfl_audit.errors import UnanswerableError, UsageError
+from pfl_audit.models.page_reader import PageReader, picture_query
+
+NAME = "Golden Harbour"
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    """A page whose name stands only in the picture, twice."""
+    picture = Image.new("RGB", (600, 300), "white")
+    draw = ImageDraw.Draw(picture)
+    for top in (40, 200):
+        draw.text((40, top), NAME, fill="black", font=ImageFont.load_default(32))
+    picture.save(tmp_path / "page.png")
+    page = Document("d1", NAME, (), np.zeros((0, 4), np.float32), PageImage(tmp_path / "page.png"), "red_test")
+    return Query("q1", page, "Who?", (NAME,), "provider_name")
+
+
+def look(reader: PageReader, query: Query) -> list[ClueKind]:
+    (response,) = reader.respond([picture_query(query)])
+    return [clue.kind for clue in picture_clues(response.answer, NAME)]
+
+
+def test_what_the_blur_left_is_read(query: Query) -> None:
+    reader = PageReader()
+    assert query.document.image is not None
+    half = query.document.image.blur([(0.0, 0.0, 1.0, 0.4)])
+    whole = half.blur([(0.0, 0.5, 1.0, 1.0)])
+    kinds = {
+        blurred: look(reader, replace(query, document=replace(query.document, image=image)))
+        for blurred, image in (("nothing", query.document.image), ("half", half), ("whole", whole))
+    }
+    assert kinds == {"nothing": [ClueKind.PICTURE] * 4, "half": [ClueKind.PICTURE] * 2, "whole": []}
+
+
+def test_the_same_picture_is_one_question_whatever_its_words_are(query: Query) -> None:
+    other = replace(query, document=replace(query.document, words=("a",), boxes=np.zeros((1, 4), np.float32)))
+    assert picture_query(other).document.digest == picture_query(query).document.digest
+
+
+def test_a_page_that_is_no_picture(query: Query, tmp_path: Path) -> None:
+    reader = PageReader()
+    (tmp_path / "page.png").write_bytes(b"none")
+    with pytest.raises(UnanswerableError, match="no image"):
+        reader.respond([picture_query(query)])
+    (response,) = reader.respond([replace(query, document=replace(query.document, image=None))])
+    assert response.answer == ""
+
+
+def test_without_rapidocr_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "rapidocr", None)
+    with pytest.raises(UsageError, match="needs rapidocr"):
+        PageReader()
