@@ -47,14 +47,16 @@ def draw_curve(curve: Curve) -> str:
 
 
 def draw_overview(checks: Sequence[Check]) -> str:
-    """Accuracy of every membership attack with its interval, chance, and the pre-trained model as control."""
+    """Balanced accuracy of every membership attack with its interval, chance, and the pre-trained model as control."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(7.6, 0.6 + 0.42 * len(checks)), layout="constrained")
         axes = figure.add_subplot()
         seen: set[str] = set()
         for row, check in enumerate(checks):
             s = check.finding.slice.get("s") if check.finding else None
-            same = [metric for metric in check.metrics if metric.name == "accuracy" and metric.slice.get("s") == s]
+            same = [
+                metric for metric in check.metrics if metric.name == "balanced accuracy" and metric.slice.get("s") == s
+            ]
             for metric in same:
                 control = metric.slice.get("model") == "pre-trained"
                 label = "pre-trained model (control)" if control else "model under audit"
@@ -77,7 +79,7 @@ def draw_overview(checks: Sequence[Check]) -> str:
         axes.set_yticks(range(len(checks)), [check.title for check in checks])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("accuracy")
+        axes.set_xlabel("balanced accuracy")
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
         axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         return _svg(figure)

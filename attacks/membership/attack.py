@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pfl_audit.audit.attack import AuditContext
 from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.results import Check, Table
+from pfl_audit.audit.results import Check, Metric, Table
 from pfl_audit.documents.corpus import Corpus, require_both_classes
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrub import THRESHOLD, scrub
@@ -60,7 +60,10 @@ class MembershipAttack:
             base = outcomes.get(row.base or "")
             outcomes[row.id] = _evaluate(context, row, table, labels, subsets, settings, base)
         control = _control(context, corpus, rows, subsets, settings)
-        checks = [self._check(context, row, outcomes[row.id], control.get(row.id, []), settings) for row in rows]
+        missing = [_left_out(table, labels, s) for s in sorted(set(settings.s) - set(subsets))]
+        checks = [
+            self._check(context, row, outcomes[row.id], control.get(row.id, []), missing, settings) for row in rows
+        ]
         if checks:
             checks[0] = _with_overview(context, checks[0], outcomes, table, labels, settings)
         return checks
@@ -71,6 +74,7 @@ class MembershipAttack:
         row: AttackRow,
         outcomes: Sequence[Outcome],
         control: Sequence[Outcome],
+        missing: Sequence[Metric],
         settings: MembershipSettings,
     ) -> Check:
         description = spec(row)
@@ -82,6 +86,7 @@ class MembershipAttack:
                 "alpha": context.alpha,
             },
             metrics=[metric for outcome in outcomes for metric in present.metrics(outcome, "target")]
+            + [*missing]
             + [metric for outcome in control for metric in present.metrics(outcome, "pre-trained")],
             curves=[present.roc(main), present.accuracy_curve(outcomes)],
             finding=present.finding(outcomes, context.alpha),
@@ -143,6 +148,11 @@ def _subsets(table: pd.DataFrame, labels: NDArray[np.bool_], wanted: Sequence[in
     return kept
 
 
+def _left_out(table: pd.DataFrame, labels: NDArray[np.bool_], s: int) -> Metric:
+    keep = table["queries"].to_numpy() > s
+    return present.left_out(s, int((labels & keep).sum()), int((~labels & keep).sum()))
+
+
 def _evaluate(
     context: AuditContext,
     row: AttackRow,
@@ -194,16 +204,20 @@ def _with_overview(
     settings: MembershipSettings,
 ) -> Check:
     """Hang what concerns all attacks on the first check: the paper's tables and the features."""
-    tables: list[Table] = [present.accuracy_table("Accuracy of all attacks (mean and deviation over seeds)", outcomes)]
+    tables: list[Table] = [present.accuracy_table("Accuracy of all attacks, per cent", outcomes)]
     curves = [present.scatter(table, labels, "acc", "nls", MEANING["acc"], MEANING["nls"])]
     if settings.ablate:
         have = set(table.columns)
         usable = [row for row in ABLATION if set(row.columns) <= have]
         subset = [s for s in (5,) if s in _subsets(table, labels, (0, 5))] or [0]
         ablation = {row.id: _evaluate(context, row, table, labels, subset, settings) for row in usable}
-        left_out = len(ABLATION) - len(usable)
-        note = f"{left_out} rows need features that this audit does not have" if left_out else None
-        tables.append(present.accuracy_table("Ablation (KM: K-Means, RF: random forest)", ablation, note))
+        missing = [
+            (row.title, f"{' '.join(row.columns)}: needs {' '.join(sorted(set(row.columns) - have))}")
+            for row in ABLATION
+            if row not in usable
+        ]
+        title = "Ablation (KM: K-Means, RF: random forest), accuracy in per cent"
+        tables.append(present.accuracy_table(title, ablation, missing))
     return check.model_copy(update={"tables": tables, "curves": [*check.curves, *curves]})
 
 

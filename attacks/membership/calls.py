@@ -70,9 +70,10 @@ def score_by_forest(train: Floats, labels: Bools, test: Floats, seed: int, *, se
     """
     order = np.lexsort(np.column_stack([train, labels]).T)
     forest = RandomForestClassifier(TREES, min_samples_leaf=2, random_state=seed)
-    if search:
-        folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-        forest = RandomizedSearchCV(forest, _SEARCH, n_iter=5, cv=folds, random_state=seed)
+    folds = min(5, int(labels.sum()), int((~labels).sum()))
+    if search and folds > 1:
+        split = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        forest = RandomizedSearchCV(forest, _SEARCH, n_iter=5, cv=split, random_state=seed)
     forest.fit(train[order], labels[order])
     scores: Floats = forest.predict_proba(test)[:, 1]
     return scores

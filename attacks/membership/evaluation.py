@@ -10,9 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from pfl_audit.attacks.membership import calls
 from pfl_audit.attacks.membership.rows import AttackRow
+from scipy.stats import rankdata
 
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
+from pfl_audit.metrics.permutation import permutation_p_value
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -49,7 +51,8 @@ class Outcome:
         estimates: Metric name to its estimate; no entry where it cannot be told.
         spread: Metric name to its deviation over the seeds.
         notes: Metric name to why it cannot be told.
-        chance: Accuracy of always naming the more frequent class.
+        chance: Accuracy of always naming the more frequent class of the attacked providers.
+        p_value: How often permuted labels would be told apart as well.
     """
 
     row: AttackRow
@@ -60,6 +63,7 @@ class Outcome:
     spread: dict[str, float]
     notes: dict[str, str]
     chance: float
+    p_value: float
 
 
 def subset(table: pd.DataFrame, labels: Bools, s: int) -> tuple[pd.DataFrame, Bools]:
@@ -161,8 +165,18 @@ def evaluate(
         samples = [statistic(trial, chosen_labels[trial.test], weights[:, trial.test]) for trial in trials]
         estimates[name] = estimate(float(np.mean(values)), np.mean(samples, axis=0))
         spread[name] = float(np.std(values))
-    members = chosen_labels.mean()
-    return Outcome(row, s, chosen_labels, trials, estimates, spread, notes, float(max(members, 1 - members)))
+    members = np.array([chosen_labels[trial.test].mean() for trial in trials])
+    chance = float(np.maximum(members, 1 - members).mean())
+    p_value = permutation_p_value(_attacked(row, trials, len(chosen_labels)), chosen_labels, rng)
+    return Outcome(row, s, chosen_labels, trials, estimates, spread, notes, chance, p_value)
+
+
+def _attacked(row: AttackRow, trials: Sequence[Trial], count: int) -> Floats:
+    """What each trial made of each provider, float (trials, count): its rank for a ratio, else the call."""
+    values = np.full((len(trials), count), np.nan)
+    for line, trial in zip(values, trials, strict=True):
+        line[trial.test] = rankdata(trial.scores) if row.kind == "ratio" else trial.calls
+    return values
 
 
 def enough(labels: Bools) -> bool:

@@ -29,8 +29,12 @@ def primary(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def primary_metric(outcome: Outcome) -> tuple[str, float]:
-    """Metric and chance that the finding rests on: AUC for a real-valued score without a threshold, else accuracy."""
-    return ("AUC", 0.5) if outcome.row.kind == "ratio" else ("accuracy", outcome.chance)
+    """Metric and chance that the finding rests on: AUC for a score without a threshold, else balanced accuracy.
+
+    Accuracy itself is reported beside it, as the paper does. Where the classes differ in size it is no
+    test: naming the larger class for everybody beats an attack that tells half of the members.
+    """
+    return ("AUC" if outcome.row.kind == "ratio" else "balanced accuracy"), 0.5
 
 
 def metrics(outcome: Outcome, model: str) -> list[Metric]:
@@ -59,13 +63,27 @@ def metrics(outcome: Outcome, model: str) -> list[Metric]:
     return out
 
 
+def left_out(s: int, members: int, others: int) -> Metric:
+    """The row of a subset that is too small to attack."""
+    return Metric(
+        name="accuracy",
+        value=None,
+        n=members + others,
+        slice={"s": s, "model": "target"},
+        note=f"only {members} members and {others} non-members have more than {s} questions",
+    )
+
+
 def finding(outcomes: Sequence[Outcome], alpha: float) -> Finding:
     """What the outcomes mean."""
     outcome = primary(outcomes)
     name, chance = primary_metric(outcome)
     found = outcome.estimates[name]
     level = level_of(found.low, found.lower_bound(alpha), chance, enough=enough(outcome.labels))
+    if level == "leak" and outcome.p_value > alpha:
+        level = "weak"
     value = f"{name} {found.value:.1%} [{found.low:.1%}, {found.high:.1%}], chance {chance:.1%}".replace("%", " %")
+    value += f", permutation p {outcome.p_value:.4f}"
     members, others = int(outcome.labels.sum()), int((~outcome.labels).sum())
     who = f"Among {members} member and {others} non-member providers with more than {outcome.s} questions each"
     text = {
@@ -77,24 +95,36 @@ def finding(outcomes: Sequence[Outcome], alpha: float) -> Finding:
     return Finding(level=level, text=text, remedy=REMEDY, metric=name, slice={"s": outcome.s, "model": "target"})
 
 
-def accuracy_table(title: str, rows: Mapping[str, Sequence[Outcome]], note: str | None = None) -> Table:
-    """Accuracy by attack and s, as the paper prints it: mean and deviation over the seeds."""
+def accuracy_table(title: str, rows: Mapping[str, Sequence[Outcome]], missing: Sequence[tuple[str, str]] = ()) -> Table:
+    """Accuracy by attack and s, as the paper prints it, with its interval.
+
+    Args:
+        title: Of the table.
+        rows: Attack to its outcomes.
+        missing: Attacks without one, and why.
+    """
     every_s = sorted({outcome.s for outcomes in rows.values() for outcome in outcomes})
     cells: list[list[str | int | float | None]] = []
     for outcomes in rows.values():
         row = outcomes[0].row
         by_s = {outcome.s: outcome for outcome in outcomes}
         used = " ".join((*row.columns,))
-        accuracies = [
-            f"{by_s[s].estimates['accuracy'].value:.1%} ± {by_s[s].spread['accuracy']:.1%}".replace("%", " %")
-            if s in by_s
-            else None
-            for s in every_s
-        ]
+        accuracies = [_accuracy(by_s[s]) if s in by_s else None for s in every_s]
         cells.append([row.title, used, row.knowledge, *accuracies])
+    cells += [[name, reason, None, *(None for _ in every_s)] for name, reason in missing]
+    sizes = {outcome.s: outcome for outcomes in rows.values() for outcome in outcomes}
+    note = "Mean ± deviation over the seeds, and the interval over providers. " + "; ".join(
+        f"s = {s}: chance {sizes[s].chance:.1%}, {len(sizes[s].trials[0].test)} providers attacked" for s in every_s
+    ).replace("%", " %")
     return Table(
         title=title, columns=["Attack", "Features", "Setting", *(f"s = {s}" for s in every_s)], rows=cells, note=note
     )
+
+
+def _accuracy(outcome: Outcome) -> str:
+    found = outcome.estimates["accuracy"]
+    value, spread, low, high = (100 * part for part in (found.value, outcome.spread["accuracy"], found.low, found.high))
+    return f"{value:.1f} ± {spread:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def roc(outcome: Outcome) -> Curve:

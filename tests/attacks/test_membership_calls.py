@@ -56,6 +56,9 @@ def test_forest_scores_are_probabilities_that_separate() -> None:
     assert (calls.call_by_score(scores) == labels[30:]).mean() > 0.95
     searched = calls.score_by_forest(features[:30], labels[:30], features[30:], 0, search=True)
     assert (calls.call_by_score(searched) == labels[30:]).mean() > 0.95
+    order = np.argsort(labels)
+    few = np.r_[order[:2], order[-2:]]  # fewer than the search has folds
+    assert len(calls.score_by_forest(features[few], labels[few], features, 0, search=True)) == len(features)
 
 
 def test_memory_and_vote_by_hand() -> None:

@@ -101,7 +101,19 @@ def test_too_few_providers_are_never_a_leak() -> None:
     assert present.finding([outcome_of(ROWS[0], 0, leak=5.0, size=10)], 0.01).level == "unresolved"
 
 
-def test_chance_is_the_share_of_the_larger_class() -> None:
+def test_chance_is_the_share_of_the_larger_class_among_the_attacked() -> None:
     rng = np.random.default_rng(5)
     frame, labels = table(60, 30, rng)
-    assert evaluate(ROWS[0], frame, labels, 0, seeds=[0], share=0.15, rng=rng).chance == pytest.approx(2 / 3)
+    found = evaluate(ROWS[0], frame, labels, 0, seeds=[0], share=0.15, rng=rng)
+    # 7 of each class are known: 53 members and 23 others are attacked.
+    assert found.chance == pytest.approx(53 / 76)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_model_that_says_nothing_is_no_leak_where_the_classes_differ_in_size(row: AttackRow) -> None:
+    rng = np.random.default_rng(6)
+    frame, labels = table(25, 75, rng)
+    for column in row.columns:
+        frame[column] = 0.0
+    found = evaluate(row, frame, labels, 0, seeds=range(3), share=0.15, rng=rng)
+    assert present.finding([found], 0.05).level == "none"
