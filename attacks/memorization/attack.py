@@ -12,7 +12,12 @@ import pandas as pd
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_providers, score_gap
-from pfl_audit.attacks.memorization.unprompted import disclosures, secret_answers, unprompted_questions
+from pfl_audit.attacks.memorization.unprompted import (
+    disclosures,
+    secret_answers,
+    secrets_of,
+    unprompted_questions,
+)
 from pydantic import BaseModel, ConfigDict, Field
 
 from pfl_audit.audit.attack import AuditContext, CheckSpec
@@ -114,7 +119,7 @@ def _memorization(context: AuditContext, settings: MemorizationSettings, spec: C
         tables=[
             present.giveaway_table(giveaway_providers(pages), context.redactor),
             present.skipped_table(test.skipped + tuple(answers.problems), context.redactor),
-            present.clue_table(clues, ocr=context.reader is not None),
+            present.clue_table(labelled, clues, context.redactor, ocr=context.reader is not None),
         ],
         evidence=keep_evidence(context, settings.evidence_pages, settings.shown_pages, test, answers, before),
         finding=present.gap_finding(key, main, context.alpha),
@@ -202,7 +207,13 @@ def _unprompted(context: AuditContext, spec: CheckSpec) -> Check:
         settings={"questions": len(queries)},
         metrics=metrics,
         tables=present.disclosure_tables(found, context.redactor),
-        finding=present.disclosure_finding(found, blue=context.blue is not None, pretrained=before is not None),
+        finding=present.disclosure_finding(
+            found,
+            blue=context.blue is not None,
+            secrets=len(secrets_of(context.blue)),
+            asked=len(answers),
+            pretrained=before is not None,
+        ),
     )
 
 

@@ -14,13 +14,14 @@ from pfl_audit.audit.results import Finding, Metric, Table
 from pfl_audit.audit.verdict import level_of
 from pfl_audit.documents.clues import ClueKind
 from pfl_audit.documents.corpus import Problem
+from pfl_audit.documents.document import Query
 from pfl_audit.metrics.intervals import LEVEL, Estimate
 
 METHOD = "percentile bootstrap over providers"
 ENOUGH_PAGES = 30
 """Pages of each class below which a gap cannot be told from chance with any use."""
 ALL_PAGES = "all pages"
-_LISTED = 50
+_LISTED = 1000
 _REMEDY = (
     "Train with differential privacy for providers, remove near-duplicate pages, mask the value in a share of the "
     "training pages together with its answer, and refuse questions whose answer does not stand on the page."
@@ -106,16 +107,25 @@ def skipped_table(problems: Sequence[Problem], redactor: Redactor) -> Table:
     return Table(title="Pages that could not be tested", columns=["Page", "Reason"], rows=rows, note=counts or "none")
 
 
-def clue_table(clues: Mapping[str, Sequence[ClueKind]], *, ocr: bool) -> Table:
+def clue_table(
+    queries: Sequence[Query], clues: Mapping[str, Sequence[ClueKind]], redactor: Redactor, *, ocr: bool
+) -> Table:
     """What a second look still found on the scrubbed pages."""
     kinds = Counter(kind for found in clues.values() for kind in set(found))
-    rows: list[list[str | int | float | None]] = [[str(kind), count] for kind, count in kinds.most_common()]
+    rows: list[list[str | int | float | None]] = [
+        [redactor.page(query.document.id), ", ".join(sorted(set(clues[query.id])))]
+        for query in queries
+        if clues[query.id]
+    ]
+    counts = ", ".join(f"{kind} on {count}" for kind, count in kinds.most_common()) or "none"
     looked = "words and pictures" if ocr else "words (--ocr looks at the pictures too)"
     note = (
-        f"Looked at {looked}; {sum(map(bool, clues.values()))} of {len(clues)} pages still hold a clue; the metrics "
-        "give the gap on the others apart"
+        f"Looked at {looked}; {len(rows)} of {len(clues)} pages still hold a clue ({counts}); the metrics give the gap "
+        "on the others apart"
     )
-    return Table(title="Residual clues found by a second look", columns=["Kind", "Pages"], rows=rows, note=note)
+    return Table(
+        title="Residual clues found by a second look", columns=["Page", "Clues"], rows=rows[:_LISTED], note=note
+    )
 
 
 def disclosure_metrics(
@@ -161,11 +171,20 @@ def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor) -> list[T
     return tables
 
 
-def disclosure_finding(found: Sequence[Disclosure], *, blue: bool, pretrained: bool) -> Finding:
+def disclosure_finding(
+    found: Sequence[Disclosure], *, blue: bool, secrets: int, asked: int, pretrained: bool
+) -> Finding:
     """What the disclosed answers mean.
 
     A number of five letters or more does not come up by chance: one true secret that the
     pre-trained model does not say is a leak.
+
+    Args:
+        found: What was said.
+        blue: Whether the training corpus was given.
+        secrets: How many secrets it holds.
+        asked: How many questions were answered.
+        pretrained: Whether the pre-trained model was asked the same.
     """
     if not blue:
         return Finding(
@@ -174,8 +193,7 @@ def disclosure_finding(found: Sequence[Disclosure], *, blue: bool, pretrained: b
             remedy="Give --blue, or look the most frequent answers up by hand.",
         )
     metric = "true secrets disclosed"
-    secrets = [one for one in found if one.secret_of]
-    new = [one for one in secrets if not one.said_before]
+    new = [one for one in found if one.secret_of and not one.said_before]
     if new:
         owners = len({name for one in new for name in one.secret_of})
         return Finding(
@@ -184,6 +202,12 @@ def disclosure_finding(found: Sequence[Disclosure], *, blue: bool, pretrained: b
             f" that it was trained on{', none of which the pre-trained model says' if pretrained else ''}.",
             remedy=_UNPROMPTED_REMEDY,
             metric=metric,
+        )
+    if not secrets or asked < ENOUGH_PAGES:
+        return Finding(
+            level="unresolved",
+            text=f"{asked} answers and {secrets} secrets in the training corpus are too few to tell.",
+            remedy="Give more RED pages of non-members, and a --blue that asks for tax numbers or registration ids.",
         )
     return Finding(
         level="none",

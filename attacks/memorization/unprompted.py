@@ -81,7 +81,7 @@ def disclosures(
         blue: Training corpus; a disclosed answer that is any provider's tax number or registration
             id there is a true secret.
     """
-    secrets = _secrets(blue)
+    secrets = secrets_of(blue)
     said = _made_up(queries, answers)
     said_before = _made_up(queries, before) if before is not None else None
     shown = {
@@ -102,7 +102,7 @@ def disclosures(
 
 def secret_answers(queries: Sequence[Query], answers: Mapping[str, str], blue: Corpus) -> set[str]:
     """Ids of the queries whose answer is a true secret that does not stand on the page."""
-    secrets = _secrets(blue)
+    secrets = secrets_of(blue)
     return {query.id for query in queries if query.id in answers and _off_page(query, answers[query.id]) in secrets}
 
 
@@ -120,7 +120,8 @@ def _off_page(query: Query, answer: str) -> str:
     return "" if plain and plain in "".join(compact(word) for word in query.document.words) else plain
 
 
-def _secrets(blue: Corpus | None) -> dict[str, tuple[str, ...]]:
+def secrets_of(blue: Corpus | None) -> dict[str, tuple[str, ...]]:
+    """Tax numbers and registration ids of the training corpus, five letters or more, with their providers."""
     owners: dict[str, set[str]] = {}
     for query in blue.queries if blue is not None else ():
         if query.key in SECRET_KEYS:
