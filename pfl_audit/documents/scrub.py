@@ -125,10 +125,12 @@ def find_value(words: tuple[str, ...], value: str, threshold: float = THRESHOLD)
     if not target:
         return set()
     plain = [compact(word) for word in words]
-    hits = _runs(plain, target, len(value.split()), threshold)
+    hits = _runs(plain, target, threshold)
     for part in {target, *distinctive_words(value)}:
-        if len(part) >= _SHORTEST_INSIDE:
+        if len(part) >= _SHORTEST_INSIDE or not part.isascii():
             hits |= {index for index, word in enumerate(plain) if _holds(word, part, threshold)}
+    if 2 < len(target) < _SHORTEST_INSIDE:
+        hits |= {index for index, word in enumerate(words) if target in _pieces(word)}
     return hits
 
 
@@ -144,13 +146,18 @@ def compact(text: str) -> str:
     return "".join(letter for letter in text if letter.isalnum())
 
 
-def _runs(plain: list[str], target: str, words: int, threshold: float) -> set[int]:
+def _pieces(word: str) -> set[str]:
+    """Letters and digits of a word that stand together: ``www.wgn9.com`` has ``www``, ``wgn``, ``9``, ``com``."""
+    return set(re.findall(r"[^\W\d_]+|\d+", word.casefold()))
+
+
+def _runs(plain: list[str], target: str, threshold: float) -> set[int]:
     """Words of every run whose letters together are nearly the target's; of overlapping runs the nearest."""
     found: list[tuple[float, int, int]] = []
     longest = int(len(target) / threshold) + 1
     for start in range(len(plain)):
         run = ""
-        for stop in range(start, min(start + words + 2, len(plain))):
+        for stop in range(start, min(start + len(target), len(plain))):
             run += plain[stop]
             if len(run) > longest:
                 break

@@ -30,6 +30,10 @@ Page = Callable[..., Document]
         ("mail billing@preangroup.net or see www.preangroup.net", "billing@preangroup.net", {1, 4}),
         ("INVOICE billing address", "billing@preangroup.net", set()),
         ("nothing of it here", "WMTW", set()),
+        ("WGN www.wgn.com info@wgn.com WGN-TV WGN9 Wagner", "WGN", {0, 1, 2, 3, 4}),
+        ("Tax 12 34 56 78 90 Total", "1234567890", {1, 2, 3, 4, 5}),
+        ("A C M E invoice", "ACME", {0, 1, 2, 3}),
+        ("株式会社ミツバ 請求書", "ミツバ", {0}),
         ("Café Zürich", "cafe zurich", {0, 1}),
     ],
 )
