@@ -103,6 +103,8 @@ def test_images_of_every_kind(tmp_path: Path, suffix: str) -> None:
         "train.npy",
         "imdb/1.0centralized/imdb_val.npy",
         "valid.npy",
+        "shared/blue_train.npy",
+        "blue/blue_test_negative.npy",
     ],
 )
 def test_names_of_blue(tmp_path: Path, name: str) -> None:
@@ -113,7 +115,8 @@ def test_names_of_blue(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["imdb/1.0/red/red_test_positive.npy", "pfl/test/red_test.npy", "SaTML_PMIA_test_nondp.npy"]
+    "name",
+    ["imdb/1.0/red/red_test_positive.npy", "pfl/test/red_test.npy", "SaTML_PMIA_test_nondp.npy", "test_positive.npy"],
 )
 def test_names_of_red(tmp_path: Path, name: str) -> None:
     one(tmp_path, record(), name=name)
@@ -126,6 +129,17 @@ def test_membership_by_file_name_and_by_label(tmp_path: Path) -> None:
     assert open_corpus(tmp_path / "a").label("Acme") is Membership.NON_MEMBER
     one(tmp_path / "b", record(set_name=None, label=1), name="SaTML_PMIA_auxiliary_dp.npy")
     assert open_corpus(tmp_path / "b").label("Acme") is Membership.MEMBER
+
+
+def test_membership_by_the_red_team_label_file(tmp_path: Path) -> None:
+    one(tmp_path, record(set_name=None), name="SaTML_PMIA_test_nondp.npy")
+    assert open_corpus(tmp_path, "red").label("Acme") is Membership.UNKNOWN
+    labels = tmp_path / "SaTML_PMIA_label.json"
+    labels.write_text(json.dumps({"dp": {"Acme": 1}, "nondp": {"Acme": 0}}))
+    assert open_corpus(tmp_path, "red").label("Acme") is Membership.NON_MEMBER
+    labels.write_text("[1]")
+    with pytest.raises(AuditError, match="does not map"):
+        open_corpus(tmp_path, "red")
 
 
 @pytest.mark.parametrize(

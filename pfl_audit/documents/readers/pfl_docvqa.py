@@ -20,9 +20,14 @@ from pfl_audit.documents.npy import read_object_array
 from pfl_audit.documents.readers import Part
 from pfl_audit.documents.readers.provider_maps import ProviderMaps
 from pfl_audit.errors import AuditError
+from pfl_audit.files import read_json
 
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
 _IMDB_WORDS = re.compile(r"red|blue|imdb|train|val|test|pmia", re.IGNORECASE)
+_BLUE = re.compile(r"(?<![a-z])blue(?![a-z])")
+_RED = re.compile(r"(?<![a-z])(red|pmia)(?![a-z])")
+_LABELS = "SaTML_PMIA_label.json"
+"""Of the red-team files: setting (dp or nondp), then provider, then 0 or 1."""
 
 
 class PflDocVqaReader:
@@ -36,7 +41,7 @@ class PflDocVqaReader:
 
     def read(self, path: Path, part: Part) -> Corpus:
         """Read every imdb file of ``part``; a question that stands in two files counts once."""
-        folder = _Folder(path, ProviderMaps.read(path), _index_images(path))
+        folder = _Folder(path, ProviderMaps.read(path), _index_images(path), _red_team_labels(path))
         for file in _imdb_files(path, part):
             folder.read(file)
         return Corpus(tuple(folder.queries.values()), folder.membership, self.name, tuple(folder.problems))
@@ -47,6 +52,7 @@ class _Folder:
     root: Path
     maps: ProviderMaps
     images: Mapping[str, Path]
+    labels: Mapping[str, Mapping[str, Membership]]
     pages: dict[str, Document] = field(default_factory=dict)
     queries: dict[tuple[str, str, str], Query] = field(default_factory=dict)
     membership: dict[str, Membership] = field(default_factory=dict)
@@ -67,7 +73,15 @@ class _Folder:
             except (TypeError, ValueError) as error:
                 self.problems.append(Problem(where, str(error)))
             else:
-                self._add(query, _membership(_split(record, file)), where)
+                self._add(query, self._label(_split(record, file), query.document.provider, file), where)
+
+    def _label(self, split: str, provider: str, file: Path) -> Membership:
+        """What a record's part says of its provider, else the red-team label file."""
+        label = _membership(split)
+        if label is Membership.UNKNOWN and "pmia" in file.stem.lower():
+            setting = "nondp" if "nondp" in file.stem.lower() else "dp"
+            label = self.labels.get(setting, {}).get(provider, label)
+        return label
 
     def _add(self, query: Query, label: Membership, where: str) -> None:
         key = (query.document.id, query.question, query.answers[0])
@@ -125,7 +139,8 @@ class _Folder:
 def _imdb_files(root: Path, part: Part) -> Iterator[Path]:
     for path in sorted(root.rglob("*.npy")):
         name = str(path.relative_to(root)).lower()
-        red = "red" in name or "pmia" in name
+        labelled = "positive" in path.stem or "negative" in path.stem
+        red = bool(_RED.search(name)) or (labelled and not _BLUE.search(name))
         wanted = part == "all" or (part == "red" and red and "train" not in path.stem) or (part == "blue" and not red)
         if wanted and _IMDB_WORDS.search(path.stem):
             yield path
@@ -157,6 +172,21 @@ def _membership(split: str) -> Membership:
         return Membership.NON_MEMBER
     trained_on = "train" in split and "red" not in split
     return Membership.MEMBER if "positive" in split or trained_on else Membership.UNKNOWN
+
+
+def _red_team_labels(root: Path) -> dict[str, dict[str, Membership]]:
+    found: dict[str, dict[str, Membership]] = {}
+    for path in sorted(root.rglob(_LABELS)):
+        settings = read_json(path, limit=1 << 30)
+        if not isinstance(settings, dict) or not all(isinstance(labels, dict) for labels in settings.values()):
+            raise AuditError(f"{path} does not map settings to providers to 0 or 1", "Get it from the data set again")
+        for setting, labels in settings.items():
+            found.setdefault(setting, {}).update(
+                (provider, Membership.MEMBER if label else Membership.NON_MEMBER)
+                for provider, label in labels.items()
+                if label in (0, 1)
+            )
+    return found
 
 
 def _index_images(root: Path) -> dict[str, Path]:
