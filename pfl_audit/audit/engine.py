@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pfl_audit import __version__
 from pfl_audit.audit.store import ResponseStore
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
@@ -123,4 +124,6 @@ class QueryEngine:
         return batches
 
     def _key(self, query: Query) -> str:
-        return sha256_json([self._fingerprint, query.document.digest, query.question, query.answers[0]])
+        content = [__version__, self._fingerprint, query.document.digest, query.question, query.answers[0]]
+        # Recorded answers go by id, and two pages of the same content may have different ones.
+        return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])

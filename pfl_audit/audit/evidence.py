@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from pfl_audit.documents.images import Box
+from pfl_audit.documents.images import MAX_SIDE, Box
 from pfl_audit.files import atomic_write
 
 PRIVATE = "private"
@@ -32,8 +33,12 @@ class EvidenceBox:
         self._reveal = reveal
 
     def keep_page(self, name: str, page: Image.Image) -> None:
-        """Keep a page whole in the private folder, readable by the owner only."""
-        _save(page, self._folder / PRIVATE / f"{name}.jpg")
+        """Keep a page whole in the private folder, readable by the owner only.
+
+        A page that JPEG cannot hold is left out: a picture less is no reason to lose an audit.
+        """
+        with contextlib.suppress(_UnencodableError):
+            _save(page, self._folder / PRIVATE / f"{name}.jpg")
 
     def show_page(self, name: str, page: Image.Image, blurred: Sequence[Box]) -> str:
         """Make a picture for the report, with a frame around what is blurred.
@@ -54,17 +59,27 @@ class EvidenceBox:
 
 
 def _shrink(page: Image.Image) -> Image.Image:
-    return page.resize((_WIDTH, round(page.height * _WIDTH / page.width)), Image.Resampling.LANCZOS)
+    return page.resize(_size(page), Image.Resampling.LANCZOS)
 
 
 def _mosaic(page: Image.Image) -> Image.Image:
     rows = max(1, round(page.height * _MOSAIC / page.width))
-    size = (_WIDTH, round(page.height * _WIDTH / page.width))
-    return page.resize((_MOSAIC, rows), Image.Resampling.BOX).resize(size, Image.Resampling.NEAREST)
+    return page.resize((_MOSAIC, rows), Image.Resampling.BOX).resize(_size(page), Image.Resampling.NEAREST)
+
+
+def _size(page: Image.Image) -> tuple[int, int]:
+    return _WIDTH, min(max(1, round(page.height * _WIDTH / page.width)), MAX_SIDE)
+
+
+class _UnencodableError(Exception):
+    """A picture that JPEG cannot hold."""
 
 
 def _save(picture: Image.Image, path: Path) -> None:
     data = io.BytesIO()
-    picture.convert("RGB").save(data, "JPEG", quality=70)
+    try:
+        picture.convert("RGB").save(data, "JPEG", quality=70)
+    except (OSError, ValueError) as error:
+        raise _UnencodableError from error
     with atomic_write(path) as file:
         file.write(data.getvalue())

@@ -18,8 +18,10 @@ CREATE TABLE IF NOT EXISTS responses
     (key TEXT PRIMARY KEY, answer TEXT NOT NULL, confidence REAL, loss REAL, tokens INTEGER);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+_TABLES = {"responses", "meta"}
 _VERSION = 1
 _LOOKUP = 500
+_SELECT = "SELECT key, answer, confidence, loss, tokens FROM responses"
 
 
 class ResponseStore:
@@ -32,7 +34,8 @@ class ResponseStore:
         path: The database file; made where it is missing.
 
     Raises:
-        AuditError: Not such a database, written by another version, or the disk is full.
+        AuditError: Not such a database, another program's, written by another version, or the disk is
+            full.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,13 +44,10 @@ class ResponseStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             self._db = sqlite3.connect(path, timeout=60)
+            self._refuse_others()
             self._db.execute("PRAGMA journal_mode=WAL")
-            version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
-            if version not in (0, _VERSION):
-                raise AuditError(
-                    f"{path} was written by another version of pfl-audit", "Delete it, or name another --store"
-                )
             self._db.executescript(_SCHEMA)
+            self._db.execute(f"{_SELECT} LIMIT 0")
             self._db.execute(f"PRAGMA user_version={_VERSION}")
             self._db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(16),))
             self._db.commit()
@@ -56,18 +56,32 @@ class ResponseStore:
 
     @property
     def salt(self) -> str:
-        """A random number that belongs to this store: names are turned into pseudonyms with it."""
-        return str(self._db.execute("SELECT value FROM meta WHERE name = 'salt'").fetchone()[0])
+        """A random number that belongs to this store: names are turned into pseudonyms with it.
+
+        Raises:
+            AuditError: The file is damaged.
+        """
+        try:
+            return str(self._db.execute("SELECT value FROM meta WHERE name = 'salt'").fetchone()[0])
+        except (sqlite3.Error, TypeError) as error:
+            raise self._failed(error) from error
 
     def get(self, keys: Iterable[str]) -> dict[str, Response]:
-        """Known responses among ``keys``."""
+        """Known responses among ``keys``.
+
+        Raises:
+            AuditError: The file is damaged.
+        """
         wanted = list(dict.fromkeys(keys))
         found: dict[str, Response] = {}
         for at in range(0, len(wanted), _LOOKUP):
             some = wanted[at : at + _LOOKUP]
             marks = ",".join("?" * len(some))
-            question = f"SELECT key, answer, confidence, loss, tokens FROM responses WHERE key IN ({marks})"  # noqa: S608
-            found |= {key: Response(json.loads(said), *rest) for key, said, *rest in self._db.execute(question, some)}
+            try:
+                rows = self._db.execute(f"{_SELECT} WHERE key IN ({marks})", some)
+                found |= {key: _response(*row) for key, *row in rows}
+            except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
+                raise self._failed(error) from error
         return found
 
     def put(self, responses: Mapping[str, Response]) -> None:
@@ -87,7 +101,10 @@ class ResponseStore:
             raise self._failed(error) from error
 
     def __len__(self) -> int:
-        return int(self._db.execute("SELECT count(*) FROM responses").fetchone()[0])
+        try:
+            return int(self._db.execute("SELECT count(*) FROM responses").fetchone()[0])
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
 
     def close(self) -> None:
         """Close the database."""
@@ -101,7 +118,40 @@ class ResponseStore:
     ) -> None:
         self.close()
 
+    def _refuse_others(self) -> None:
+        """Leave alone what another version or another program has made."""
+        version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
+        if version not in (0, _VERSION):
+            raise AuditError(
+                f"{self._path} was written by another version of pfl-audit", "Delete it, or name another --store"
+            )
+        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables - _TABLES:
+            raise AuditError(f"{self._path} is another program's database", "Name another --store")
+
     def _failed(self, error: Exception) -> AuditError:
-        return AuditError(
-            f"the response store {self._path} cannot be used: {error}", "Free some space, or name another --store"
-        )
+        """One line, with what helps: only a store that is no store any more is to be deleted."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            remedy = "Wait until the other audit has ended, or name another --store"
+        elif isinstance(error, OSError) or code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+            remedy = "Free some space, or name another --store"
+        elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            remedy = "Make it writable, or name another --store"
+        else:
+            remedy = "Delete it, or name another --store"
+        return AuditError(f"the response store {self._path} cannot be used: {error}", remedy)
+
+
+def _response(said: str, confidence: float | None, loss: float | None, tokens: int | None) -> Response:
+    """A row as a response.
+
+    Raises:
+        ValueError: Not what put has written.
+        TypeError: Likewise.
+    """
+    answer = json.loads(said)
+    numbers = all(value is None or isinstance(value, float) for value in (confidence, loss))
+    if not isinstance(answer, str) or not numbers or not isinstance(tokens, int | None):
+        raise TypeError("a row holds no response")
+    return Response(answer, confidence, loss, tokens)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from PIL import Image, ImageFile, ImageFilter, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageFilter
 
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_file, sha256_json
@@ -17,6 +17,11 @@ Box = tuple[float, float, float, float]
 
 MAX_PIXELS = 64_000_000
 """Largest page that is opened: an A4 page at 800 dpi. Anything above is taken for a decompression bomb."""
+
+MAX_SIDE = 65_500
+"""Longest side of a page: what JPEG, in which evidence is kept, can hold."""
+MAX_RATIO = 20
+"""How many times longer than wide a page may be, or the other way round."""
 
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP")
 BLUR_RADIUS = 20
@@ -41,7 +46,8 @@ class PageImage:
         Truncated files are read as far as they go (some pages of PFL-DocVQA are cut short).
 
         Raises:
-            UnanswerableError: No image, a format that is not a page's, or more than MAX_PIXELS pixels.
+            UnanswerableError: No image, a format that is not a page's, more than MAX_PIXELS pixels, or a
+                side beyond MAX_SIDE or MAX_RATIO.
         """
         page = _read(self.path)
         return blur(page, self.blurred) if self.blurred else page
@@ -89,15 +95,28 @@ def _read(path: Path) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(path, formats=FORMATS) as image:
-                if image.width * image.height > MAX_PIXELS:
-                    raise _unusable(path, f"it claims {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}")
+                if (reason := _beyond(image.width, image.height)) is not None:
+                    raise _unusable(path, f"it claims {image.width} x {image.height} pixels, {reason}")
                 return _decode(image)
+    except UnanswerableError:
+        raise
     except FileNotFoundError as error:
         raise _unusable(path, "there is no such file") from error
     except Image.DecompressionBombError as error:
         raise _unusable(path, "it is a decompression bomb") from error
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+    except Exception as error:  # Pillow's decoders raise many kinds
         raise _unusable(path, "it is no image that can be read") from error
+
+
+def _beyond(width: int, height: int) -> str | None:
+    """Why a page of this size is not opened, or None."""
+    if width * height > MAX_PIXELS:
+        return f"more than {MAX_PIXELS:,}"
+    if max(width, height) > MAX_SIDE:
+        return f"more than {MAX_SIDE:,} on a side"
+    if max(width, height) > MAX_RATIO * min(width, height):
+        return f"more than {MAX_RATIO} to 1"
+    return None
 
 
 def _decode(image: Image.Image) -> Image.Image:

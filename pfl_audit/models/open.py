@@ -27,7 +27,7 @@ def open_model(name: str, *, device: str = "cpu", download: bool = False) -> Doc
     """
     require_device(device)
     folder = Path(name)
-    if not folder.exists():
+    if not _exists(folder):
         if not download:
             raise UsageError(
                 f"{name} is no local folder", "Give a checkpoint folder, or add --download to fetch it from the hub"
@@ -52,17 +52,25 @@ def families() -> Sequence[ModelFamily]:
 
 
 def require_device(device: str) -> None:
-    """Check that torch has the device.
+    """Check that torch has the device and can compute on it (``meta`` cannot).
 
     Raises:
-        UsageError: It has not.
+        UsageError: It has not, or cannot.
     """
     import torch
 
     try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
+        two = torch.ones(2, 2, device=device)
+        float((two @ two).sum())
+    except Exception as error:  # every backend raises its own kind
         raise UsageError(f"torch cannot use the device '{device}' here", "Use --device cpu") from error
+
+
+def _exists(folder: Path) -> bool:
+    try:
+        return folder.exists()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def _download(name: str) -> Path:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import io
+import lzma
 import pickletools
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 from pfl_audit.errors import AuditError
 
+# A RuntimeError also where a member is encrypted, or compressed in a way that nobody knows.
+_DAMAGE = (
+    OSError, ValueError, EOFError, RuntimeError, IndexError,
+    struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile,
+)  # fmt: skip
 _MAX_PICKLE = 256 << 20
 _MAX_MEMBERS = 100_000
 
@@ -45,21 +53,30 @@ def refuse_code(path: Path) -> None:
 
 
 def pickle_globals(path: Path) -> list[str]:
-    """Names of all globals that a zip-format checkpoint asks for, sorted."""
+    """Names of all globals that a zip-format checkpoint asks for, sorted.
+
+    Raises:
+        AuditError: It is of another format, or damaged.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _archive(path) as archive:
             members = archive.infolist()
             pickles = [member for member in members if member.filename.endswith(".pkl")]
             if len(members) > _MAX_MEMBERS or len(pickles) != 1 or pickles[0].file_size > _MAX_PICKLE:
                 raise AuditError(f"{path} is no checkpoint of torch.save", "Ask its owner for a safetensors file")
             return sorted(_globals(archive.read(pickles[0])))
+    except _DAMAGE as error:
+        raise AuditError(f"{path} is damaged: {error}", "Copy it again from its source") from error
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise AuditError(
             f"{path} is not in the zip format of torch.save (torch 1.6 or newer)",
             "Save it again with a recent torch, or as safetensors",
         ) from error
-    except (OSError, ValueError, EOFError, RuntimeError) as error:
-        raise AuditError(f"{path} is damaged: {error}", "Copy it again from its source") from error
 
 
 def _globals(data: bytes) -> set[str]:

@@ -88,7 +88,11 @@ def _read(path: Path) -> dict[str, Response]:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     query, response = _response(line, f"{path} line {number}")
-                    responses[query] = response
+                    if responses.setdefault(query, response) != response:
+                        raise AuditError(
+                            f"{path} line {number}: its query has another answer further up",
+                            "Keep one answer to each query",
+                        )
     except (OSError, UnicodeDecodeError) as error:
         raise AuditError(f"{path} cannot be read as UTF-8 text", "Check the path given to --answers") from error
     if not responses:
@@ -106,6 +110,7 @@ def _response(line: str, where: str) -> tuple[str, Response]:
             loss=None if loss is None else float(loss),
         )
         query = str(row["id"])
+        (query + response.answer).encode()  # half of a character can be written nowhere
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise AuditError(f"{where} is no answer", 'Write {"id": ..., "answer": ...}') from error
     if response.confidence is not None and not 0.0 <= response.confidence <= 1.0:

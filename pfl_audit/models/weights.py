@@ -118,9 +118,16 @@ def _shards(folder: Path, index: str) -> list[Path]:
         raise AuditError(f"{folder / index} has no weight_map", "Get it from the checkpoint's source again")
     shards = sorted({str(name) for name in names.values()})
     for name in shards:
-        if Path(name).name != name or not (folder / name).is_file():
+        if Path(name).name != name or not _is_file(folder / name):
             raise AuditError(f"{folder / index} names {name}, which is not in the folder", "Copy all shards")
     return [folder / name for name in shards]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def _damaged(path: Path, error: Exception) -> AuditError:

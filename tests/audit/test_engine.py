@@ -10,7 +10,7 @@ from pfl_audit.audit.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrub import scrub
-from pfl_audit.models.protocol import Response
+from pfl_audit.models.protocol import Capability, Response
 from pfl_audit.progress import Silent
 
 from .fakes import FakeModel
@@ -37,6 +37,15 @@ def test_the_same_question_under_two_ids_is_asked_once(store: ResponseStore, red
     answers = QueryEngine(model, store, Silent()).ask([query, replace(query, id="other")], "x")
     assert len(model.seen) == 1
     assert set(answers.responses) == {query.id, "other"}
+
+
+def test_recorded_answers_go_by_id_even_where_two_pages_are_the_same(store: ResponseStore, red: Corpus) -> None:
+    model = FakeModel(lambda query: Response(f"answer to {query.id}"))
+    model.capabilities = frozenset({Capability.ANSWER})
+    query = red.queries[0]
+    answers = QueryEngine(model, store, Silent()).ask([query, replace(query, id="twin")], "x")
+    assert answers.responses["twin"].answer == "answer to twin"
+    assert answers[query].answer == f"answer to {query.id}"
 
 
 def test_what_changes_the_input_is_asked_anew(store: ResponseStore, page: Callable[..., Document]) -> None:

@@ -63,3 +63,48 @@ def test_another_file_or_version_is_refused(tmp_path: Path) -> None:
 def test_a_full_disk_is_one_clear_error() -> None:
     with pytest.raises(AuditError, match="cannot be used"):
         ResponseStore(Path("/dev/full/x.sqlite"))
+
+
+@pytest.mark.parametrize("row", ["'{', NULL, NULL, NULL", "'3', NULL, NULL, NULL", "'\"x\"', 'abc', NULL, NULL"])
+def test_a_row_that_is_no_response(tmp_path: Path, row: str) -> None:
+    with ResponseStore(tmp_path / "x.sqlite"):
+        pass
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        database.execute(f"INSERT INTO responses VALUES ('k', {row})")
+    with (
+        ResponseStore(tmp_path / "x.sqlite") as store,
+        pytest.raises(AuditError, match=r"x\.sqlite cannot be used: .*Delete it, or name another --store"),
+    ):
+        store.get(["k"])
+
+
+@pytest.mark.parametrize("table", ["responses (a)", "meta (a)"])
+def test_tables_of_other_columns(tmp_path: Path, table: str) -> None:
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        database.execute(f"CREATE TABLE {table}")
+    with pytest.raises(AuditError, match=r"cannot be used: .*Delete it, or name another --store"):
+        ResponseStore(tmp_path / "x.sqlite")
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        database.execute("CREATE TABLE bookmarks (a)")
+    before = (tmp_path / "x.sqlite").read_bytes()
+    with pytest.raises(AuditError, match=r"is another program's database\. Name another --store"):
+        ResponseStore(tmp_path / "x.sqlite")
+    assert (tmp_path / "x.sqlite").read_bytes() == before
+
+
+def test_a_file_that_is_damaged_in_the_middle(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    keys = [f"k{number}" for number in range(2000)]
+    with ResponseStore(path) as store:
+        store.put({key: Response("x" * 50, 0.5, 0.5, 3) for key in keys})
+    content = bytearray(path.read_bytes())
+    content[4 * 4096 :] = b"\xff" * (len(content) - 4 * 4096)
+    path.write_bytes(content)
+    with (
+        pytest.raises(AuditError, match=r"x\.sqlite cannot be used: .*Delete it, or name another --store"),
+        ResponseStore(path) as store,
+    ):
+        store.get(keys)

@@ -75,3 +75,52 @@ def test_the_real_documents() -> None:
     corpus = import_fcc_adbuy(source, seed=0)
     assert len(corpus.documents) == 499
     assert len(corpus.providers) == 252
+
+
+def test_lines_that_are_no_documents_are_listed(folder: Path) -> None:
+    lines = [
+        "[1]",
+        "{",
+        '{"station": "KAAA"}',
+        '{"id": 3}',
+        '{"id": "x", "station": ["KAAA"]}',
+        json.dumps(row(0, "K")),
+    ]
+    lines.append(json.dumps({**row(90, "KAAA"), "station": "\ud800"}))
+    with (folder / "docs.jsonl").open("a") as file:
+        file.write("\n".join(lines))
+    corpus = import_fcc_adbuy(folder, 0)
+    assert len(corpus.documents) == 18
+    problems = {problem.record: problem.reason for problem in corpus.problems}
+    assert [problems.pop(f"docs.jsonl line {number}").split(":")[0] for number in range(20, 27)] == [
+        "it is not a JSON object",
+        "Expecting property name enclosed in double quotes",
+        "id is not a text",
+        "id is not a text",
+        "station is not a text",
+        "a document with its id stands further up",
+        "a text in it is not valid Unicode (a lone surrogate)",
+    ]
+    assert list(problems) == ["doc-18"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"image": "/etc/hostname"}, "points outside"),
+        ({"image": "images/../../secret.png"}, "points outside"),
+        ({"image": "a" * 300}, "image is missing"),
+        ({"width": 0}, "no size"),
+        ({"fields": 3}, "items"),
+        ({"words": [[]]}, "index"),
+        ({"words": [["a", float("inf"), 0, 10**400, 1]]}, "too large"),
+    ],
+)
+def test_a_damaged_document_is_listed(folder: Path, change: dict[str, object], reason: str) -> None:
+    with (folder / "docs.jsonl").open("a") as file:
+        file.write(json.dumps({**row(90, "KAAA"), **change}))
+    corpus = import_fcc_adbuy(folder, 0)
+    assert len(corpus.documents) == 18
+    (problem,) = [problem for problem in corpus.problems if problem.record == "doc-90"]
+    assert problem.reason.startswith("damaged: ")
+    assert reason in problem.reason

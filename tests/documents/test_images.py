@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from pfl_audit.documents.images import PageImage, blur
-from pfl_audit.errors import AuditError
+from pfl_audit.errors import AuditError, UnanswerableError
 
 
 def noise(width: int = 200, height: int = 120) -> Image.Image:
@@ -81,3 +81,19 @@ def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
     suffix = "jpg" if mode == "CMYK" else "png"
     noise().convert(mode).save(tmp_path / f"x.{suffix}")
     assert PageImage(tmp_path / f"x.{suffix}").open().mode == "RGB"
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [((10, 66_000), "66000 pixels, more than 65,500 on a side"), ((10, 201), "201 pixels, more than 20 to 1")],
+)
+def test_pages_of_a_shape_that_no_page_has(tmp_path: Path, size: tuple[int, int], reason: str) -> None:
+    Image.new("L", size).save(tmp_path / "x.png")
+    with pytest.raises(UnanswerableError, match=f"it claims 10 x {reason}") as caught:
+        PageImage(tmp_path / "x.png").open()
+    assert str(tmp_path) not in caught.value.reason
+
+
+def test_the_longest_page_is_read(tmp_path: Path) -> None:
+    Image.new("L", (10, 200)).save(tmp_path / "x.png")
+    assert PageImage(tmp_path / "x.png").open().size == (10, 200)

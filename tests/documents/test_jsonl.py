@@ -80,3 +80,57 @@ def test_questions_for_a_vendor_hold_no_answer_and_no_name(red: Corpus, tmp_path
     row = json.loads((tmp_path / "questions.jsonl").read_text())
     assert set(row) == {"id", "question", "words", "boxes", "image"}
     assert (tmp_path / row["image"]).is_file()
+
+
+ASKED = {"question": "Who?", "answers": ["acme"]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"words": ["\ud800"]},
+        {"provider": "Acme\udfff"},
+        {"id": "\ud800"},
+        {"questions": [{**ASKED, "question": "Who\ud800?"}]},
+        {"questions": [{**ASKED, "id": "\ud800"}]},
+        {"questions": [{**ASKED, "answers": "\ud800"}]},
+    ],
+)
+def test_half_of_a_character_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    corpus = open_corpus(write(tmp_path, {**ROW, **change}, {**ROW, "id": "b_1"}))
+    assert [problem.reason for problem in corpus.problems] == ["a text in it is not valid Unicode (a lone surrogate)"]
+    assert [document.id for document in corpus.documents] == ["b_1"]
+
+
+def test_characters_beyond_the_first_plane_are_text(tmp_path: Path) -> None:
+    corpus = open_corpus(write(tmp_path, {**ROW, "words": ["\U0001f600"]}))
+    assert corpus.documents[0].words == ("\U0001f600",)
+
+
+def test_one_answer_needs_no_list(tmp_path: Path) -> None:
+    corpus = open_corpus(write(tmp_path, {**ROW, "questions": [{**ASKED, "answers": "acme"}]}))
+    assert corpus.queries[0].answers == ("acme",)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"client": float("inf")}, "client is not a whole number"),
+        ({"client": 1.5}, "client is not a whole number"),
+        ({"client": -1}, "client is not a whole number"),
+        ({"words": "hello", "boxes": [[0, 0, 1, 1]] * 5}, "words is not a list"),
+        ({"words": [None]}, "words is not a list of texts"),
+        ({"boxes": {"a": 1}}, "boxes is not a list"),
+        ({"boxes": [[10**400, 0, 0, 0]]}, "too large"),
+        ({"split": ["a"]}, "split is not a text"),
+        ({"image": "a" * 300}, "image is missing"),
+        ({"questions": {"question": "Who?"}}, "questions is not a list"),
+        ({"questions": [{**ASKED, "answers": 3}]}, "answers is not a list"),
+        ({"questions": [{**ASKED, "answers": " "}]}, "no answer"),
+        ({"questions": [{**ASKED, "id": [1]}]}, "id is not a text"),
+    ],
+)
+def test_fields_of_another_kind(tmp_path: Path, change: dict[str, object], reason: str) -> None:
+    (problem,) = open_corpus(write(tmp_path, {**ROW, **change}, {**ROW, "id": "b_1"})).problems
+    assert problem.record == "corpus.jsonl line 1"
+    assert reason in problem.reason

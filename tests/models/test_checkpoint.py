@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.errors import AuditError
+from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.open import open_model
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.keys import ALIASES, EMBEDDING, LM_HEAD, to_internal, to_released
@@ -230,3 +230,85 @@ def test_fingerprint_follows_every_file_that_matters(folder: Path) -> None:
     edit_config(folder, vt5_box_scale="reference")
     seen.add(Vt5Model(folder).fingerprint)
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"dense_act_fn": "evil", "feed_forward_proj": "evil"}, "evil"),
+        ({"d_model": -1}, "d_model is not a whole number of 1 to"),
+        ({"d_model": "abc"}, "d_model"),
+        ({"num_layers": 10**9}, "num_layers is not a whole number of 1 to 1000"),
+        ({"decoder_start_token_id": 160}, "decoder_start_token_id is not a whole number of 0 to 159"),
+        ({"relative_attention_max_distance": 0}, "relative_attention_max_distance"),
+        ({"vt5_max_input_tokens": 0}, "vt5_max_input_tokens is not a whole number of 2 to"),
+        ({"vt5_max_input_tokens": 1}, "vt5_max_input_tokens"),
+        ({"max_2d_position_embeddings": "many"}, "max_2d_position_embeddings"),
+        ({"layer_norm_eps": []}, "float"),
+    ],
+)
+def test_a_config_that_makes_no_network(folder: Path, values: dict[str, object], message: str) -> None:
+    edit_config(folder, **values)
+    with pytest.raises(AuditError, match=f"ckpt: config.json does not describe a VT5: .*{message}"):
+        load_vt5(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden_act", "evil"),
+        ("patch_size", 0),
+        ("patch_size", 33),
+        ("image_size", [32, 32]),
+        ("num_channels", 1),
+        ("surprise", {"a": []}),
+        ("hidden_size", None),
+    ],
+)
+def test_a_picture_part_that_makes_no_network(folder: Path, name: str, value: object) -> None:
+    visual = json.loads((folder / "config.json").read_text())["vt5_visual"]
+    edit_config(folder, vt5_visual={**visual, name: value})
+    if name == "surprise":
+        load_vt5(folder)
+        return
+    with pytest.raises(AuditError, match=r"config\.json does not describe a VT5"):
+        load_vt5(folder)
+
+
+@pytest.mark.parametrize("content", ["[1]", "3", "null", '{"max_length": "abc"}', '{"max_length": 1}'])
+def test_a_generation_config_that_is_none(folder: Path, content: str) -> None:
+    (folder / "generation_config.json").write_text(content)
+    with pytest.raises(AuditError, match=r"generation_config\.json cannot be used: .*Correct it, or delete it"):
+        load_vt5(folder)
+
+
+def test_the_form_of_the_output_is_not_the_configs_to_choose(folder: Path, red: Corpus) -> None:
+    expected = losses(folder, red)
+    visual = json.loads((folder / "config.json").read_text())["vt5_visual"]
+    edit_config(folder, return_dict=False, vt5_visual={**visual, "return_dict": False})
+    assert losses(folder, red) == pytest.approx(expected)
+
+
+def test_five_tensors_are_named_and_the_others_counted(folder: Path) -> None:
+    edit_config(folder, d_model=64)
+    with pytest.raises(AuditError, match=r"do not fit: ([^;]+ config\.json asks for [^;]+; ){5}and \d+ more\."):
+        load_vt5(folder)
+
+
+def test_weights_of_whole_numbers(folder: Path) -> None:
+    name = "spatial_embedding.LayerNorm.bias"
+    edit(folder, lambda state: state.update({name: state[name].to(torch.int64)}))
+    with pytest.raises(AuditError, match=r"LayerNorm\.bias is of torch\.int64"):
+        load_vt5(folder)
+
+
+@pytest.mark.parametrize("device", ["meta", "mkldnn", "hpu", "", "cuda:99"])
+@pytest.mark.filterwarnings("ignore:'mkldnn' is no longer")
+def test_a_device_that_computes_nothing(folder: Path, device: str) -> None:
+    with pytest.raises(UsageError, match=f"torch cannot use the device '{device}'"):
+        open_model(str(folder), device=device)
+
+
+def test_a_name_that_no_folder_can_have() -> None:
+    with pytest.raises(UsageError, match="is no local folder"):
+        open_model("a" * 300)

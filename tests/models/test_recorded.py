@@ -39,6 +39,7 @@ def test_answers_go_by_id(tmp_path: Path, red: Corpus) -> None:
         '{"id": "a", "answer": "x", "confidence": 1.5}',
         '{"id": "a", "answer": "x", "loss": -1}',
         '{"id": "a", "answer": "x", "loss": NaN}',
+        '{"id": "a", "answer": "\\ud800"}',
     ],
 )
 def test_bad_lines_are_named(tmp_path: Path, line: str) -> None:
@@ -51,3 +52,10 @@ def test_missing_or_empty_file(tmp_path: Path) -> None:
         RecordedModel(tmp_path / "missing.jsonl")
     with pytest.raises(AuditError, match="holds no answer"):
         recorded(tmp_path, "", "  ")
+
+
+def test_two_answers_to_a_query(tmp_path: Path) -> None:
+    line = '{"id": "a", "answer": "x", "loss": 0.5}'
+    assert recorded(tmp_path, line, line).describe()["notes"] == ["1 recorded answers"]
+    with pytest.raises(AuditError, match=r"answers\.jsonl line 2: its query has another answer further up"):
+        recorded(tmp_path, line, '{"id": "a", "answer": "y", "loss": 0.5}')

@@ -125,3 +125,34 @@ def test_config_must_be_a_json_object(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(AuditError, match=r"config\.json"):
         read_config(tmp_path)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_STORED])
+def test_a_damaged_member(tmp_path: Path, compression: int) -> None:
+    path = tmp_path / "pytorch_model.bin"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("archive/data.pkl", bytes(range(256)) * 40)
+    content = bytearray(path.read_bytes())
+    start = 30 + len("archive/data.pkl")
+    content[start : start + 40] = b"\xff" * 40
+    path.write_bytes(content)
+    with pytest.raises(AuditError, match=r"pytorch_model\.bin is damaged: .*Copy it again"):
+        refuse_code(path)
+
+
+@pytest.mark.parametrize(("offset", "value"), [(8, 1), (10, 77)])  # the encrypted flag; a compression nobody knows
+def test_a_member_that_cannot_be_unpacked(tmp_path: Path, offset: int, value: int) -> None:
+    path = hand_made(tmp_path, b"}.")
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + offset] = value
+    content[offset - 2] = value
+    path.write_bytes(content)
+    with pytest.raises(AuditError, match="is damaged"):
+        refuse_code(path)
+
+
+def test_an_index_with_a_name_that_no_file_can_have(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors.index.json").write_text(f'{{"weight_map": {{"a": "{"a" * 300}"}}}}')
+    with pytest.raises(AuditError, match="not in the folder"):
+        checkpoint_files(tmp_path)

@@ -7,7 +7,6 @@ station that issued it, guessed from the page. The station is the provider.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Membership, Query, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import draw_question
+from pfl_audit.documents.readers.jsonl import parse, path_inside
 from pfl_audit.errors import AuditError
 
 _KEYS = {
@@ -45,8 +45,8 @@ def import_fcc_adbuy(folder: Path, seed: int) -> Corpus:
     Raises:
         AuditError: The folder is not of this form.
     """
-    rows = _read(folder / "docs.jsonl")
-    problems = [Problem(str(row.get("id")), "no station could be told") for row in rows if not row.get("station")]
+    rows, problems = _read(folder / "docs.jsonl")
+    problems += [Problem(row["id"], "no station could be told") for row in rows if not row.get("station")]
     named = [row for row in rows if row.get("station")]
     splits = _split(named, seed)
     queries: list[Query] = []
@@ -55,11 +55,11 @@ def import_fcc_adbuy(folder: Path, seed: int) -> Corpus:
         split = splits[row["id"]]
         try:
             asked = _queries(row, split, folder, seed)
-        except (KeyError, TypeError, ValueError) as error:
-            problems.append(Problem(str(row.get("id")), f"damaged: {error}"))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+            problems.append(Problem(row["id"], f"damaged: {error}"))
             continue
         if not asked:
-            problems.append(Problem(str(row["id"]), "none of its labels stands on the first page"))
+            problems.append(Problem(row["id"], "none of its labels stands on the first page"))
         queries += asked
         negative = split == "red_test_negative"
         membership[row["station"]] = Membership.NON_MEMBER if negative else Membership.MEMBER
@@ -88,8 +88,10 @@ def _split(rows: list[Mapping[str, Any]], seed: int) -> dict[str, str]:
 def _queries(row: Mapping[str, Any], split: str, folder: Path, seed: int) -> list[Query]:
     words = tuple(str(word[0]) for word in row["words"])
     size = np.array([row["width"], row["height"]] * 2, dtype=np.float32)
+    if not (size > 0).all():
+        raise ValueError("the page has no size")
     boxes = np.array([word[1:5] for word in row["words"]], dtype=np.float32).reshape(-1, 4) / size
-    image = folder / str(row["image"])
+    image = path_inside(folder, row["image"])
     document = Document(
         id=f"{row['id']}_1",
         provider=str(row["station"]),
@@ -111,9 +113,31 @@ def _queries(row: Mapping[str, Any], split: str, folder: Path, seed: int) -> lis
     ]
 
 
-def _read(path: Path) -> list[Mapping[str, Any]]:
+def _read(path: Path) -> tuple[list[Mapping[str, Any]], list[Problem]]:
+    """The records that have a name of their own, and the lines that are none."""
+    rows: dict[str, Mapping[str, Any]] = {}
+    problems: list[Problem] = []
     try:
         with path.open(encoding="utf-8") as lines:
-            return [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError) as error:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    try:
+                        row = _record(line)
+                        if rows.setdefault(row["id"], row) is not row:
+                            raise ValueError("a document with its id stands further up")
+                    except (TypeError, ValueError, RecursionError) as error:
+                        problems.append(Problem(f"{path.name} line {number}", str(error)))
+    except (OSError, UnicodeDecodeError) as error:
         raise AuditError(f"{path} cannot be read", "Give the folder that holds docs.jsonl and images/") from error
+    return list(rows.values()), problems
+
+
+def _record(line: str) -> Mapping[str, Any]:
+    row = parse(line)
+    if not isinstance(row, Mapping):
+        raise TypeError("it is not a JSON object")
+    if not isinstance(row.get("id"), str) or not row["id"].strip():
+        raise ValueError("id is not a text")
+    if not isinstance(row.get("station"), str | None):
+        raise TypeError("station is not a text")
+    return row

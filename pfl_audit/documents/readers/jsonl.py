@@ -20,6 +20,7 @@ from pfl_audit.documents.readers import Part
 from pfl_audit.errors import AuditError
 
 FILE_NAME = "corpus.jsonl"
+_LONGEST_NAME = 255
 
 
 class JsonlReader:
@@ -59,12 +60,12 @@ class _Lines:
 
     def read(self, line: str, where: str) -> None:
         try:
-            asked, label = _page(json.loads(line), self._folder)
+            asked, label = _page(parse(line), self._folder)
             self._refuse_repeats(asked)
         except KeyError as error:
             self.problems.append(Problem(where, f"the field {error} is missing"))
             return
-        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             self.problems.append(Problem(where, str(error)))
             return
         self.queries += asked
@@ -89,30 +90,46 @@ def _in_part(split: str, part: Part) -> bool:
     return split.startswith("blue") if part == "blue" else not split.startswith("blue")
 
 
+def parse(line: str) -> Any:
+    """A line of JSON as data.
+
+    Raises:
+        ValueError: Not JSON, or a text in it is half of a character (a lone surrogate), which can be
+            written nowhere.
+    """
+    row = json.loads(line)
+    if "\\ud" in line.lower():
+        try:
+            json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("a text in it is not valid Unicode (a lone surrogate)") from error
+    return row
+
+
 def _page(row: Any, folder: Path) -> tuple[list[Query], Membership]:
     if not isinstance(row, Mapping):
         raise TypeError("it is not a JSON object")
-    words = tuple(str(word) for word in row["words"])
+    words = _texts(row, "words")
     document = Document(
         id=_text(row, "id"),
         provider=_text(row, "provider"),
         words=words,
-        boxes=as_boxes(row["boxes"], len(words)),
+        boxes=as_boxes(_list(row, "boxes"), len(words)),
         image=_image(row.get("image"), folder),
-        split=str(row.get("split", "")),
-        client=int(row["client"]) if row.get("client") is not None else None,
+        split=_name(row, "split", ""),
+        client=_client(row.get("client")),
     )
     queries = [
         Query(
-            id=str(asked.get("id", f"{document.id}-{index}")),
+            id=_name(asked, "id", f"{document.id}-{index}"),
             document=document,
             question=_text(asked, "question"),
-            answers=tuple(str(answer) for answer in asked["answers"]),
-            key=str(asked.get("key") or key_of_question(asked["question"])),
+            answers=(asked["answers"],) if isinstance(asked["answers"], str) else _texts(asked, "answers"),
+            key=_name(asked, "key", "") or key_of_question(asked["question"]),
         )
-        for index, asked in enumerate(row["questions"])
+        for index, asked in enumerate(_list(row, "questions"))
     ]
-    if any(not query.answers for query in queries):
+    if any(not "".join(query.answers).strip() for query in queries):
         raise ValueError("a question has no answer")
     return queries, Membership(row.get("membership", "unknown"))
 
@@ -124,12 +141,52 @@ def _text(row: Mapping[str, Any], name: str) -> str:
     return value
 
 
+def _name(row: Mapping[str, Any], name: str, default: str) -> str:
+    """A text or a whole number; the default where there is none."""
+    value = row.get(name)
+    if value is not None and not isinstance(value, str | int):
+        raise TypeError(f"{name} is not a text")
+    return default if value is None else str(value)
+
+
+def _list(row: Mapping[str, Any], name: str) -> list[Any]:
+    value = row[name]
+    if not isinstance(value, list):
+        raise TypeError(f"{name} is not a list")
+    return value
+
+
+def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    values = _list(row, name)
+    if not all(isinstance(value, str | int | float) for value in values):
+        raise TypeError(f"{name} is not a list of texts")
+    return tuple(str(value) for value in values)
+
+
+def _client(value: Any) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise TypeError("client is not a whole number of 0 or more")
+    return value
+
+
 def _image(value: Any, folder: Path) -> PageImage | None:
     if value is None:
         return None
+    path = path_inside(folder, value)
+    if not path.is_file():
+        raise ValueError("its page image is missing")
+    return PageImage(path)
+
+
+def path_inside(folder: Path, value: Any) -> Path:
+    """The file that a record names.
+
+    Raises:
+        ValueError: It lies outside of the folder, or no file can have that name.
+    """
     path = PurePosixPath(str(value))
     if path.is_absolute() or ".." in path.parts:
         raise ValueError("image points outside of the corpus")
-    if not (folder / path).is_file():
+    if any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
         raise ValueError("its page image is missing")
-    return PageImage(folder / path)
+    return folder / path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,14 +38,14 @@ class ProviderMaps:
         by_row: dict[tuple[str, int], str] = {}
         for path in sorted(root.rglob("*.json")):
             if path.name in ("doc2provider.json", "red_doc2provider.json"):
-                by_document |= dict(_document_pairs(_mapping(path)))
+                by_document |= _providers(path)
             elif path.name == "provider2docs.json":
-                by_document |= {str(doc): provider for provider, docs in _mapping(path).items() for doc in docs}
+                by_document |= _documents(path)
             elif path.name == "data_points.json":
                 for client, providers in _mapping(path).items():
-                    by_row |= _rows(client, providers)
+                    by_row |= _rows(path, client, providers)
             elif path.name == "centralized_data_points.json":
-                by_row |= _rows("train", _mapping(path))
+                by_row |= _rows(path, "train", _mapping(path))
         return cls(by_document, by_row)
 
     def provider(self, record: Mapping[str, Any], file: Path, row: int) -> str:
@@ -69,17 +70,52 @@ class ProviderMaps:
         return known
 
 
-def _document_pairs(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
-    pairs = ((doc, value.get("provider") if isinstance(value, dict) else value) for doc, value in mapping.items())
-    return [(doc, provider) for doc, provider in pairs if isinstance(provider, str)]
+def _providers(path: Path) -> dict[str, str]:
+    """Document to provider; documents whose provider nobody knows (null) are left out."""
+    found: dict[str, str] = {}
+    for document, value in _mapping(path).items():
+        provider = value.get("provider") if isinstance(value, dict) else value
+        if isinstance(provider, str):
+            found[document] = provider
+        elif provider is not None:
+            raise _malformed(path, "a document's provider is not a text")
+    return found
 
 
-def _rows(client: str, providers: Mapping[str, Any]) -> dict[tuple[str, int], str]:
-    return {(client, int(row)): provider for provider, rows in providers.items() for row in rows}
+def _documents(path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for provider, documents in _mapping(path).items():
+        if not isinstance(documents, list) or not all(isinstance(name, str | int) for name in documents):
+            raise _malformed(path, "a provider's documents are not a list of names")
+        found |= {str(name): provider for name in documents}
+    return found
+
+
+def _rows(path: Path, client: str, providers: Any) -> dict[tuple[str, int], str]:
+    if not isinstance(providers, dict):
+        raise _malformed(path, "a client's providers are not a JSON object")
+    found: dict[tuple[str, int], str] = {}
+    for provider, rows in providers.items():
+        if not isinstance(rows, list) or not all(_is_row(row) for row in rows):
+            raise _malformed(path, "a provider's rows are not a list of whole numbers")
+        found |= {(client, int(row)): provider for row in rows}
+    return found
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, int) or (isinstance(row, str) and row.isdecimal() and len(row) < 20)
 
 
 def _mapping(path: Path) -> dict[str, Any]:
     value = read_json(path, limit=_LIMIT)
     if not isinstance(value, dict):
-        raise AuditError(f"{path} is not a JSON object", "Get it from the data set again")
+        raise _malformed(path, "it is not a JSON object")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise _malformed(path, "a text in it is not valid Unicode (a lone surrogate)") from error
     return value
+
+
+def _malformed(path: Path, problem: str) -> AuditError:
+    return AuditError(f"{path} is not a provider map: {problem}", "Get it from the data set again")

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write, read_json, write_json
-from pfl_audit.models.vt5.config import config_from_folder
+from pfl_audit.models.vt5.config import Vt5Config, config_from_folder, not_a_vt5
 from pfl_audit.models.vt5.keys import ALIASES, EMBEDDING, LM_HEAD, to_internal, to_released
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
 from pfl_audit.models.weights import read_config, read_state
 
+_LISTED = 5
 _IGNORABLE = ("mask_token", "relative_position_index", "EncDecAttention.relative_attention_bias.weight")
 
 
@@ -46,7 +47,7 @@ def load_vt5(folder: Path) -> LoadedVt5:
     state = read_state(folder)
     generation = read_json(path) if (path := folder / "generation_config.json").is_file() else {}
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    config = config_from_folder(read_config(folder), shapes, generation)
+    config = config_from_folder(folder, read_config(folder), shapes, generation)
     tokenizer = Tokenizer.open(folder)
     if tokenizer.size > int(config.text.vocab_size):
         raise AuditError(
@@ -55,8 +56,7 @@ def load_vt5(folder: Path) -> LoadedVt5:
         )
     notes: list[str] = []
     weights = _resolve_copies({to_internal(name): tensor for name, tensor in state.items()}, notes)
-    with torch.device("meta"):
-        network = Vt5(config)
+    network = _build(config, folder)
     _fit(network, weights, folder)
     network.load_state_dict(weights, strict=False, assign=True)
     network.language_backbone.set_input_embeddings(network.language_backbone.shared)
@@ -113,6 +113,15 @@ def own_tensors(network: Vt5) -> dict[str, Tensor]:
     return state
 
 
+def _build(config: Vt5Config, folder: Path) -> Vt5:
+    """The network without weights."""
+    try:
+        with torch.device("meta"):
+            return Vt5(config)
+    except Exception as error:  # torch and transformers raise many kinds
+        raise not_a_vt5(folder, error) from error
+
+
 def _resolve_copies(weights: dict[str, Tensor], notes: list[str]) -> dict[str, Tensor]:
     """Leave one embedding, and an output layer only where it is a tensor of its own."""
     aliases = [weights.pop(name) for name in ALIASES if name in weights]
@@ -145,12 +154,24 @@ def _fit(network: Vt5, weights: dict[str, Tensor], folder: Path) -> None:
         for name, shape in expected.items()
         if name in weights and tuple(weights[name].shape) != shape
     )
+    wrong += sorted(
+        f"{to_released(name)} is of {weights[name].dtype}"
+        for name in expected
+        if name in weights and not weights[name].is_floating_point()
+    )
     for names, what in ((missing, "lacks"), (extra, "has unknown")):
         if names:
-            listed = ", ".join(to_released(name) for name in names[:3])
             raise AuditError(
-                f"{folder}: the checkpoint {what} {len(names)} tensors ({listed}{', ...' if len(names) > 3 else ''})",
+                f"{folder}: the checkpoint {what} {len(names)} tensors ({_listed([*map(to_released, names)], ', ')})",
                 "Check that config.json and the weights belong together",
             )
     if wrong:
-        raise AuditError(f"{folder}: the weights do not fit: {wrong[0]}", "Check that config.json is the model's own")
+        raise AuditError(
+            f"{folder}: the weights do not fit: {_listed(wrong, '; ')}", "Check that config.json is the model's own"
+        )
+
+
+def _listed(names: list[str], separator: str) -> str:
+    """The first few, and how many more there are."""
+    more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    return separator.join([*names[:_LISTED], *more])

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from transformers import BeitConfig, T5Config
 
 from pfl_audit.errors import AuditError
+
+_TEXT_SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads")
+_VISUAL_SIZES = (
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
+)  # fmt: skip
+_LARGEST_SIZE = 1 << 20
+_MOST_LAYERS = 1000
+_LONGEST_ANSWER = 4096
+_IGNORED_KEYS = ("architectures", "model_type", "torch_dtype", "dtype", "auto_map", "transformers_version")
+# They change the form of what the network returns, and nothing of a VT5.
+_OUTPUT_KEYS = ("return_dict", "output_attentions", "output_hidden_states")
 
 
 class BoxScale(StrEnum):
@@ -82,11 +94,12 @@ class Vt5Config:
 
 
 def config_from_folder(
-    config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], generation: Mapping[str, Any]
+    folder: Path, config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], generation: Any
 ) -> Vt5Config:
     """Read a VT5's settings.
 
     Args:
+        folder: Where they stand, for the message.
         config: ``config.json``.
         shapes: Tensor name (as released) to shape; the DiT's size is read off them, since the
             released file does not carry it.
@@ -95,33 +108,77 @@ def config_from_folder(
     Raises:
         AuditError: A setting that is no setting of a VT5.
     """
+    longest_answer = _longest_answer(folder, generation)
     text_keys = {key: value for key, value in config.items() if not key.startswith("vt5_")}
-    for key in ("architectures", "model_type", "torch_dtype", "dtype", "auto_map", "transformers_version"):
+    for key in (*_IGNORED_KEYS, *_OUTPUT_KEYS):
         text_keys.pop(key, None)
     try:
         text = T5Config(**text_keys)
         visual = _visual(config, shapes)
         scale = BoxScale(config.get("vt5_box_scale", BoxScale.REFERENCE))
+        _refuse_sizes(text, visual)
         return Vt5Config(
             text=text,
             visual=visual,
             box_scale=scale,
-            max_input_tokens=int(config.get("vt5_max_input_tokens", 512)),
-            max_answer_tokens=int(generation.get("max_length") or 20),
-            max_2d_position_embeddings=int(config.get("max_2d_position_embeddings", 1024)),
+            max_input_tokens=_size("vt5_max_input_tokens", config.get("vt5_max_input_tokens", 512), least=2),
+            max_answer_tokens=longest_answer,
+            max_2d_position_embeddings=_size(
+                "max_2d_position_embeddings", config.get("max_2d_position_embeddings", 1024)
+            ),
             spatial_layer_norm_eps=float(config.get("layer_norm_eps", 1e-12)),
             spatial_dropout=float(config.get("hidden_dropout_prob", 0.1)),
         )
-    except (TypeError, ValueError, KeyError) as error:
+    except Exception as error:  # transformers raises many kinds
+        raise not_a_vt5(folder, error) from error
+
+
+def not_a_vt5(folder: Path, error: Exception) -> AuditError:
+    """What to say of a folder whose settings make no network."""
+    text = " ".join(str(error).split())[:200] or type(error).__name__
+    return AuditError(f"{folder}: config.json does not describe a VT5: {text}", "Compare it with the released file")
+
+
+def _refuse_sizes(text: T5Config, visual: BeitConfig) -> None:
+    """Refuse sizes that make no network, or one that no input fits.
+
+    Raises:
+        ValueError: With the name of the setting.
+    """
+    for config, names, where in ((text, _TEXT_SIZES, ""), (visual, _VISUAL_SIZES, "vt5_visual.")):
+        for name in names:
+            _size(where + name, getattr(config, name), most=_MOST_LAYERS if "layers" in name else _LARGEST_SIZE)
+    for name in ("pad_token_id", "decoder_start_token_id"):
+        if (token := getattr(text, name, None)) is not None:
+            _size(name, token, least=0, most=int(text.vocab_size) - 1)
+    # Fewer buckets, or a distance within them, leave the logarithm of a position without a value.
+    buckets = _size("relative_attention_num_buckets", text.relative_attention_num_buckets, least=4)
+    _size("relative_attention_max_distance", text.relative_attention_max_distance, least=buckets // 2 + 1)
+    _size("vt5_visual.num_channels", visual.num_channels, least=3, most=3)
+    _size("vt5_visual.patch_size", visual.patch_size, most=int(visual.image_size))
+
+
+def _size(name: str, value: Any, *, least: int = 1, most: int = _LARGEST_SIZE) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{name} is not a whole number of {least} to {most}")
+    return value
+
+
+def _longest_answer(folder: Path, generation: Any) -> int:
+    try:
+        if not isinstance(generation, Mapping):
+            raise TypeError("it is not a JSON object")
+        return _size("max_length", generation.get("max_length") or 20, least=2, most=_LONGEST_ANSWER)
+    except (TypeError, ValueError) as error:
         raise AuditError(
-            f"config.json does not describe a VT5: {error}", "Compare it with the released file"
+            f"{folder / 'generation_config.json'} cannot be used: {error}", "Correct it, or delete it"
         ) from error
 
 
 def _visual(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> BeitConfig:
     declared = config.get("vt5_visual")
     if isinstance(declared, Mapping):
-        return visual_config(**declared)
+        return visual_config(**{key: value for key, value in declared.items() if key not in _OUTPUT_KEYS})
     # Everything but the heads stands in the shapes; DiT-base and DiT-large both have heads of 64.
     prefix = "visual_embedding.image_model."
     width, channels, patch, _ = shapes[prefix + "embeddings.patch_embeddings.projection.weight"]
