@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pfl_audit.cli import options
-from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.console import make_progress, note, print_json
 
 if TYPE_CHECKING:
     from pfl_audit.audit.results import Results
@@ -108,7 +108,12 @@ def memorize(
 
     keys = _keys(key or ["provider_name"], PROVIDER_KEYS)
     if export is not None:
-        _export(export, red, blue, keys, seed, threshold)
+        options.require_new(export)
+        found = _export(export, red, blue, keys, seed, threshold)
+        if as_json:
+            print_json(found)
+        elif not quiet:
+            _tell_export(found)
         return
     checks = [f"memorization.{name}" for name in keys]
     plan = AuditPlan(
@@ -119,7 +124,7 @@ def memorize(
         answers=answers,
         pretrained=pretrained,
         blue=blue,
-        checks=(*checks, *(["memorization.unprompted"] if unprompted and answers is None else [])),
+        checks=(*checks, *(["memorization.unprompted"] if unprompted else [])),
         settings={"memorization": {"threshold": threshold}},
         store=store or _shared_store(out),
         seed=seed,
@@ -225,16 +230,16 @@ def run_and_show(plan: AuditPlan, *, as_json: bool, quiet: bool, gate: bool = Tr
 def _keys(wanted: list[str], known: tuple[str, ...]) -> tuple[str, ...]:
     from pfl_audit.errors import UsageError
 
-    if wanted == ["all"]:
-        return known
     for name in wanted:
-        if name not in known:
+        if name not in (*known, "all"):
             raise UsageError(f"there is no key '{name}'", f"Choose among: {', '.join(known)}, all")
-    return tuple(dict.fromkeys(wanted))
+    return known if "all" in wanted else tuple(dict.fromkeys(wanted))
 
 
-def _export(folder: Path, red: Path, blue: Path | None, keys: tuple[str, ...], seed: int, threshold: float) -> None:
-    from pfl_audit.cli.console import note
+def _export(
+    folder: Path, red: Path, blue: Path | None, keys: tuple[str, ...], seed: int, threshold: float
+) -> dict[str, Any]:
+    """Write a vendor's questions; return what was written, and every page that is not asked about with its reason."""
     from pfl_audit.documents.readers import open_corpus
     from pfl_audit.documents.scrubbed import scrubbed_questions
     from pfl_audit.documents.writers import write_questions
@@ -243,8 +248,23 @@ def _export(folder: Path, red: Path, blue: Path | None, keys: tuple[str, ...], s
     trained = open_corpus(blue, "blue") if blue else None
     sets = [scrubbed_questions(corpus, key, seed=seed, blue=trained, threshold=threshold) for key in keys]
     queries = [query for found in sets for query in found.queries]
-    write_questions(queries, folder)
-    note(f"{len(queries)} questions about scrubbed pages written to {folder}; record the answers by id for --answers")
+    unreadable = {problem.record: problem.reason for problem in write_questions(queries, folder)}
+    asked = [query for query in queries if query.id not in unreadable]
+    skipped = [(problem.record, found.key, problem.reason) for found in sets for problem in found.skipped]
+    skipped += [(query.document.id, query.key, unreadable[query.id]) for query in queries if query.id in unreadable]
+    return {
+        "questions": len(asked),
+        "pages": len({query.document.id for query in asked}),
+        "folder": str(folder),
+        "skipped": [{"page": page, "key": key, "reason": reason} for page, key, reason in skipped],
+    }
+
+
+def _tell_export(found: dict[str, Any]) -> None:
+    for row in found["skipped"]:
+        note(f"left out: {row['page']}, {row['key']}: {row['reason']}")
+    asked = f"{found['questions']} questions about {found['pages']} scrubbed pages"
+    note(f"{asked} written to {found['folder']}; record the answers by id for --answers")
 
 
 def _folder(out: Path | None, command: str) -> Path:

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import typer
+
+from pfl_audit.audit.redaction import visible
 from pfl_audit.progress import Progress, Silent, Task
 
 _PLAIN_SECONDS = 10.0
+_LONGEST_NOTE = 2000
 
 
 def make_progress(*, quiet: bool) -> Progress:
     """Bars on a terminal, a line now and then elsewhere, nothing where quiet is wanted."""
     if quiet:
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         return Silent()
     return _Bars() if sys.stderr.isatty() else _Lines()
 
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def note(text: str) -> None:
-    """A line on stderr."""
-    sys.stderr.write(text + "\n")
+    """A line on stderr, without anything that a terminal would obey."""
+    if sys.stderr is not None:
+        sys.stderr.write(visible(text, _LONGEST_NOTE) + "\n")
 
 
 class _Bars:

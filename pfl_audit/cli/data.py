@@ -25,11 +25,13 @@ def check(
     images: Annotated[bool, typer.Option(help="Open every page image as well.")] = True,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Count what a corpus holds (the paper's Table 5), and name every record that cannot be used.
 
     Example: pfl-audit data check data/red
     """
+    from pfl_audit.audit.redaction import visible
     from pfl_audit.documents.check import check_corpus
     from pfl_audit.documents.readers import open_corpus
 
@@ -38,18 +40,24 @@ def check(
         print_json(found.to_dict())
     else:
         columns = ("split", "client", "providers", "documents", "pages", "questions")
-        typer.echo("  ".join(f"{column:>{24 if column == 'split' else 9}}" for column in columns))
-        for row in found.counts:
-            typer.echo("  ".join(f"{row[column]!s:>{24 if column == 'split' else 9}}" for column in columns))
+        for row in ({column: column for column in columns}, *found.counts):
+            cells = {column: visible(str(row[column])) for column in columns}
+            typer.echo("  ".join(f"{cell:>{24 if column == 'split' else 9}}" for column, cell in cells.items()))
         for problem in found.problems:
-            typer.echo(f"unusable: {problem.record}: {problem.reason}")
+            typer.echo(visible(f"unusable: {problem.record}: {problem.reason}", 1000))
         typer.echo(f"{len(found.problems)} records cannot be used")
     if not found.counts:
         raise typer.Exit(EXIT_NOT_AUDITED)
 
 
 @app.command()
-def convert(path: _Source, out: _Target, as_json: options.AsJson = False) -> None:
+def convert(
+    path: _Source,
+    out: _Target,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
     """Turn a PFL-DocVQA folder (pickles) into the safe format: corpus.jsonl and images/.
 
     Example: pfl-audit data convert data/pfl-docvqa --out data/safe
@@ -57,10 +65,10 @@ def convert(path: _Source, out: _Target, as_json: options.AsJson = False) -> Non
     from pfl_audit.documents.readers import open_corpus
     from pfl_audit.documents.writers import write_jsonl
 
-    _require_new(out)
+    options.require_new(out)
     corpus = open_corpus(path)
     write_jsonl(corpus, out)
-    _tell(corpus, out, as_json=as_json)
+    _tell(corpus, out, as_json=as_json, quiet=quiet)
 
 
 @app.command("import")
@@ -70,6 +78,8 @@ def import_(
     out: _Target,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Make a corpus of documents that come in another form.
 
@@ -80,10 +90,10 @@ def import_(
 
     if source != "fcc-adbuy":
         raise UsageError(f"there is no source '{source}'", "Choose: fcc-adbuy")
-    _require_new(out)
+    options.require_new(out)
     corpus = import_fcc_adbuy(path, seed)
     write_jsonl(corpus, out)
-    _tell(corpus, out, as_json=as_json)
+    _tell(corpus, out, as_json=as_json, quiet=quiet)
 
 
 @app.command()
@@ -100,6 +110,7 @@ def make(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Draw a synthetic corpus in PFL-DocVQA's layout. The same seed gives the same bytes.
 
@@ -107,25 +118,21 @@ def make(
     """
     from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
 
+    options.require_new(out)
     recipe = Recipe(members, non_members, red_providers, clients, documents, red_documents, questions, ocr_noise, seed)
     progress = make_progress(quiet=quiet)
-    _tell(make_corpus(recipe, out, progress), out, as_json=as_json)
+    _tell(make_corpus(recipe, out, progress), out, as_json=as_json, quiet=quiet)
 
 
-def _tell(corpus: Corpus, out: Path, *, as_json: bool) -> None:
+def _tell(corpus: Corpus, out: Path, *, as_json: bool, quiet: bool) -> None:
     """Say what was written, and what was left out."""
     pages, providers, questions = len(corpus.documents), len(corpus.providers), len(corpus.queries)
-    for problem in corpus.problems:
+    for problem in () if quiet else corpus.problems:
         note(f"left out: {problem.record}: {problem.reason}")
     if as_json:
         left_out = len(corpus.problems)
         print_json(
             {"out": str(out), "providers": providers, "pages": pages, "questions": questions, "left_out": left_out}
         )
-    else:
+    elif not quiet:
         note(f"{pages} pages of {providers} providers with {questions} questions written to {out}")
-
-
-def _require_new(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is not empty", "Name a new folder")

@@ -20,6 +20,7 @@ def demo(
     reveal: options.Reveal = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Audit the embedded model: fine-tuned on invoices of companies that do not exist.
 

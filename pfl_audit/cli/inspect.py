@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from pfl_audit.cli import options
-from pfl_audit.cli.console import print_json
+from pfl_audit.cli.console import make_progress, print_json
 
 
 def inspect(
@@ -15,14 +15,18 @@ def inspect(
     device: options.Device = "cpu",
     download: options.Download = False,
     as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Say what a checkpoint is, how it was opened, and what can be asked of it.
 
     Example: pfl-audit inspect ckpt
     """
     from pfl_audit.audit.attack import Need, Resource, installed_attacks, unmet_needs
+    from pfl_audit.audit.redaction import visible
     from pfl_audit.models.open import open_model
 
+    make_progress(quiet=quiet)  # opening shows none of ours, but the hub may
     opened = open_model(model, device=device, download=download)
     have: frozenset[Need] = frozenset(opened.capabilities) | {Resource.PRETRAINED, Resource.BLUE}
     checks = {
@@ -33,8 +37,8 @@ def inspect(
         print_json(facts)
         return
     for name in ("family", "path", "parameters", "sha256"):
-        typer.echo(f"{name:13}{facts[name]:,}" if name == "parameters" else f"{name:13}{facts[name]}")
-    typer.echo(f"{'opened':13}{'; '.join(facts['notes'])}")
+        typer.echo(f"{name:13}{facts[name]:,}" if name == "parameters" else f"{name:13}{visible(facts[name])}")
+    typer.echo(f"{'opened':13}{visible('; '.join(facts['notes']), 1000)}")
     typer.echo(f"{'can be asked':13}{', '.join(facts['capabilities'])}")
     for name, possible in checks.items():
         typer.echo(f"{'check' if possible else 'no check':13}{name}")

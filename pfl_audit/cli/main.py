@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Annotated
@@ -10,6 +11,7 @@ import typer
 
 from pfl_audit import __version__
 from pfl_audit.cli import audit, data, demo, inspect, report, train
+from pfl_audit.cli.console import note
 from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, AuditError
 
 app = typer.Typer(
@@ -52,7 +54,9 @@ def main() -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    _leave_nothing_to_flush()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -63,6 +67,10 @@ def run(arguments: list[str]) -> int:
         arguments = [*arguments, "--help"]
     try:
         result = app(arguments, prog_name="pfl-audit", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        if result == EXIT_INTERRUPTED:  # typer has caught the KeyboardInterrupt
+            raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
     except AuditError as error:
         return _fail(str(error), error.exit_code)
@@ -73,12 +81,41 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as error:
         return int(error.exit_code)
     except BrokenPipeError:
-        sys.stdout = None
         return EXIT_ERROR
-    except MemoryError:
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer's 1 would read as a finding
+            return EXIT_ERROR
+        raise
+    except Exception as error:
+        return _fail_unexpectedly(error)
+
+
+def _fail_unexpectedly(error: Exception) -> int:
+    """What no command foresees; never 1, which is a finding."""
+    if os.environ.get("PFL_AUDIT_TRACEBACK") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # the latter is torch's
         return _fail("out of memory. Close other programs, or use a machine with more", EXIT_ERROR)
+    if isinstance(error, OSError):
+        what = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{what}{error.strerror or error}. Check the disk, and where the output goes.", EXIT_ERROR)
+    remedy = "Set PFL_AUDIT_TRACEBACK=1 to see the traceback, and report it."
+    return _fail(f"internal error: {type(error).__name__}: {error}. {remedy}", EXIT_ERROR)
 
 
 def _fail(text: str, code: int) -> int:
-    sys.stderr.write(f"pfl-audit: {' '.join(text.split())}\n")
+    with contextlib.suppress(OSError):
+        note(f"pfl-audit: {' '.join(text.split())}")
     return code
+
+
+def _leave_nothing_to_flush() -> None:
+    """What a full disk or a closed pipe did not take would fail again as the interpreter ends, with code 120."""
+    for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)

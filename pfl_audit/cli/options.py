@@ -10,10 +10,15 @@ import typer
 from pfl_audit.errors import UsageError
 
 FailOn = Literal["leak", "weak", "never"]
+_HIGHEST_SEED = 2**32 - 1 - 100
+"""scikit-learn takes 32 bits, and the draws of an audit count up from the seed."""
 
 
 def _config(context: typer.Context, path: Path | None) -> Path | None:
-    """Take defaults from a TOML file; flags win, unknown keys are errors."""
+    """Take defaults from a TOML file: keys that stand alone, then ``[data]``, then ``[data.make]``.
+
+    Flags win, unknown keys are errors.
+    """
     if path is None:
         return None
     import tomllib
@@ -24,22 +29,50 @@ def _config(context: typer.Context, path: Path | None) -> Path | None:
         raise UsageError(f"{path} cannot be read", "Check --config") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}", "Correct it") from error
-    commands = set(context.find_root().command.commands)  # type: ignore[attr-defined]
-    known = {parameter.name for parameter in context.command.params} - {"config", "help"}
-    name = context.command.name or ""
-    common = {key: value for key, value in table.items() if not (key in commands and isinstance(value, dict))}
-    own = table.get(name, {})
+    known = _settings(context)
+    steps: list[Any] = [context]
+    while steps[0].parent is not None:
+        steps.insert(0, steps[0].parent)
+    command = " ".join(step.info_name or "" for step in steps[1:])
     values: dict[str, Any] = {}
-    for source, prefix in ((common, ""), (own, f"{name}.")):
-        for key, value in source.items():
-            parameter = key.replace("-", "_")
-            if parameter not in known:
+    prefix = ""
+    for step, below in zip(steps, [*steps[1:], None], strict=True):
+        commands = getattr(step.command, "commands", {})
+        for key, value in table.items():
+            if key in commands and isinstance(value, dict):
+                continue
+            parameter = known.get(key.replace("_", "-"))
+            if parameter is None or parameter.name is None:
                 raise UsageError(
-                    f"{path}: there is no setting '{prefix}{key}' of {name}", f"'pfl-audit {name} --help' lists them"
+                    f"{path}: there is no setting '{prefix}{key}' of {command}",
+                    f"'pfl-audit {command} --help' lists them",
                 )
-            values[parameter] = value
+            repeatable = getattr(parameter, "multiple", False) and not isinstance(value, list)
+            values[parameter.name] = [value] if repeatable else value
+        if below is not None:
+            table = found if isinstance(found := table.get(below.info_name or ""), dict) else {}
+            prefix += f"{below.info_name}."
     context.default_map = {**(context.default_map or {}), **values}
     return path
+
+
+def _settings(context: typer.Context) -> dict[str, Any]:
+    """Name of the flag, or of the argument, to its parameter."""
+    known: dict[str, Any] = {}
+    for parameter in context.command.params:
+        flags = [flag.removeprefix("--") for flag in parameter.opts if flag.startswith("--")]
+        known |= dict.fromkeys(flags or [str(parameter.name)], parameter)
+    return {name: parameter for name, parameter in known.items() if name not in ("config", "help")}
+
+
+def require_new(folder: Path) -> None:
+    """Check that nothing is there yet.
+
+    Raises:
+        UsageError: A file, or a folder that holds something.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not empty", "Name a new folder")
 
 
 Config = Annotated[
@@ -81,7 +114,7 @@ Store = Annotated[
         show_default="beside the run",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything that is drawn.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=_HIGHEST_SEED, help="Seed of everything that is drawn.")]
 Device = Annotated[str, typer.Option("--device", help="torch's name of the device.")]
 Download = Annotated[
     bool, typer.Option("--download", help="Allow fetching hub ids; without it nothing touches the network.")

@@ -14,6 +14,8 @@ from pfl_audit.cli.console import print_json
 def report(
     run: Annotated[Path, typer.Argument(help="Folder of a finished audit.")],
     as_json: options.AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Render, and print no verdict.")] = False,
+    config: options.Config = None,
 ) -> None:
     """Render the report of a finished audit again, without asking the model.
 
@@ -27,7 +29,7 @@ def report(
     reports = render_all(results, run)
     if as_json:
         print_json({"reports": [str(path) for path in reports]})
-    else:
+    elif not quiet:
         show_verdict(results, run, reports)
 
 

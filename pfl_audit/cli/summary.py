@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pfl_audit.audit.numbers import chance, headline, interval, number
+from pfl_audit.audit.redaction import visible
 from pfl_audit.audit.results import Check, Results
 
 _MARKS = {
@@ -31,7 +32,7 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
     """Print the verdict, a line a check, and where the report lies."""
     console = Console(highlight=False)
     console.width = max(console.width, _WIDTH)
-    console.print(f"\n{_HEADS[results.verdict.status]}  {escape(results.verdict.summary)}\n")
+    console.print(f"\n{_HEADS[results.verdict.status]}  {_plain(results.verdict.summary)}\n")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("finding", "check", "number", "interval", "chance"):
         table.add_column(column, no_wrap=True)
@@ -43,16 +44,21 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
         console.print()
     for check in results.checks:
         if check.status != "ran":
-            console.print(f"{check.status}: {escape(check.id)}: {escape(check.reason or '')}", soft_wrap=True)
+            console.print(f"{check.status}: {_plain(check.id)}: {_plain(check.reason or '')}", soft_wrap=True)
         elif check.finding and check.finding.level == "unresolved":
-            console.print(f"unresolved: {escape(check.id)}: {escape(check.finding.text)}", soft_wrap=True)
+            console.print(f"unresolved: {_plain(check.id)}: {_plain(check.finding.text)}", soft_wrap=True)
     for path in [*reports, folder / "results.json"]:
         console.print(escape(str(path)), soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    """Text of results that may come from elsewhere: nothing in it is obeyed, by rich or by the terminal."""
+    return escape(visible(text, 1000))
 
 
 def _cells(check: Check) -> tuple[str, ...]:
     mark = _MARKS[check.finding.level] if check.finding else ""
     found = headline(check)
     if found is None:
-        return mark, escape(check.id), "", "", ""
-    return mark, escape(check.id), f"{number(found)} {escape(found.name)}", interval(found), chance(found)
+        return mark, _plain(check.id), "", "", ""
+    return mark, _plain(check.id), f"{number(found)} {_plain(found.name)}", interval(found), chance(found)

@@ -37,6 +37,7 @@ def train(
     save_every: Annotated[int, typer.Option("--save-every", help="Steps between saved states.")] = 100,
     half: Annotated[bool, typer.Option("--half", help="Save the weights as float16.")] = False,
     seed: options.Seed = 0,
+    device: options.Device = "cpu",
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     config: options.Config = None,
@@ -58,10 +59,13 @@ def train(
         validate_every=validate_every,
         save_every=save_every,
     )
-    run = TrainRun(data=data, out=out, start=start, size=size, vocabulary=vocabulary, half=half, mode=mode)
+    run = TrainRun(
+        data=data, out=out, start=start, size=size, vocabulary=vocabulary, half=half, mode=mode, device=device
+    )
     record = run_training(run, settings, make_progress(quiet=quiet))
     if as_json:
         print_json(record)
-    else:
+    elif not quiet:
         last = record["history"][-1] if record["history"] else {}
-        note(f"{out}: {record['steps']} steps, validation ANLS {last.get('anls', float('nan')):.3f}")
+        scored = f"validation ANLS {last['anls']:.3f}" if last else "no validation part to measure on"
+        note(f"{out}: {record['steps']} steps, {scored}")

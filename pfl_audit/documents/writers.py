@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import io
 import json
 import shutil
@@ -12,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.readers.jsonl import FILE_NAME
-from pfl_audit.files import atomic_write, write_json
+from pfl_audit.errors import AuditError, UnanswerableError
+from pfl_audit.files import atomic_write, sha256_file, write_json
 
 
 def write_jsonl(corpus: Corpus, folder: Path) -> None:
@@ -33,22 +35,31 @@ def write_jsonl(corpus: Corpus, folder: Path) -> None:
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
-def write_questions(queries: Sequence[Query], folder: Path) -> None:
+def write_questions(queries: Sequence[Query], folder: Path) -> tuple[Problem, ...]:
     """Write what a vendor needs to answer, and nothing of what the right answer is.
 
     ``questions.jsonl`` has ``id``, ``question``, ``words``, ``boxes`` and ``image`` a line; pictures
     are written as the query has them, blurred where they are blurred.
+
+    Returns:
+        Questions that are left out because their page image cannot be read, by id.
     """
+    problems: list[Problem] = []
     with atomic_write(folder / "questions.jsonl") as file:
         for number, query in enumerate(queries):
             row: dict[str, Any] = {"id": query.id, "question": query.question, **_words(query.document)}
             if query.document.image is not None:
                 row["image"] = f"images/{number:06d}.jpg"
                 picture = io.BytesIO()
-                query.document.image.open().save(picture, "JPEG", quality=90)
+                try:
+                    query.document.image.open().save(picture, "JPEG", quality=90)
+                except UnanswerableError as error:
+                    problems.append(Problem(query.id, error.reason))
+                    continue
                 with atomic_write(folder / row["image"]) as image:
                     image.write(picture.getvalue())
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    return tuple(problems)
 
 
 def write_pfl_docvqa(corpus: Corpus, folder: Path) -> None:
@@ -115,9 +126,24 @@ def _row(document: Document, queries: list[Query], membership: str, folder: Path
     if document.client is not None:
         row["client"] = document.client
     if document.image is not None:
-        row["image"] = f"images/{document.image.path.name}"
-        target = folder / row["image"]
-        if target.resolve() != document.image.path.resolve():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(document.image.path, target)
+        row["image"] = _copy_image(document.image.path, folder)
     return row
+
+
+def _copy_image(source: Path, folder: Path) -> str:
+    """Copy a page image and return its name from the folder.
+
+    Where another picture has taken its name, it is named by its content.
+    """
+    name = f"images/{source.name}"
+    try:
+        if (folder / name).exists() and not filecmp.cmp(source, folder / name, shallow=False):
+            name = f"images/{sha256_file(source)[:16]}{source.suffix}"
+        if not (folder / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, folder / name)
+    except OSError as error:
+        raise AuditError(
+            f"page image {source} cannot be copied: {error.strerror or error}", "Check the image and the disk"
+        ) from error
+    return name

@@ -34,6 +34,7 @@ def train_central(
     *,
     identity: dict[str, Any],
     progress: Progress,
+    device: str = "cpu",
 ) -> RunState:
     """Train ``start`` in place, going on where a killed run of the same settings stopped.
 
@@ -45,6 +46,7 @@ def train_central(
         out: Folder of the run; its state is kept there.
         identity: What else decides the weights (data and start), so that no other run is continued.
         progress: Told of every step.
+        device: torch's name of the device; the model stays there.
 
     Returns:
         The state at the end, with its history.
@@ -59,7 +61,7 @@ def train_central(
     keep_freed_memory()
     if not train:
         raise AuditError("there is no document to train on", "Give a corpus with BLUE training documents")
-    network = start.network
+    network = start.network.to(device)
     inputs = InputBuilder(network.config, start.tokenizer)
     torch.manual_seed(settings.seed)
     _choose_trainable(network, freeze_visual=settings.freeze_visual)
@@ -68,7 +70,7 @@ def train_central(
     run = sha256_json([settings.to_dict(), identity])
     state = restore_state(out / STATE_FILE, run, network, optimizer)
     network.eval()
-    examples = Examples(train, inputs, network if settings.freeze_visual else None, progress)
+    examples = Examples(train, inputs, network if settings.freeze_visual else None, progress, device)
     batches = examples.order(settings.batch_size, settings.seed, state.step)
     losses: list[float] = []
     with progress.task("training", settings.steps, state.step) as task:
@@ -78,7 +80,7 @@ def train_central(
             state.step += 1
             task.advance(1, f"loss {loss:.3f}")
             if valid and (state.step % settings.validate_every == 0 or state.step == settings.steps):
-                scores = validate(start, valid[: settings.validation_queries])
+                scores = validate(start, valid[: settings.validation_queries], device)
                 state.history.append({"step": state.step, "loss": sum(losses) / len(losses), **scores})
                 losses = []
                 progress.say(f"step {state.step}: ANLS {scores['anls']:.3f}, accuracy {scores['accuracy']:.3f}")

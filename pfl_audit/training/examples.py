@@ -35,27 +35,36 @@ class Examples:
         inputs: Of the model.
         network: Encodes each page once, where its DiT is frozen; else None, and pages are pixels.
         progress: Told of the pages.
+        device: torch's name of the device that batches are put on; what is kept stays in memory.
     """
 
-    def __init__(self, queries: Sequence[Query], inputs: InputBuilder, network: Vt5 | None, progress: Progress) -> None:
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        inputs: InputBuilder,
+        network: Vt5 | None,
+        progress: Progress,
+        device: str = "cpu",
+    ) -> None:
         self._texts: list[Text] = [inputs.text(query) for query in queries]
         self._labels = [inputs.answer(query.answers[0]) for query in queries]
         pages = {query.document.id: query.document for query in queries}
         rows = {page: row for row, page in enumerate(pages)}
         self._rows = [rows[query.document.id] for query in queries]
-        self._pages = _encode_pages(list(pages.values()), inputs, network, progress)
+        self._pages = _encode_pages(list(pages.values()), inputs, network, progress, device)
         self._quantised = network is None
+        self._device = device
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def batch(self, indices: Sequence[int]) -> Batch:
         """Put the queries of these numbers together."""
-        pages = self._pages[[self._rows[index] for index in indices]]
+        pages = self._pages[[self._rows[index] for index in indices]].to(self._device)
         return Batch(
-            text=collate([self._texts[index] for index in indices]),
+            text=collate([self._texts[index] for index in indices]).to(self._device),
             pages=pages.to(torch.float32) / 127.5 - 1.0 if self._quantised else pages,
-            labels=collate_labels([self._labels[index] for index in indices]),
+            labels=collate_labels([self._labels[index] for index in indices]).to(self._device),
         )
 
     def order(self, batch_size: int, seed: int, start: int = 0) -> Iterator[list[int]]:
@@ -80,7 +89,9 @@ class Examples:
 
 
 @torch.inference_mode()
-def _encode_pages(pages: list[Document], inputs: InputBuilder, network: Vt5 | None, progress: Progress) -> Tensor:
+def _encode_pages(
+    pages: list[Document], inputs: InputBuilder, network: Vt5 | None, progress: Progress, device: str
+) -> Tensor:
     """DiT features of every page, or its pixels as bytes where the DiT is to be trained."""
     rows: list[Tensor] = []
     with progress.task("pages", len(pages)) as task:
@@ -89,6 +100,6 @@ def _encode_pages(pages: list[Document], inputs: InputBuilder, network: Vt5 | No
             if network is None:
                 rows.append(((pixels + 1.0) * 127.5).round().to(torch.uint8))
             else:
-                rows.append(network.visual_embedding.encode(pixels))
+                rows.append(network.visual_embedding.encode(pixels.to(device)).cpu())
             task.advance(len(pixels))
     return torch.cat(rows).clone()

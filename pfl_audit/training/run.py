@@ -14,6 +14,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import read_json
+from pfl_audit.models.open import require_device
 from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5, save_vt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
 from pfl_audit.models.weights import fingerprint_files
@@ -38,6 +39,7 @@ class TrainRun:
         vocabulary: Of a tokenizer from nothing.
         half: Save as float16.
         mode: How to train.
+        device: torch's name of the device; no part of the run's identity.
     """
 
     data: Path
@@ -47,6 +49,7 @@ class TrainRun:
     vocabulary: int
     half: bool
     mode: str
+    device: str = "cpu"
 
 
 def run_training(run: TrainRun, settings: TrainSettings, progress: Progress) -> dict[str, Any]:
@@ -55,10 +58,11 @@ def run_training(run: TrainRun, settings: TrainSettings, progress: Progress) -> 
     A finished run of the same settings is not repeated.
 
     Raises:
-        UsageError: The folder holds another run.
+        UsageError: The folder holds another run, or torch has not the device.
         AuditError: Nothing to train on, or the start cannot be opened.
     """
     settings.check()
+    require_device(run.device)
     corpus = open_corpus(run.data, "blue")
     train, valid = split_queries(corpus)
     if not train:
@@ -77,7 +81,9 @@ def run_training(run: TrainRun, settings: TrainSettings, progress: Progress) -> 
         progress.say(f"{run.out} is already trained")
         return record
     loaded, tokenizer_files = _begin(run, corpus, settings.seed)
-    state = train_central(loaded, train, valid, settings, run.out, identity=identity, progress=progress)
+    state = train_central(
+        loaded, train, valid, settings, run.out, identity=identity, progress=progress, device=run.device
+    )
     record = {
         "mode": run.mode,
         "privacy": "none: trained without differential privacy",

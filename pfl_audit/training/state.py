@@ -40,6 +40,8 @@ def save_state(
         for moment, value in optimizer.state.get(parameter, {}).items():
             tensors[f"{_OPTIMIZER}{moment}/{name}"] = value
     tensors["rng"] = torch.get_rng_state()
+    if (device := _cuda(network)) is not None:
+        tensors["rng-cuda"] = torch.cuda.get_rng_state(device)
     metadata = {"settings": settings, "state": json.dumps({"step": state.step, "history": state.history})}
     with atomic_write(path) as file:
         file.write(safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}, metadata=metadata))
@@ -71,8 +73,18 @@ def restore_state(path: Path, settings: str, network: nn.Module, optimizer: torc
         for key, value in tensors.items():
             if key.startswith(_OPTIMIZER):
                 moment, name = key.removeprefix(_OPTIMIZER).split("/", 1)
-                optimizer.state[parameters[name]][moment] = value
+                # Steps are counted off the device, as torch's own load_state_dict leaves them.
+                held = value if moment == "step" else value.to(parameters[name].device)
+                optimizer.state[parameters[name]][moment] = held
         torch.set_rng_state(tensors["rng"])
+        if (device := _cuda(network)) is not None and "rng-cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["rng-cuda"], device)
     except (SafetensorError, KeyError, ValueError, OSError, RuntimeError) as error:
         raise AuditError(f"{path} is damaged", "Delete it to begin the run again") from error
     return state
+
+
+def _cuda(network: nn.Module) -> torch.device | None:
+    """The network's device, where it draws its own chance."""
+    device = next(network.parameters()).device
+    return device if device.type == "cuda" else None

@@ -12,11 +12,11 @@ from pfl_audit.models.vt5.checkpoint import LoadedVt5
 from pfl_audit.models.vt5.model import Vt5Responder
 
 
-def validate(loaded: LoadedVt5, queries: Sequence[Query]) -> dict[str, float]:
+def validate(loaded: LoadedVt5, queries: Sequence[Query], device: str = "cpu") -> dict[str, float]:
     """Mean ANLS and accuracy over ``queries``, in evaluation mode; chance is left as it was."""
     chance = torch.get_rng_state()
     loaded.network.eval()
-    responder = Vt5Responder(loaded.network, loaded.tokenizer)
+    responder = Vt5Responder(loaded.network, loaded.tokenizer, device)
     ordered = sorted(queries, key=responder.cost)
     scores: list[tuple[float, float]] = []
     for at in range(0, len(ordered), 32):

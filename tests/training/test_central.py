@@ -152,3 +152,11 @@ def test_command_survives_sigkill_and_makes_a_checkpoint_that_opens(corpus_folde
     assert load_vt5(tmp_path / "ckpt").notes[-1] == "boxes: thousandths"
     assert run(arguments) == 0  # finished: nothing is trained again
     assert run([*arguments, "--seed", "9"]) == 4
+
+
+def test_batches_are_put_on_the_device(make_checkpoint: Make, blue: Corpus) -> None:
+    loaded = load_vt5(make_checkpoint(0))
+    inputs = InputBuilder(loaded.network.config, loaded.tokenizer)
+    batch = Examples(blue.queries[:4], inputs, None, Silent(), "meta").batch([0, 1])
+    tensors = (batch.pages, batch.labels, batch.text.ids, batch.text.boxes, batch.text.lengths)
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
