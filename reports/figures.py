@@ -81,7 +81,8 @@ def draw_overview(checks: Sequence[Check]) -> str:
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("balanced accuracy")
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-        axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+        if seen:
+            axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         return _svg(figure)
 
 

@@ -22,24 +22,26 @@ PAGES = 400
 
 def main() -> None:
     """Print recall and other words taken, by threshold and share of misread words."""
+    rng = np.random.default_rng(0)
+    invoices = [draw_invoice(provider, rng) for provider in draw_providers(PAGES, rng)]
+    pages = [(invoice.values, tuple(render_invoice(invoice).words)) for invoice in invoices]
+    exact = {
+        (number, key): hits
+        for number, (values, words) in enumerate(pages)
+        for key in PROVIDER_KEYS
+        if key in values and (hits := find_value(words, values[key], 1.0))
+    }
     print(f"{'misread':>8} {'threshold':>10} {'recall':>8} {'other words a page':>20}")
     for noise in (0.0, 0.05, 0.2):
+        seen = [tuple(misread(list(words), noise, rng)) for _, words in pages]
         for threshold in THRESHOLDS:
-            rng = np.random.default_rng(0)
-            found = truth = others = asked = 0
-            for provider in draw_providers(PAGES, rng):
-                invoice = draw_invoice(provider, rng)
-                clean = render_invoice(invoice).words
-                seen = tuple(misread(clean, noise, rng))
-                for key in PROVIDER_KEYS:
-                    exact = find_value(tuple(clean), invoice.values[key], 1.0) if key in invoice.values else set()
-                    if exact:
-                        hits = find_value(seen, invoice.values[key], threshold)
-                        found += len(hits & exact)
-                        truth += len(exact)
-                        others += len(hits - exact)
-                        asked += 1
-            print(f"{noise:8.0%} {threshold:10.2f} {found / truth:8.1%} {others / asked:20.3f}")
+            found = others = 0
+            for (number, key), truth in exact.items():
+                hits = find_value(seen[number], pages[number][0][key], threshold)
+                found += len(hits & truth)
+                others += len(hits - truth)
+            recall = found / sum(map(len, exact.values()))
+            print(f"{noise:8.0%} {threshold:10.2f} {recall:8.1%} {others / len(exact):20.3f}", flush=True)
 
 
 if __name__ == "__main__":

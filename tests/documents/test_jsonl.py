@@ -51,6 +51,7 @@ def test_key_is_found_where_it_is_not_given(tmp_path: Path) -> None:
         ({**ROW, "provider": ""}, "provider is not a text"),
         ({**ROW, "membership": "perhaps"}, "perhaps"),
         ({**ROW, "questions": [{"question": "x", "answers": []}]}, "no answer"),
+        ({**ROW, "questions": []}, "no question"),
         ({k: v for k, v in ROW.items() if k != "words"}, "'words' is missing"),
     ],
 )

@@ -129,6 +129,8 @@ def _page(row: Any, folder: Path) -> tuple[list[Query], Membership]:
         )
         for index, asked in enumerate(_list(row, "questions"))
     ]
+    if not queries:
+        raise ValueError("no question is asked about it")
     if any(not "".join(query.answers).strip() for query in queries):
         raise ValueError("a question has no answer")
     return queries, Membership(row.get("membership", "unknown"))
