@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pfl_audit.reports import words
+from pfl_audit.reports.claim import ClaimView, view_claim
 
 from pfl_audit.audit.numbers import headline
 from pfl_audit.audit.results import Check, Metric, Results
@@ -39,6 +40,7 @@ class View:
     cards: tuple[Card, ...]
     missing: tuple[Card, ...]
     membership: tuple[Check, ...]
+    claim: ClaimView | None
 
 
 def arrange(results: Results) -> View:
@@ -51,6 +53,7 @@ def arrange(results: Results) -> View:
         cards=tuple(card for card in cards if card.check.status == "ran"),
         missing=tuple(card for card in cards if card.check.status != "ran" or card.mark == "unresolved"),
         membership=tuple(check for check in results.checks if check.family == "membership" and check.status == "ran"),
+        claim=view_claim(results),
     )
 
 

@@ -43,6 +43,13 @@ NO_PROOF: Final = (
 )
 
 
+CLAIM: Final = (
+    "How the model was trained is taken from training.json, and cannot be checked from outside. The allowed accuracy "
+    "is that of any attack on one provider; the comparison takes members and non-members to be of one kind. To stay "
+    "below it proves nothing."
+)
+
+
 def slice_name(metric_slice: dict[str, str | int | float]) -> str:
     """What a number is about, as a column's head."""
     parts = [

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pfl_audit.audit.results import Check, Metric
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from pfl_audit.audit.results import Check, Metric, Results
+
+_LEVEL = 0.95
 
 
 def headline(check: Check) -> Metric | None:
@@ -11,6 +17,52 @@ def headline(check: Check) -> Metric | None:
         return None
     wanted = (check.finding.metric, check.finding.slice)
     return next((metric for metric in check.metrics if (metric.name, metric.slice) == wanted), None)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A balanced accuracy that was picked as the surest of several.
+
+    Attributes:
+        check: It is from.
+        metric: The number, with its own interval.
+        low: Lower end of the interval once the choice is allowed for (Bonferroni; widened as a normal one).
+    """
+
+    check: Check
+    metric: Metric
+    low: float
+
+
+def surest_membership(checks: Sequence[Check]) -> Measured | None:
+    """The membership attack on the model under audit whose interval begins highest; None where there is none."""
+    found = [
+        (metric.ci[0], metric.value, check, metric)
+        for check in checks
+        for metric in check.metrics
+        if metric.name == "balanced accuracy"
+        and metric.slice.get("model", "target") == "target"
+        and metric.ci is not None
+        and metric.value is not None
+    ]
+    if not found:
+        return None
+    low, value, check, metric = max(found, key=lambda item: item[0])
+    tail = (1 - (metric.level or _LEVEL)) / 2
+    wider = NormalDist().inv_cdf(1 - tail / len(found)) / NormalDist().inv_cdf(1 - tail)
+    return Measured(check, metric, value - wider * (value - low))
+
+
+def contradicts_claim(results: Results) -> bool:
+    """Whether an attack was more accurate than the claimed (epsilon, delta) allows any attack to be."""
+    review = results.target.claim_review
+    measured = surest_membership(results.checks)
+    return (
+        review is not None
+        and review.claimed_accuracy is not None
+        and measured is not None
+        and measured.low > review.claimed_accuracy
+    )
 
 
 def number(metric: Metric) -> str:

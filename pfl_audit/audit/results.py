@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pfl_audit.errors import AuditError
 from pfl_audit.files import read_json, write_json
+from pfl_audit.privacy.claim import ClaimReview
 
 FILE_NAME = "results.json"
 
@@ -121,6 +122,7 @@ class Target(_Part):
     parameters: int | None
     notes: list[str] = Field(default_factory=list)
     training_claim: dict[str, Any] | None = None
+    claim_review: ClaimReview | None = Field(default=None, description="What its claim of privacy is worth")
 
 
 class Data(_Part):

@@ -28,11 +28,12 @@ from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check, Data, Provenance, Results, Target, write_results
 from pfl_audit.audit.run_folder import RunFolder
 from pfl_audit.audit.store import ResponseStore
+from pfl_audit.audit.training_record import FILE_NAME as TRAINING_RECORD
+from pfl_audit.audit.training_record import read_training
 from pfl_audit.audit.verdict import ALPHA, FailOn, decide
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
-from pfl_audit.files import read_json
 from pfl_audit.models.open import open_model
 from pfl_audit.models.page_reader import PageReader
 from pfl_audit.models.protocol import DocumentModel
@@ -272,8 +273,8 @@ def _settings(attack: Attack, values: Mapping[str, Any]) -> BaseModel:
 
 
 def _target(model: DocumentModel, name: str | None) -> Target:
-    claim = Path(name) / "training.json" if name else None
-    return Target(**model.describe(), training_claim=read_json(claim) if claim and claim.is_file() else None)
+    claim, review = read_training(Path(name) / TRAINING_RECORD) if name else (None, None)
+    return Target(**model.describe(), training_claim=claim, claim_review=review)
 
 
 def _data(session: _Session, path: Path, hide: Redactor) -> Data:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pfl_audit import __version__
-from pfl_audit.cli import audit, data, demo, inspect, report, train
+from pfl_audit.cli import account, audit, data, demo, inspect, report, train
 from pfl_audit.cli.console import note
 from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, AuditError
 
@@ -27,6 +28,7 @@ app.command("memorize")(audit.memorize)
 app.command("mia")(audit.mia)
 app.command("report")(report.report)
 app.command("train")(train.train)
+app.command("account")(account.account)
 app.command("inspect")(inspect.inspect)
 app.command("list")(inspect.list_checks)
 app.command("schema")(report.schema)
@@ -61,8 +63,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit code."""
-    from typer.exceptions import TyperException
-
+    wrong_usage = _usage_error()
     if arguments in ([], ["data"]):
         arguments = [*arguments, "--help"]
     try:
@@ -76,7 +77,7 @@ def run(arguments: list[str]) -> int:
         return _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted; what is done is kept, and the same command goes on from there", EXIT_INTERRUPTED)
-    except TyperException as error:
+    except wrong_usage as error:
         return _fail(error.format_message(), EXIT_USAGE)
     except typer.Exit as error:
         return int(error.exit_code)
@@ -88,6 +89,14 @@ def run(arguments: list[str]) -> int:
         raise
     except Exception as error:
         return _fail_unexpectedly(error)
+
+
+def _usage_error() -> Any:
+    """What typer raises at a wrong flag: a class of its own since it left click, and click's before."""
+    try:
+        return importlib.import_module("typer.exceptions").TyperException
+    except ImportError:
+        return importlib.import_module("click").ClickException
 
 
 def _fail_unexpectedly(error: Exception) -> int:

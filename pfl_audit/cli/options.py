@@ -47,8 +47,11 @@ def _config(context: typer.Context, path: Path | None) -> Path | None:
                     f"{path}: there is no setting '{prefix}{key}' of {command}",
                     f"'pfl-audit {command} --help' lists them",
                 )
-            repeatable = getattr(parameter, "multiple", False) and not isinstance(value, list)
-            values[parameter.name] = [value] if repeatable else value
+            repeatable = getattr(parameter, "multiple", False)
+            if isinstance(value, dict) or (isinstance(value, list) and not repeatable):
+                flag = f"--{key.replace('_', '-')}"
+                raise UsageError(f"{path}: {flag} takes one value", f"'pfl-audit {command} --help' lists them")
+            values[parameter.name] = [value] if repeatable and not isinstance(value, list) else value
         if below is not None:
             table = found if isinstance(found := table.get(below.info_name or ""), dict) else {}
             prefix += f"{below.info_name}."

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pfl_audit.audit.numbers import chance, headline, interval, number
+from pfl_audit.audit.numbers import chance, contradicts_claim, headline, interval, number
 from pfl_audit.audit.redaction import visible
 from pfl_audit.audit.results import Check, Results
 
@@ -47,6 +47,8 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
             console.print(f"{check.status}: {_plain(check.id)}: {_plain(check.reason or '')}", soft_wrap=True)
         elif check.finding and check.finding.level == "unresolved":
             console.print(f"unresolved: {_plain(check.id)}: {_plain(check.finding.text)}", soft_wrap=True)
+    if results.target.claim_review is not None:
+        console.print(f"claim: {_plain(_claim(results))}", soft_wrap=True)
     for path in [*reports, folder / "results.json"]:
         console.print(escape(str(path)), soft_wrap=True)
 
@@ -54,6 +56,16 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
 def _plain(text: str) -> str:
     """Text of results that may come from elsewhere: nothing in it is obeyed, by rich or by the terminal."""
     return escape(visible(text, 1000))
+
+
+def _claim(results: Results) -> str:
+    """What the checkpoint claims, and what that is worth."""
+    review = results.target.claim_review
+    if review is None or review.claim is None:
+        return review.text if review else ""
+    claimed = f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}"
+    against = "; contradicted by what was measured" if contradicts_claim(results) else ""
+    return f"{claimed}: {review.text}{against}"
 
 
 def _cells(check: Check) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def test_a_whole_audit(plan: AuditPlan) -> None:
     results = run_audit(replace(plan, settings={"membership": {"seeds": 2, "s": (0, 5), "ablate": True}}), Silent())
     assert read_results(plan.out) == results
     assert {check.status for check in results.checks} <= {"ran", "skipped"}
-    assert len(results.checks) == 16
+    assert len(results.checks) == 17
     first = next(check for check in results.checks if check.id == "membership.azk")
     assert [table.title.split()[0] for table in first.tables] == ["Accuracy", "Ablation"]
     assert len(first.tables[1].rows) == 7
@@ -168,3 +168,18 @@ def test_an_empty_corpus(plan: AuditPlan, tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text("")
     with pytest.raises(NotAuditableError, match="no question that can be used"):
         run_audit(replace(plan, red=tmp_path), Silent())
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ('{"privacy": "none"}', None),
+        ('{"privacy": {"epsilon": NaN}}', "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+    ],
+)
+def test_whatever_the_training_record_holds_the_audit_ends(plan: AuditPlan, record: str, text: str | None) -> None:
+    (Path(str(plan.model)) / "training.json").write_text(record)
+    review = run_audit(replace(plan, checks=("memorization.unprompted",)), Silent()).target.claim_review
+    assert (review is None) == (text is None)
+    assert review is None or review.text.startswith(str(text))

@@ -106,7 +106,11 @@ def test_tensors_and_model_types_do_not_reach_the_terminal(tmp_path: Path, capsy
 
 def test_results_from_elsewhere_do_not_reach_the_terminal(tmp_path: Path, capsys: Capture) -> None:
     check = Check(id="a.b", title="t", family="a", status="skipped", reason="why\x1b[31m")
-    results = SimpleNamespace(verdict=SimpleNamespace(status="leaks", summary="so\x1b[2J"), checks=[check])
+    results = SimpleNamespace(
+        verdict=SimpleNamespace(status="leaks", summary="so\x1b[2J"),
+        checks=[check],
+        target=SimpleNamespace(claim_review=None),
+    )
     show_verdict(cast("Results", results), tmp_path, [])
     out = capsys.readouterr().out
     assert "so [2J" in out

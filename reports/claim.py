@@ -1,0 +1,114 @@
+"""The claim of privacy beside what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pfl_audit.reports.words import slice_name
+
+from pfl_audit.audit.numbers import contradicts_claim, interval, number, surest_membership
+from pfl_audit.audit.results import Results
+from pfl_audit.privacy.claim import ClaimReview, PrivacyClaim
+
+_WORDS: Final = {"holds": "Holds", "weaker": "Worth less", "unknown": "Unconfirmed"}
+_ACCOUNTING: Final = {
+    "valid": "valid: the adversary knows which clients took part",
+    "published": "published: as if every provider were drawn independently; no guarantee where clients are sampled",
+}
+_MARKS: Final = {"holds": "none", "weaker": "weak", "unknown": "unresolved"}
+
+
+@dataclass(frozen=True)
+class ClaimView:
+    """A claim as it is shown.
+
+    Attributes:
+        mark: Class of the coloured mark.
+        word: In the mark.
+        headline: What is claimed.
+        worth: A sentence.
+        rows: Names and texts, as (name, text).
+        warnings: A sentence each.
+        not_covered: As the claim says.
+    """
+
+    mark: str
+    word: str
+    headline: str
+    worth: str
+    rows: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+
+
+def view_claim(results: Results) -> ClaimView | None:
+    """Arrange the claim of the model under audit; None where nothing is claimed."""
+    review = results.target.claim_review
+    if review is None:
+        return None
+    mark, word = _MARKS[review.worth], _WORDS[review.worth]
+    if review.claim is None:
+        return ClaimView(mark, word, "a claim of privacy", f"This claim {review.text}.", ())
+    if contradicts_claim(results):
+        mark, word = "leak", "Contradicted"
+    return ClaimView(
+        mark=mark,
+        word=word,
+        headline=f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}",
+        worth=f"This claim: {review.text}.",
+        rows=(*_claimed(review.claim), *_recomputed(review), *_measured(results, review)),
+        warnings=tuple(review.warnings),
+        not_covered=tuple(review.claim.not_covered),
+    )
+
+
+def _claimed(claim: PrivacyClaim) -> tuple[tuple[str, str], ...]:
+    drawn = claim.sampling
+    return (
+        ("Claimed", f"epsilon {claim.epsilon:.4g} at delta {claim.delta:g}, by {claim.accountant}"),
+        ("Accounting", _ACCOUNTING[claim.accounting]),
+        ("Protects", f"{claim.unit}; adjacent data sets: {claim.adjacency}"),
+        (
+            "Mechanism",
+            f"{claim.rounds} rounds, noise multiplier {claim.noise_multiplier:.12g}, clip {claim.clip:g}, {drawn.kind} "
+            f"sampling of {drawn.scheme} (clients {drawn.client_rate:g}, providers {drawn.provider_rate:g})",
+        ),
+    )
+
+
+def _recomputed(review: ClaimReview) -> tuple[tuple[str, str], ...]:
+    if review.epsilon is None or review.renyi is None:
+        return ()
+    prv = f"PRV {review.prv:.4g}" if review.prv is not None else f"PRV fails: {review.prv_failure}"
+    found = ("Recomputed", f"epsilon {review.epsilon:.4g} by valid accounting ({prv}, Rényi {review.renyi:.4g})")
+    if review.published is None:
+        return (found,)
+    return found, ("Published figure", f"epsilon {review.published:.4g}; not a guarantee")
+
+
+def _measured(results: Results, review: ClaimReview) -> tuple[tuple[str, str], ...]:
+    """The most balanced accuracy that is allowed, and the best that was measured."""
+    if review.claimed_accuracy is None:
+        return ()
+    allowed = f"{_share(review.claimed_accuracy)} balanced accuracy of any attack"
+    if review.largest_accuracy is not None and review.worth == "weaker":
+        allowed += f"; {_share(review.largest_accuracy)} by the recomputed epsilon"
+    best = surest_membership(results.checks)
+    if best is None:
+        return ("The claim allows", allowed), ("Measured", "no membership attack ran")
+    kept = {name: value for name, value in best.metric.slice.items() if name != "model"}
+    what = " · ".join(filter(None, (best.check.title, slice_name(kept))))
+    measured = f"{number(best.metric)} {interval(best.metric)} ({what})"
+    if contradicts_claim(results):
+        measured += f": contradicts the claim, even with the interval widened for the choice (from {_share(best.low)})"
+    elif best.metric.ci is not None and best.metric.ci[0] > review.claimed_accuracy:
+        measured += ": above what is allowed, but not once the choice of the best attack is counted"
+    else:
+        measured += ": does not contradict the claim"
+    return ("The claim allows", allowed), ("Measured at best", measured)
+
+
+def _share(value: float) -> str:
+    """Per cent; what is nearly everything does not become everything."""
+    return "above 99.99 %" if 0.9999 < value < 1 else f"{100 * value:.4g} %"

@@ -1,0 +1,189 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pfl_audit.cli.main import run
+from tests.privacy.test_claim import CLAIM
+
+PUBLISHED = ["--client-rate", "0.2", "--provider-rate", "1", "--steps", "10", "--delta", "1e-5"]
+ALONE = ["--sampling-rate", "0.2", "--steps", "10", "--delta", "1e-5"]
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["account", *arguments, "--json", "--quiet"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_epsilon_of_a_noise_by_both_accountings(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, *PUBLISHED, "--sigma", "0.771484375")
+    assert found["epsilon"] == found["valid"]["epsilon"] == found["prv"] == pytest.approx(14.46, abs=0.005)
+    assert found["renyi"] == pytest.approx(16.28, abs=0.005)
+    assert 7.99 < found["published"]["epsilon"] <= 8
+    assert "not a guarantee" in found["published"]["note"]
+    assert (found["sigma"], found["accountant"], found["accounting"]) == (0.771484375, "prv", "valid")
+
+
+def test_noise_for_an_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, "--sampling-rate", str(1000 / 4145), "--steps", "10", "--delta", "1e-5", "--epsilon", "8")
+    assert found["sigma"] == 0.83251953125
+    assert 7.99 < found["epsilon"] <= 8
+    assert found["target"] == 8
+
+
+def test_published_accounting_gives_the_published_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, *PUBLISHED, "--epsilon", "8", "--accounting", "published")
+    assert found["sigma"] == 0.771484375
+    assert found["epsilon"] == found["published"]["epsilon"] < found["valid"]["epsilon"]
+
+
+def test_one_accountant_may_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, *ALONE, "--epsilon", "8", "--accountant", "renyi")
+    assert (found["sigma"], found["accountant"]) == (0.83251953125, "renyi")
+    assert found["epsilon"] == found["renyi"]
+
+
+def test_two_lines_say_why_valid_is_not_published(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["account", *PUBLISHED, "--sigma", "0.771484375"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (valid,) = [line for line in lines if line.startswith("valid:")]
+    (published,) = [line for line in lines if line.startswith("published:")]
+    assert "14.46" in valid
+    assert "which clients took part" in valid
+    assert "7.994" in published
+    assert "not a guarantee" in published
+
+
+def test_nothing_is_explained_where_nothing_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["account", *ALONE, "--sigma", "1"]) == 0
+    assert "published" not in capsys.readouterr().out
+
+
+def test_published_is_labelled_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["account", *PUBLISHED, "--sigma", "0.771484375", "--accounting", "published"])
+    (epsilon,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epsilon")]
+    assert "not a guarantee where clients are sampled" in epsilon
+
+
+def test_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    warnings = as_json(capsys, *ALONE, "--sigma", "1", "--fixed-size", "--providers", "100000")["warnings"]
+    assert [any(word in line for line in warnings) for word in ("1/n", "fixed size")] == [True, True]
+    assert as_json(capsys, *ALONE, "--sigma", "1", "--providers", "99999")["warnings"] == []
+
+
+def test_where_prv_fails_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    hard = ["account", "--sampling-rate", "0.2", "--steps", "500", "--delta", "1e-5", "--sigma", "0.7"]
+    assert run(hard) == 0
+    out = capsys.readouterr().out
+    assert "PRV       fails" in out
+    assert "epsilon   83.03 at delta 1e-05 by Rényi" in out
+    assert run([*hard, "--accountant", "prv"]) == 2
+    assert "PRV fails numerically" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--sampling-rate"),
+        (["--sampling-rate", "0.2", "--client-rate", "0.2"], "either --sampling-rate"),
+        (["--sampling-rate", "2", "--steps", "1"], "sampling rate is 2"),
+        (["--sampling-rate", "nan", "--steps", "1"], "sampling rate is nan"),
+        (["--sampling-rate", "0.2"], "--steps is missing"),
+        (["--sampling-rate", "0.2", "--steps", "0"], "0 rounds"),
+        (["--sampling-rate", "0.2", "--steps", "10"], "--delta is missing"),
+        (ALONE, "one of --epsilon and --sigma"),
+        ([*ALONE, "--epsilon", "8", "--sigma", "1"], "one of --epsilon and --sigma"),
+        ([*ALONE, "--sigma", "0"], "noise multiplier is 0"),
+        ([*ALONE, "--sigma", "inf"], "noise multiplier is inf"),
+        ([*ALONE, "--epsilon", "-1"], "target epsilon is -1"),
+        (["--sampling-rate", "0.2", "--steps", "10", "--delta", "1", "--sigma", "1"], "delta is 1"),
+        ([*ALONE, "--epsilon", "0.001", "-q"], "epsilon 0.001 cannot be reached"),
+        ([*ALONE, "--sigma", "1", "--accounting", "hopeful"], "--accounting"),
+        ([*ALONE, "--claim", "x"], "--claim says all of it"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["account", *arguments]) == 4
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert len([line for line in err.strip().splitlines() if line.startswith("pfl-audit: ")]) == 1
+
+
+def test_a_claim_is_reviewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "training.json").write_text(json.dumps({"mode": "fl-dp", "privacy": CLAIM}))
+    found = as_json(capsys, "--claim", str(tmp_path))
+    assert found["worth"] == "weaker"
+    assert run(["account", "--claim", str(tmp_path / "training.json")]) == 0
+    out = capsys.readouterr().out
+    assert "claimed   epsilon 8 at delta 1e-05" in out
+    assert "worth     published accounting: worth epsilon 14.46" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        (None, 2, "does not exist"),
+        ('{"privacy": "none: trained without differential privacy"}', 3, "claims no differential privacy"),
+        ("{}", 3, "claims no differential privacy"),
+    ],
+)
+def test_no_claim_is_one_line(
+    text: str | None, code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / "training.json").write_text(text)
+    assert run(["account", "--claim", str(tmp_path)]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"privacy": {"epsilon": NaN}}', '{"privacy": [1]}', '{"privacy": 8}'])
+def test_a_broken_claim_cannot_be_read(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "training.json").write_text(text)
+    assert run(["account", "--claim", str(tmp_path)]) == 0
+    assert "worth     cannot be read" in capsys.readouterr().out
+
+
+def test_terminals_obey_nothing_in_a_claim(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = {**CLAIM, "unit": "\x1b[31mprovider", "accountant": "a\nb\u202e"}
+    (tmp_path / "training.json").write_text(json.dumps({"privacy": hostile}))
+    assert run(["account", "--claim", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+
+
+def test_settings_come_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.toml").write_text(
+        "quiet = true\nsampling-rate = 0.2\nsteps = 10\n[account]\ndelta = 1e-5\nsigma = 1.0\n"
+    )
+    assert as_json(capsys, "--config", str(tmp_path / "a.toml"))["sampling"]["rounds"] == 10
+
+
+def test_help_has_an_example_and_imports_nothing_heavy(capsys: pytest.CaptureFixture[str]) -> None:
+    script = (
+        "import sys\nfrom pfl_audit.cli.main import run\nrun(['account', '--help'])\n"
+        "print('HEAVY', sorted({'torch', 'numpy', 'scipy', 'prv_accountant'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "HEAVY []" in done.stdout
+    assert "Example: pfl-audit account" in " ".join(done.stdout.split())
+
+
+def test_accounting_needs_no_torch() -> None:
+    script = (
+        "import sys\nfrom pfl_audit.cli.main import run\n"
+        "run(['account', '--sampling-rate', '0.2', '--steps', '10', '--delta', '1e-5', '--sigma', '1'])\n"
+        "print('TORCH', 'torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "TORCH False" in done.stdout

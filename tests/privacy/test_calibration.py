@@ -1,0 +1,78 @@
+"""Noise multipliers of the papers and the competition, to the last digit."""
+
+import math
+
+import pytest
+
+from pfl_audit.errors import UsageError
+from pfl_audit.privacy import calibration
+from pfl_audit.privacy.accounting import spent
+from pfl_audit.privacy.calibration import Choice, noise_for
+from pfl_audit.privacy.sampling import Sampling
+
+TARGETS = (1.0, 4.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "rate", "accountant", "expected"),
+    [
+        (100, 415 / 4149, "prv", (3.984375, 1.38916015625, 0.9368896484375)),
+        (100, 415 / 4149, "renyi", (4.296875, 1.48193359375, 0.99365234375)),
+        (10, 1000 / 4145, "auto", (3.3203125, 1.25244140625, 0.83251953125)),
+        (10, 1000 / 4142, "prv", (3.3203125, 1.25244140625, 0.83251953125)),
+        (10, 1000 / 4148, "prv", (3.3203125, 1.25244140625, 0.83251953125)),
+        (10, 1000 / 4149, "prv", (3.3203125, 1.25244140625, 0.8319091796875)),
+        (10, 0.2, "prv", (2.8515625, 1.136474609375, 0.771484375)),
+        (10, 0.2, "renyi", (3.10546875, 1.23291015625, 0.83251953125)),
+        (5, 0.2 * 50 / 400, "prv", (0.9375, 0.574951171875, 0.423583984375)),
+        (10, 0.2 * 50 / 400, "prv", (0.9814453125, 0.6005859375, 0.44952392578125)),
+    ],
+)
+def test_published_multipliers_come_out(
+    rounds: int, rate: float, accountant: Choice, expected: tuple[float, ...]
+) -> None:
+    found = [noise_for(target, 1e-5, Sampling(1.0, rate, rounds), accountant=accountant) for target in TARGETS]
+    assert found == list(expected)
+
+
+def test_the_federated_multiplier_needs_published_accounting() -> None:
+    run = Sampling(client_rate=0.2, provider_rate=1.0, rounds=10)
+    assert noise_for(8.0, 1e-5, run, "published") == 0.771484375
+    honest = noise_for(8.0, 1e-5, run)
+    assert honest > 1.2
+    assert 7.99 < spent(run, honest, 1e-5).epsilon <= 8.0
+
+
+@pytest.mark.parametrize("target", [0.3, 2.0, 12.0])
+def test_results_lie_on_the_ladder(target: float) -> None:
+    run = Sampling(0.5, 0.3, 3)
+    noise = noise_for(target, 1e-5, run)
+    steps = noise / 20 * 2**40
+    assert steps == int(steps)
+    assert target - 0.01 <= spent(run, noise, 1e-5).epsilon <= target
+
+
+def test_a_target_that_only_renyi_reaches_is_reached() -> None:
+    """At so little noise PRV fails, and the search goes on by the other bound."""
+    run = Sampling(1.0, 0.2, 20)
+    noise = noise_for(60.0, 1e-5, run)
+    found = spent(run, noise, 1e-5)
+    assert (found.accountant, found.prv) == ("renyi", None)
+    assert 59.99 <= found.epsilon <= 60.0
+
+
+def test_a_jump_of_epsilon_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no noise gives an epsilon within the tolerance the search stops at the smallest that is low enough."""
+    monkeypatch.setattr(calibration, "renyi_epsilon", lambda run, noise, delta: 9.0 if noise < 1.3 else 1.0)
+    assert noise_for(8.0, 1e-5, Sampling(1.0, 0.2, 10), accountant="renyi") == pytest.approx(1.3, rel=1e-6)
+
+
+def test_more_noise_than_there_is() -> None:
+    with pytest.raises(UsageError, match=r"epsilon 0\.001 cannot be reached.*Raise epsilon"):
+        noise_for(0.001, 1e-5, Sampling(1.0, 0.2, 10))
+
+
+@pytest.mark.parametrize("target", [0.0, -1.0, math.nan, math.inf])
+def test_targets_that_are_none(target: float) -> None:
+    with pytest.raises(UsageError, match="target epsilon"):
+        noise_for(target, 1e-5, Sampling(1.0, 0.2, 10))

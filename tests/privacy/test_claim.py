@@ -1,0 +1,156 @@
+import math
+from typing import Any
+
+import pytest
+
+from pfl_audit.privacy.claim import PrivacyClaim, accuracy_bound, warnings_for
+from pfl_audit.privacy.review import read_claim, review
+
+DRAWN = {"kind": "poisson", "scheme": "clients", "client_rate": 0.2, "provider_rate": 1.0}
+CLAIM: dict[str, Any] = {
+    "epsilon": 8.0,
+    "delta": 1e-5,
+    "unit": "provider",
+    "adjacency": "add/remove one provider",
+    "accountant": "prv",
+    "accounting": "published",
+    "noise_multiplier": 0.771484375,
+    "clip": 5.0,
+    "rounds": 10,
+    "rounds_accounted": 10,
+    "sampling": DRAWN,
+    "denominator": 400.0,
+    "noise_generator": "cryptographic: operating system",
+}
+ALONE = {"kind": "poisson", "scheme": "providers", "client_rate": 1.0, "provider_rate": 0.2}
+HONEST = {**CLAIM, "accounting": "valid", "sampling": ALONE}
+
+
+def claim(**changes: Any) -> PrivacyClaim:
+    return PrivacyClaim.model_validate({**CLAIM, **changes})
+
+
+def test_the_published_claim_is_worth_14_46() -> None:
+    found = review(claim())
+    assert found.worth == "weaker"
+    assert found.text.startswith("published accounting: worth epsilon 14.46")
+    assert found.epsilon == pytest.approx(14.46, abs=0.005)
+    assert found.renyi == pytest.approx(16.28, abs=0.005)
+    assert found.published == pytest.approx(8, abs=0.01)
+    assert found.claimed_accuracy == accuracy_bound(8.0, 1e-5)
+    assert found.largest_accuracy is not None
+    assert found.largest_accuracy > found.claimed_accuracy
+    assert found.warnings == ["epsilon 8 is claimed, and 14.46 is what we recompute"]
+
+
+def test_a_claim_with_independent_providers_holds() -> None:
+    found = review(PrivacyClaim.model_validate(HONEST))
+    assert (found.worth, found.warnings, found.published) == ("holds", [], None)
+    assert found.text == "holds: epsilon 7.99 for the 10 rounds that were run"
+
+
+def test_more_rounds_than_accounted_are_recomputed_for_those_that_were_run() -> None:
+    found = review(PrivacyClaim.model_validate({**HONEST, "rounds": 50}))
+    assert found.worth == "weaker"
+    assert found.epsilon is not None
+    assert found.epsilon > 15
+    assert "50 rounds were run, and 10 are accounted for" in found.warnings
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "warning"),
+    [
+        ({"sampling": {**ALONE, "kind": "fixed-size"}}, "covers fixed-size sampling", "groups of a fixed size"),
+        ({"forced_participation": True}, "covers forced participation", "forced into rounds"),
+    ],
+)
+def test_what_no_accountant_covers_is_not_confirmed(changes: dict[str, Any], text: str, warning: str) -> None:
+    found = review(PrivacyClaim.model_validate({**HONEST, **changes}))
+    assert found.worth == "unknown"
+    assert text in found.text
+    assert found.largest_accuracy is None
+    assert any(warning in line for line in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"providers": 100_000}, "delta 1e-05 is not below 1/n for n = 100000 providers"),
+        ({"accountant": "classical-gaussian"}, "classical Gaussian formula"),
+        ({"noise_generator": "torch.randn, seed 3"}, "not cryptographic"),
+        ({"unit": "document"}, "the unit is 'document'"),
+        ({"adjacency": "replace one"}, "claimed for 'replace one'"),
+    ],
+)
+def test_weak_points_are_warned_of(changes: dict[str, Any], warning: str) -> None:
+    (only,) = review(PrivacyClaim.model_validate({**HONEST, **changes})).warnings
+    assert warning in only
+
+
+def test_no_warning_without_a_reason() -> None:
+    assert warnings_for(delta=1e-5) == []
+    assert warnings_for(
+        delta=1e-5, epsilon=1.0, accountant="classical-gaussian", providers=99_999, rounds=10, rounds_accounted=10,
+        noise_generator="Cryptographic: AES",
+    ) == []  # fmt: skip
+
+
+@pytest.mark.parametrize("nothing", [None, "none: trained without differential privacy"])
+def test_no_claim_is_no_review(nothing: object) -> None:
+    assert read_claim(nothing) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon": 10**400}, "epsilon"),
+        ({"epsilon": "8"}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"rounds": 10**12}, "rounds"),
+        ({"rounds": True}, "rounds"),
+        ({"clip": 0.0}, "clip"),
+        ({"sampling": {**DRAWN, "client_rate": math.inf}}, "sampling.client_rate"),
+        ({"sampling": {**DRAWN, "kind": "shuffled"}}, "sampling.kind"),
+        ({"adjacency": "x" * 1000}, "adjacency"),
+        ({"not_covered": ["x"] * 1000}, "not_covered"),
+    ],
+)
+def test_hostile_claims_cannot_be_read_and_say_where(changes: dict[str, Any], field: str) -> None:
+    found = read_claim({**CLAIM, **changes})
+    assert found is not None
+    assert (found.claim, found.worth) == (None, "unknown")
+    assert f"cannot be read ('{field}'" in found.text
+
+
+@pytest.mark.parametrize("hostile", [[], 8, True, {}])
+def test_what_is_no_claim_at_all_cannot_be_read(hostile: object) -> None:
+    found = read_claim(hostile)
+    assert found is not None
+    assert found.text.startswith("cannot be read")
+
+
+def test_noise_beyond_all_measure_is_not_recomputed() -> None:
+    found = review(claim(noise_multiplier=1e-300))
+    assert found.worth == "unknown"
+    assert found.text.startswith("cannot be recomputed: the noise multiplier")
+
+
+def test_unknown_fields_are_ignored() -> None:
+    assert claim(colour="blue") == claim()
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 1e-5), (8.0, 1e-5), (0.0, 0.3), (5.0, 1.0)])
+def test_the_most_balanced_accuracy_is_where_both_constraints_meet(epsilon: float, delta: float) -> None:
+    """A sweep over false positive rates, with the largest true positive rate that either constraint leaves."""
+    best = max(
+        (1 - fpr + min(1.0, math.exp(epsilon) * fpr + delta, 1 - math.exp(-epsilon) * (1 - delta - fpr))) / 2
+        for fpr in (step / 200_000 for step in range(200_001))
+    )
+    assert accuracy_bound(epsilon, delta) == pytest.approx(best, abs=1e-5)
+    assert accuracy_bound(epsilon, delta) >= best - 1e-12
+
+
+def test_huge_epsilons_allow_everything() -> None:
+    assert accuracy_bound(1e6, 1e-5) == 1.0

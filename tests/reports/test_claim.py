@@ -1,0 +1,117 @@
+"""The claim of privacy in the report and in the terminal."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pfl_audit.reports.claim import view_claim
+from pfl_audit.reports.html import to_html
+
+from pfl_audit.audit.numbers import contradicts_claim, surest_membership
+from pfl_audit.audit.results import Check, Metric, Results
+from pfl_audit.cli.summary import show_verdict
+from pfl_audit.privacy.review import read_claim
+from tests.privacy.test_claim import CLAIM, HONEST
+from tests.reports.test_html import HOSTILE, check, metric, results, tags
+
+
+def claimed(claim: Any, *checks: Check) -> Results:
+    base = results(*checks)
+    target = base.target.model_copy(update={"claim_review": read_claim(claim), "training_claim": {"privacy": claim}})
+    return base.model_copy(update={"target": target})
+
+
+def balanced(value: float, low: float, **about: Any) -> Metric:
+    return metric(
+        "balanced accuracy",
+        value=value,
+        ci=(low, min(1.0, 2 * value - low)),
+        slice={"s": 5, "model": "target", **about},
+    )
+
+
+def text_of(found: Results) -> str:
+    view = view_claim(found)
+    assert view is not None
+    return " | ".join([view.word, view.headline, view.worth, *(f"{name}: {text}" for name, text in view.rows)])
+
+
+def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
+    found = claimed({**CLAIM, "not_covered": ["the weather"]}, check(metrics=[metric(), balanced(0.64, 0.58)]))
+    html = to_html(found, tmp_path)
+    section = html[html.index('id="claim"') : html.index("<h2>What could not be tested")]
+    for text in (
+        "epsilon 8 at delta 1e-05 for a provider",
+        "published accounting: worth epsilon 14.46",
+        "add/remove one provider",
+        "PRV 14.46, Rényi 16.28",
+        "99.97 % balanced accuracy of any attack; above 99.99 % by the recomputed epsilon",
+        "64.0 % [58.0, 70.0]",
+        "does not contradict the claim",
+        "epsilon 8 is claimed, and 14.46 is what we recompute",
+        "the weather",
+    ):
+        assert text in section
+    assert "Worth less" in section
+
+
+def test_a_claim_that_holds_says_so() -> None:
+    assert text_of(claimed(HONEST)).startswith("Holds | epsilon 8 at delta 1e-05 for a provider | This claim: holds")
+    assert "Measured: no membership attack ran" in text_of(claimed(HONEST))
+
+
+TIGHT = {**HONEST, "epsilon": 0.1, "noise_multiplier": 30.0}
+"""Allows 52.5 % and no more."""
+
+
+def test_a_measurement_above_the_claim_contradicts_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = claimed(TIGHT, check(metrics=[balanced(0.7, 0.6)]))
+    assert "Contradicted" in text_of(found)
+    assert "70.0 % [60.0, 80.0] (AZK · s = 5): contradicts the claim" in text_of(found)
+    show_verdict(found, tmp_path, [])
+    assert "contradicted by what was measured" in capsys.readouterr().out
+
+
+def test_the_best_of_many_must_be_clearer_than_one() -> None:
+    one = balanced(0.7, 0.53)
+    alone = claimed(TIGHT, check(metrics=[one]))
+    among = claimed(TIGHT, check(metrics=[one, *(balanced(0.5, 0.4, s=at) for at in range(20))]))
+    assert contradicts_claim(alone)
+    assert not contradicts_claim(among)
+    assert "not once the choice of the best attack is counted" in text_of(among)
+
+
+def test_the_control_and_other_metrics_do_not_count() -> None:
+    control = balanced(0.99, 0.98, model="pre-trained")
+    found = surest_membership([check(metrics=[metric(), control, balanced(0.6, 0.5)])])
+    assert found is not None
+    assert found.metric.value == 0.6
+    assert found.low == pytest.approx(0.5)
+    assert surest_membership([check(metrics=[metric()])]) is None
+
+
+@pytest.mark.parametrize("hostile", [{"epsilon": HOSTILE}, [HOSTILE], {**CLAIM, "sampling": HOSTILE}])
+def test_a_claim_that_cannot_be_read_is_shown_as_such(hostile: object, tmp_path: Path) -> None:
+    html = to_html(claimed(hostile), tmp_path)
+    assert "This claim cannot be read" in html
+    assert "<script" not in html
+
+
+def test_hostile_text_of_a_claim_is_text(tmp_path: Path) -> None:
+    changes = dict.fromkeys(("unit", "adjacency", "accountant", "noise_generator"), HOSTILE)
+    html = to_html(claimed({**CLAIM, **changes, "not_covered": [HOSTILE]}), tmp_path)
+    assert "&lt;script&gt;" in html
+    assert not {name for name, _ in tags(html)} & {"script", "iframe"}
+    assert not [attributes for _, attributes in tags(html) if "onerror" in attributes]
+
+
+@pytest.mark.parametrize("privacy", [None, "none: trained without differential privacy"])
+def test_without_a_claim_there_is_no_section(privacy: object, tmp_path: Path) -> None:
+    html = to_html(claimed(privacy), tmp_path)
+    assert 'id="claim"' not in html
+    assert privacy is None or str(privacy) in html
+
+
+def test_results_with_a_claim_survive_their_file() -> None:
+    found = claimed(CLAIM, check())
+    assert Results.model_validate_json(found.model_dump_json()) == found
