@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from pfl_audit.attacks.memorization import present
+from pfl_audit.attacks.memorization import generalisation, present
 from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_providers, score_gap
 from pfl_audit.attacks.memorization.unprompted import (
@@ -58,7 +58,7 @@ class MemorizationSettings(BaseModel):
 
 
 class MemorizationAttack:
-    """One check a key, and the unprompted-disclosure test."""
+    """One check a key, the unprompted-disclosure test, and how known companies are read."""
 
     name = "memorization"
     specs = (
@@ -77,6 +77,7 @@ class MemorizationAttack:
             frozenset({Capability.ANSWER, Capability.LIVE}),
             _UNPROMPTED_THREAT,
         ),
+        generalisation.SPEC,
     )
     Settings = MemorizationSettings
 
@@ -86,6 +87,8 @@ class MemorizationAttack:
         for description in self.specs:
             if description.id == UNPROMPTED and UNPROMPTED in context.checks:
                 checks.append(_unprompted(context, description))
+            elif description is generalisation.SPEC and description.id in context.checks:
+                checks.append(generalisation.generalisation(context))
             elif description.id in context.checks:
                 checks.append(_memorization(context, settings, description))
         return checks

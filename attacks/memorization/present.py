@@ -26,13 +26,17 @@ _REMEDY = (
     "Train with differential privacy for providers, remove near-duplicate pages, mask the value in a share of the "
     "training pages together with its answer, and refuse questions whose answer does not stand on the page."
 )
+_GENERALISATION_REMEDY = (
+    "Train with differential privacy for providers, or on fewer pages of each company and for fewer steps: what the "
+    "model learns of a company beyond how to read is what tells that it was there."
+)
 _UNPROMPTED_REMEDY = (
     "Do not train on questions for tax numbers and registration ids unless they are needed, and let the application "
     "return such a value only where it stands on the page."
 )
 
 
-def gap_metrics(score: str, slice_: str, model: str, gap: GapEstimate) -> list[Metric]:
+def gap_metrics(score: str, slice_: str, model: str, gap: GapEstimate, *, unit: str = "pages") -> list[Metric]:
     """A score on members, on non-members, and the gap."""
     parts = (
         (f"{score} members", gap.members, gap.pages[0], None),
@@ -47,7 +51,7 @@ def gap_metrics(score: str, slice_: str, model: str, gap: GapEstimate) -> list[M
             level=LEVEL,
             method=METHOD,
             n=pages,
-            unit="pages",
+            unit=unit,
             chance=chance,
             slice={"pages": slice_, "model": model},
             note=None if found else "no page of one class",
@@ -80,6 +84,48 @@ def gap_finding(key: str, found: GapEstimate | None, alpha: float) -> Finding:
     }[level]
     return Finding(
         level=level, text=text, remedy=_REMEDY, metric="ACC gap", slice={"pages": ALL_PAGES, "model": "target"}
+    )
+
+
+def utility_metrics(score: str, model: str, found: Estimate, questions: int) -> list[Metric]:
+    """How well a model reads new pages, all in all."""
+    return [
+        Metric(
+            name=score,
+            value=found.value,
+            ci=(found.low, found.high),
+            level=LEVEL,
+            method=METHOD,
+            n=questions,
+            unit="questions",
+            slice={"pages": ALL_PAGES, "model": model},
+        )
+    ]
+
+
+def generalisation_finding(found: GapEstimate, alpha: float) -> Finding:
+    """What a gap between known and new companies means."""
+    if not (found.gap and found.members and found.non_members):
+        return Finding(level="unresolved", text="New pages of members and of non-members are both needed.", remedy="")
+    gap = found.gap
+    level = level_of(gap.low, gap.lower_bound(alpha), 0.0, enough=min(found.pages) >= ENOUGH_PAGES)
+    numbers = (
+        f"{found.members.value:.1%} of {found.pages[0]} questions about companies that it was trained on against "
+        f"{found.non_members.value:.1%} of {found.pages[1]} about others, a gap of {100 * gap.value:.1f} points "
+        f"[{100 * gap.low:.1f}, {100 * gap.high:.1f}]"
+    ).replace("%", " %")
+    text = {
+        "leak": f"The model reads new pages of companies that it knows better: it answers {numbers}.",
+        "weak": f"There is a sign that the model reads pages of known companies better: it answers {numbers}.",
+        "none": f"The model reads new pages of known companies no better than others: it answers {numbers}.",
+        "unresolved": f"There are too few questions to tell known companies from others: it answers {numbers}.",
+    }[level]
+    return Finding(
+        level=level,
+        text=text,
+        remedy=_GENERALISATION_REMEDY,
+        metric="ACC gap",
+        slice={"pages": ALL_PAGES, "model": "target"},
     )
 
 

@@ -55,6 +55,15 @@ def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapE
     return GapEstimate(members, non_members, gap, (int(counts[is_member].sum()), int(counts[~is_member].sum())))
 
 
+def score_mean(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> Estimate:
+    """A score over all pages, with an interval over resampled providers; columns as in score_gap."""
+    groups = pages.groupby("provider", sort=True)[score]
+    found = _mean(groups.sum().to_numpy(dtype=np.float64), groups.size().to_numpy().astype(np.float64), rng)
+    if found is None:
+        raise ValueError("there is no page")
+    return found
+
+
 def _mean(sums: Floats, counts: Floats, rng: np.random.Generator) -> Estimate | None:
     """Mean over the pages of one class, float (providers,) each.
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pfl_audit.attacks.memorization import ATTACK
@@ -25,6 +26,7 @@ from ..audit.fakes import FakeModel
 
 NAME = "memorization.provider_name"
 UNPROMPTED = "memorization.unprompted"
+GENERALISATION = "memorization.generalisation"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def run(
     answer: Callable[[Query, Corpus], str],
     *,
     reader: Callable[[Query], str] | None = None,
-    **options: bool,
+    **options: Any,
 ) -> dict[str, Check]:
     red, blue = open_corpus(folder, "red"), open_corpus(folder, "blue")
     model = FakeModel(lambda query: Response(answer(query, blue), 0.95, 0.1, 3))
@@ -52,7 +54,7 @@ def run(
             pretrained=QueryEngine(public, store, Silent()),
             red=red,
             blue=blue if options.get("blue", True) else None,
-            checks=frozenset({NAME, UNPROMPTED}),
+            checks=frozenset(options.get("checks", {NAME, UNPROMPTED})),
             seed=0,
             alpha=0.01,
             redactor=Redactor("salt"),
@@ -102,6 +104,28 @@ def test_negative_control_a_model_that_knows_nobody(folder: Path, tmp_path: Path
         finding = checks[name].finding
         assert finding is not None
         assert finding.level == "none"
+
+
+def test_a_model_that_reads_known_companies_better_is_found_out(folder: Path, tmp_path: Path) -> None:
+    def better(query: Query, blue: Corpus) -> str:
+        return query.answers[0] if query.document.provider in blue.members() else "no idea"
+
+    found = run(folder, tmp_path, better, checks={GENERALISATION})[GENERALISATION]
+    assert found.finding is not None
+    assert found.finding.level == "leak"
+    assert (value(found, "ACC members"), value(found, "ACC non-members"), value(found, "ACC gap")) == (1.0, 0.0, 1.0)
+    assert 0 < value(found, "ACC") < 1
+    assert value(found, "ANLS gap", "pre-trained") == 0.0
+
+
+def test_a_model_that_reads_all_companies_alike_is_not(folder: Path, tmp_path: Path) -> None:
+    def by_chance(query: Query, blue: Corpus) -> str:
+        return query.answers[0] if int(hashlib.sha256(query.id.encode()).hexdigest(), 16) % 2 else "no idea"
+
+    found = run(folder, tmp_path, by_chance, checks={GENERALISATION})[GENERALISATION]
+    assert found.finding is not None
+    assert found.finding.level == "none"
+    assert value(found, "ACC") == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_model_that_knows_everybody_is_no_gap(folder: Path, tmp_path: Path) -> None:
