@@ -23,8 +23,9 @@ check: $(VENV)/.developed ## Lint, formatting, and types of what is installed
 	$(PIP) --no-deps --no-warn-conflicts --target $(TYPED) .
 	MYPYPATH=$(TYPED) $(BIN)/mypy --cache-dir build/mypy -p pfl_audit
 
-bench: $(VENV)/.developed ## Time the engine against a plain loop, as ratios within one run
+bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops, as ratios within one run
 	$(BIN)/python -m tests.bench.engine
+	$(BIN)/python -m tests.bench.federated
 
 fixtures: $(VENV)/.developed ## Rebuild everything in fixtures/ from seeds (hours)
 	$(BIN)/python -m pfl_audit.fixtures.build

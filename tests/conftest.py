@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -22,6 +23,13 @@ from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
 from pfl_audit.progress import Silent
 
 RECIPE = Recipe(members=12, non_members=12, red_providers=10, clients=3, documents=2, red_documents=2, seed=3)
+
+
+@pytest.fixture(autouse=True)
+def ordinary_floats() -> None:
+    """Training lets the processor round tiny numbers to zero, which holds for the whole process."""
+    if torch := sys.modules.get("torch"):
+        torch.set_flush_denormal(False)
 
 
 @pytest.fixture(scope="session")

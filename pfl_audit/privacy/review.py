@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.accounting import Spent, spent
-from pfl_audit.privacy.claim import ClaimReview, PrivacyClaim, accuracy_bound, warnings_for
+from pfl_audit.privacy.claim import CRYPTOGRAPHIC, ClaimReview, PrivacyClaim, accuracy_bound, warnings_for
 
 _SLACK = 1e-3
 """Below it two figures of epsilon are the same."""
@@ -63,13 +63,14 @@ def review(claim: PrivacyClaim) -> ClaimReview:
             warnings=warnings,
         )
     sound = claim.sampling.kind == "poisson" and not claim.forced_participation
+    secret = claim.noise_generator.casefold().startswith(CRYPTOGRAPHIC)
     weaker = valid.epsilon > claim.epsilon + _SLACK
     if weaker:
         warnings.append(f"epsilon {claim.epsilon:g} is claimed, and {valid.epsilon:.2f} is what we recompute")
     return ClaimReview(
         claim=claim,
-        worth="weaker" if weaker else "holds" if sound else "unknown",
-        text=_text(claim, valid, weaker=weaker, sound=sound),
+        worth="weaker" if weaker else "holds" if sound and secret else "unknown",
+        text=_text(claim, valid, weaker=weaker, sound=sound, secret=secret),
         epsilon=valid.epsilon,
         accountant=valid.accountant,
         prv=valid.prv,
@@ -82,11 +83,13 @@ def review(claim: PrivacyClaim) -> ClaimReview:
     )
 
 
-def _text(claim: PrivacyClaim, valid: Spent, *, weaker: bool, sound: bool) -> str:
+def _text(claim: PrivacyClaim, valid: Spent, *, weaker: bool, sound: bool, secret: bool) -> str:
     if not sound:
         how = "fixed-size sampling" if claim.sampling.kind == "fixed-size" else "forced participation"
         least = f"; were it Poisson, it would be worth epsilon {valid.epsilon:.2f}" if weaker else ""
         return f"cannot be recomputed: no accountant of ours covers {how}{least}"
+    if not weaker and not secret:
+        return f"epsilon {valid.epsilon:.2f} against those alone who cannot draw its noise again"
     if not weaker:
         return f"holds: epsilon {valid.epsilon:.2f} for the {claim.rounds} rounds that were run"
     if claim.accounting == "published" and claim.sampling.client_rate < 1:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.vt5.checkpoint import LoadedVt5
@@ -18,11 +17,15 @@ from pfl_audit.models.vt5.inputs import InputBuilder
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.progress import Progress
 from pfl_audit.training.examples import Batch, Examples
+from pfl_audit.training.optimizers import make_optimizer
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.state import RunState, restore_state, save_state
+from pfl_audit.training.trainable import Trainable, choose_trainable
 from pfl_audit.training.validation import validate
 
 STATE_FILE = "training-state.safetensors"
+_CHECKED = 2
+"""Steps after which everything must have moved: half of an adapter only moves once the other half has."""
 
 
 def train_central(
@@ -35,6 +38,7 @@ def train_central(
     identity: dict[str, Any],
     progress: Progress,
     device: str = "cpu",
+    trainable: Trainable | None = None,
 ) -> RunState:
     """Train ``start`` in place, going on where a killed run of the same settings stopped.
 
@@ -47,6 +51,7 @@ def train_central(
         identity: What else decides the weights (data and start), so that no other run is continued.
         progress: Told of every step.
         device: torch's name of the device; the model stays there.
+        trainable: What moves; None for what ``settings.freeze_visual`` leaves.
 
     Returns:
         The state at the end, with its history.
@@ -64,20 +69,24 @@ def train_central(
     network = start.network.to(device)
     inputs = InputBuilder(network.config, start.tokenizer)
     torch.manual_seed(settings.seed)
-    _choose_trainable(network, freeze_visual=settings.freeze_visual)
-    trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    optimizer = make_optimizer(trainable, settings)
+    trainable = trainable or choose_trainable(network, freeze_visual=settings.freeze_visual)
+    optimizer = make_optimizer(settings.optimizer, trainable.parameters, settings.learning_rate, settings.weight_decay)
     run = sha256_json([settings.to_dict(), identity])
     state = restore_state(out / STATE_FILE, run, network, optimizer)
     network.eval()
     examples = Examples(train, inputs, network if settings.freeze_visual else None, progress, device)
     batches = examples.order(settings.batch_size, settings.seed, state.step)
     losses: list[float] = []
+    before = (trainable.read(), trainable.frozen_digest()) if state.step == 0 else None
     with progress.task("training", settings.steps, state.step) as task:
         while state.step < settings.steps:
             loss = _step(network, optimizer, examples.batch(next(batches)), settings, state.step)
             losses.append(loss)
             state.step += 1
+            if before is not None and state.step == min(_CHECKED, settings.steps):
+                trainable.require_moved(trainable.moved(trainable.read() - before[0]))
+                trainable.require_frozen(before[1])
+                before = None
             task.advance(1, f"loss {loss:.3f}")
             if valid and (state.step % settings.validate_every == 0 or state.step == settings.steps):
                 scores = validate(start, valid[: settings.validation_queries], device)
@@ -99,19 +108,6 @@ def batch_loss(network: Vt5, batch: Batch, *, pages_are_features: bool) -> torch
     return loss
 
 
-def make_optimizer(parameters: Sequence[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
-    """The optimiser of a run.
-
-    Raises:
-        UsageError: No such optimiser.
-    """
-    if settings.optimizer == "adamw":
-        return torch.optim.AdamW(parameters, settings.learning_rate, weight_decay=settings.weight_decay, foreach=True)
-    if settings.optimizer == "adafactor":
-        return torch.optim.Adafactor(parameters, settings.learning_rate, weight_decay=0.0, foreach=True)
-    raise UsageError(f"there is no optimiser '{settings.optimizer}'", "Choose adamw or adafactor")
-
-
 def _step(network: Vt5, optimizer: torch.optim.Optimizer, batch: Batch, settings: TrainSettings, step: int) -> float:
     network.train()
     if settings.freeze_visual:
@@ -126,9 +122,3 @@ def _step(network: Vt5, optimizer: torch.optim.Optimizer, batch: Batch, settings
     torch.nn.utils.clip_grad_norm_((p for p in network.parameters() if p.requires_grad), settings.clip_norm)
     optimizer.step()
     return float(loss.detach())
-
-
-def _choose_trainable(network: Vt5, *, freeze_visual: bool) -> None:
-    network.requires_grad_(True)
-    if freeze_visual:
-        network.visual_embedding.image_model.requires_grad_(False)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pfl_audit.documents.document import Document, Query
+from pfl_audit.files import sha256_json
 from pfl_audit.models.vt5.inputs import InputBuilder, Text, collate, collate_labels
 from pfl_audit.models.vt5.modeling import TextBatch, Vt5
 from pfl_audit.progress import Progress
+from pfl_audit.training.state import read_state, write_state
 
 _POOL = 32
 """Batches that are sorted by length together, so that a batch holds similar lengths."""
@@ -36,6 +40,7 @@ class Examples:
         network: Encodes each page once, where its DiT is frozen; else None, and pages are pixels.
         progress: Told of the pages.
         device: torch's name of the device that batches are put on; what is kept stays in memory.
+        keep: File to keep the features in, so that a run that is cut encodes nothing twice.
     """
 
     def __init__(
@@ -45,18 +50,28 @@ class Examples:
         network: Vt5 | None,
         progress: Progress,
         device: str = "cpu",
+        keep: Path | None = None,
     ) -> None:
         self._texts: list[Text] = [inputs.text(query) for query in queries]
         self._labels = [inputs.answer(query.answers[0]) for query in queries]
         pages = {query.document.id: query.document for query in queries}
         rows = {page: row for row, page in enumerate(pages)}
         self._rows = [rows[query.document.id] for query in queries]
-        self._pages = _encode_pages(list(pages.values()), inputs, network, progress, device)
+        self._pages = _encode_pages(list(pages.values()), inputs, network, progress, device, keep)
         self._quantised = network is None
         self._device = device
 
     def __len__(self) -> int:
         return len(self._texts)
+
+    def length(self, index: int) -> int:
+        """Text tokens of a query."""
+        return len(self._texts[index].ids)
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes that are kept of a page."""
+        return self._pages[0].numel() * self._pages.element_size()
 
     def batch(self, indices: Sequence[int]) -> Batch:
         """Put the queries of these numbers together."""
@@ -88,18 +103,41 @@ class Examples:
                 yield batch.tolist()
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _encode_pages(
-    pages: list[Document], inputs: InputBuilder, network: Vt5 | None, progress: Progress, device: str
+    pages: list[Document],
+    inputs: InputBuilder,
+    network: Vt5 | None,
+    progress: Progress,
+    device: str,
+    keep: Path | None,
 ) -> Tensor:
     """DiT features of every page, or its pixels as bytes where the DiT is to be trained."""
-    rows: list[Tensor] = []
+    key = sha256_json([[page.digest for page in pages], _digest(network)]) if keep and network else ""
+    if keep and network and (kept := read_state(keep, key)):
+        return kept[1]["pages"]
+    features: Tensor | None = None
     with progress.task("pages", len(pages)) as task:
         for at in range(0, len(pages), 16):
             pixels = torch.stack([inputs.pixels(page) for page in pages[at : at + 16]])
             if network is None:
-                rows.append(((pixels + 1.0) * 127.5).round().to(torch.uint8))
+                rows = ((pixels + 1.0) * 127.5).round().to(torch.uint8)
             else:
-                rows.append(network.visual_embedding.encode(pixels.to(device)).cpu())
-            task.advance(len(pixels))
-    return torch.cat(rows).clone()
+                rows = network.visual_embedding.encode(pixels.to(device)).cpu()
+            if features is None:
+                features = torch.empty((len(pages), *rows.shape[1:]), dtype=rows.dtype)
+            features[at : at + len(rows)] = rows
+            task.advance(len(rows))
+    if features is None:
+        raise ValueError("there is no page to encode")
+    if keep and network:
+        write_state(keep, key, {}, {"pages": features})
+    return features
+
+
+def _digest(network: Vt5) -> str:
+    """SHA-256 of what turns pages into features."""
+    digest = hashlib.sha256()
+    for tensor in network.visual_embedding.image_model.state_dict().values():
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,18 @@ from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 from pfl_audit.training.central import STATE_FILE, train_central
+from pfl_audit.training.federated.dry_run import dry_run, estimate
+from pfl_audit.training.federated.run import Federation, forget_secrets, train_federated
+from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
+from pfl_audit.training.lora import Adapters
 from pfl_audit.training.scratch import new_vt5, train_tokenizer
 from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.trainable import Trainable, choose_trainable
 
 RECORD = "training.json"
+WEIGHTS = "model.safetensors"
+ADAPTERS = "adapters"
+NO_PRIVACY = "none: trained without differential privacy"
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,7 @@ class TrainRun:
         half: Save as float16.
         mode: How to train.
         device: torch's name of the device; no part of the run's identity.
+        lora: Rank of adapters, or 0 to train whole tensors.
     """
 
     data: Path
@@ -48,61 +58,176 @@ class TrainRun:
     size: str
     vocabulary: int
     half: bool
-    mode: str
+    mode: Mode
     device: str = "cpu"
+    lora: int = 0
 
 
-def run_training(run: TrainRun, settings: TrainSettings, progress: Progress) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Prepared:
+    """What a run works on.
+
+    Attributes:
+        corpus: Its BLUE part.
+        train: Queries to train on.
+        valid: Held-out queries.
+        identity: What decides the weights.
+    """
+
+    corpus: Corpus
+    train: list[Query]
+    valid: list[Query]
+    identity: dict[str, Any]
+
+
+Settings = TrainSettings | FederatedSettings
+
+
+def run_training(
+    run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None = None
+) -> dict[str, Any]:
     """Train and write the checkpoint with its ``training.json``; return the latter.
 
     A finished run of the same settings is not repeated.
 
+    Args:
+        run: From where to where.
+        settings: TrainSettings for the mode central, else FederatedSettings.
+        progress: Told how it goes.
+        privacy: Of the private modes.
+
     Raises:
-        UsageError: The folder holds another run, or torch has not the device.
-        AuditError: Nothing to train on, or the start cannot be opened.
+        UsageError: The folder holds another run, a setting cannot be, or torch has not the device.
+        AuditError: Nothing to train on, the start cannot be opened, or the parties are not as they must be.
     """
+    prepared = prepare(run, settings, privacy)
+    if (record := finished(run.out, prepared.identity, progress)) is not None:
+        return record
+    loaded, tokenizer_files = begin(run, prepared.corpus, settings.seed)
+    adapters, trainable = choose(loaded, run.lora, settings)
+    if isinstance(settings, TrainSettings):
+        state = train_central(
+            loaded,
+            prepared.train,
+            prepared.valid,
+            settings,
+            run.out,
+            identity=prepared.identity,
+            progress=progress,
+            device=run.device,
+            trainable=trainable,
+        )
+        done: dict[str, Any] = {"privacy": None, "steps": state.step, "history": state.history}
+    else:
+        federation = Federation(run.mode, settings, privacy, run.out, prepared.identity, run.device)
+        done = train_federated(federation, loaded, trainable, prepared.train, prepared.valid, progress)
+    data = {
+        "sha256": prepared.corpus.digest,
+        "providers": len({query.document.provider for query in prepared.train}),
+        "documents": len({query.document.id for query in prepared.train}),
+        "queries": len(prepared.train),
+        "before": trained_on(run.start),
+    }
+    record = {"mode": run.mode, "data": data, **done, "lora": run.lora or None, "identity": prepared.identity}
+    return conclude(loaded, adapters, tokenizer_files, run.out, record, half=run.half)
+
+
+def finished(out: Path, identity: dict[str, Any], progress: Progress) -> dict[str, Any] | None:
+    """The record of a run that is already done, or None.
+
+    Raises:
+        UsageError: The folder holds a model of another run.
+    """
+    if not (out / RECORD).is_file() or not (out / WEIGHTS).is_file():
+        return None
+    record: dict[str, Any] = read_json(out / RECORD)
+    if record.get("identity") != identity:
+        raise UsageError(f"{out} holds a model of another run", "Name another --out")
+    progress.say(f"{out} is already trained")
+    forget(out)
+    return record
+
+
+def conclude(
+    loaded: LoadedVt5,
+    adapters: Adapters | None,
+    tokenizer_files: Path,
+    out: Path,
+    record: dict[str, Any],
+    *,
+    half: bool,
+) -> dict[str, Any]:
+    """Write the checkpoint with its record, and remove what was only needed to get there.
+
+    Returns:
+        The record, with the versions of what made it.
+    """
+    if adapters is not None:
+        adapters.save(out / ADAPTERS)
+        adapters.merge()
+    promise = {"privacy": record["privacy"] or NO_PRIVACY}
+    record = {**record, **promise, "version": __version__, "packages": package_versions()}
+    dtype = torch.float16 if half else torch.float32
+    save_vt5(loaded.network, tokenizer_files, out, dtype=dtype, extra={RECORD: record})
+    forget(out)
+    return record
+
+
+def plan_run(
+    run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None = None
+) -> dict[str, Any]:
+    """What ``run_training`` would do, send, promise and take; nothing is trained and nothing written.
+
+    Raises:
+        UsageError: As run_training.
+    """
+    prepared = prepare(run, settings, privacy)
+    with tempfile.TemporaryDirectory() as scratch:
+        elsewhere = replace(run, out=Path(scratch))
+        loaded, _ = begin(elsewhere, prepared.corpus, settings.seed)
+        _, trainable = choose(loaded, run.lora, settings)
+        if isinstance(settings, TrainSettings):
+            taken = estimate(loaded, trainable, prepared.train, settings, settings.steps, run.device, progress)
+            trained = {"tensors": len(trainable.names), "numbers": trainable.size}
+            return {"mode": run.mode, "clients": [], "trained": trained, "privacy": None, "estimate": taken}
+        federation = Federation(run.mode, settings, privacy, elsewhere.out, prepared.identity, run.device)
+        return dry_run(federation, loaded, trainable, prepared.train, progress)
+
+
+def forget(folder: Path) -> None:
+    """Remove what a finished run no longer needs, its secrets among it."""
+    (folder / STATE_FILE).unlink(missing_ok=True)
+    forget_secrets(folder)
+
+
+def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) -> Prepared:
+    """Check what is asked for, and open the corpus."""
     settings.check()
     require_device(run.device)
+    if privacy is not None:
+        privacy.check()
+        if run.start is None:
+            raise UsageError(
+                "a private run cannot begin from nothing: its tokenizer would be learnt from the documents",
+                "Give --from a public checkpoint",
+            )
     corpus = open_corpus(run.data, "blue")
     train, valid = split_queries(corpus)
     if not train:
         raise NotAuditableError(f"{run.data} holds no BLUE training document", "Give a corpus with a blue_train part")
-    identity = {
+    identity: dict[str, Any] = {
         "mode": run.mode,
         "data": corpus.digest,
         "start": fingerprint_files(run.start) if run.start else [run.size, run.vocabulary, settings.seed],
         "half": run.half,
         "settings": settings.to_dict(),
     }
-    if (run.out / RECORD).is_file():
-        record: dict[str, Any] = read_json(run.out / RECORD)
-        if record.get("identity") != identity:
-            raise UsageError(f"{run.out} holds a model of another run", "Name another --out")
-        progress.say(f"{run.out} is already trained")
-        return record
-    loaded, tokenizer_files = _begin(run, corpus, settings.seed)
-    state = train_central(
-        loaded, train, valid, settings, run.out, identity=identity, progress=progress, device=run.device
-    )
-    record = {
-        "mode": run.mode,
-        "privacy": "none: trained without differential privacy",
-        "steps": state.step,
-        "data": {
-            "sha256": corpus.digest,
-            "providers": len({query.document.provider for query in train}),
-            "documents": len({query.document.id for query in train}),
-            "queries": len(train),
-        },
-        "history": state.history,
-        "identity": identity,
-        "version": __version__,
-        "packages": package_versions(),
-    }
-    dtype = torch.float16 if run.half else torch.float32
-    save_vt5(loaded.network, tokenizer_files, run.out, dtype=dtype, extra={RECORD: record})
-    (run.out / STATE_FILE).unlink(missing_ok=True)
-    return record
+    if run.lora:
+        identity["lora"] = run.lora
+    if privacy is not None:
+        identity["privacy"] = privacy.to_public()
+        refuse_trained_start(run.start, corpus.digest)
+    return Prepared(corpus, train, valid, identity)
 
 
 def split_queries(corpus: Corpus) -> tuple[list[Query], list[Query]]:
@@ -112,8 +237,40 @@ def split_queries(corpus: Corpus) -> tuple[list[Query], list[Query]]:
     return train, valid or [query for query in corpus.queries if "test" in query.document.split]
 
 
-def _begin(run: TrainRun, corpus: Corpus, seed: int) -> tuple[LoadedVt5, Path]:
+def begin(run: TrainRun, corpus: Corpus, seed: int) -> tuple[LoadedVt5, Path]:
+    """The model to begin with, and the folder of its tokenizer."""
     if run.start is not None:
         return load_vt5(run.start), run.start
     train_tokenizer(corpus, run.out, run.vocabulary)
     return LoadedVt5(new_vt5(run.size, run.vocabulary, seed=seed), Tokenizer.open(run.out), ()), run.out
+
+
+def choose(loaded: LoadedVt5, rank: int, settings: Settings) -> tuple[Adapters | None, Trainable]:
+    """What is trained: adapters of that rank and what goes with them, or with rank 0 whole tensors."""
+    if not rank:
+        return None, choose_trainable(loaded.network, freeze_visual=settings.freeze_visual)
+    if not settings.freeze_visual:
+        raise UsageError("--lora keeps the DiT frozen", "Leave out --train-visual or --lora")
+    adapters = Adapters(loaded.network, rank, seed=settings.seed)
+    return adapters, adapters.trainable
+
+
+def refuse_trained_start(start: Path | None, digest: str) -> None:
+    """A start that has seen the documents makes any promise about them worthless."""
+    if digest in trained_on(start):
+        raise UsageError(
+            f"{start} was trained on these very documents, so no private run from it can promise anything",
+            "Give --from a checkpoint that has not seen them",
+        )
+
+
+def trained_on(start: Path | None) -> list[str]:
+    """Digests of the documents that a checkpoint and those before it were trained on, as far as it says."""
+    path = start / RECORD if start else None
+    record = read_json(path) if path and path.is_file() else None
+    data = record.get("data") if isinstance(record, dict) else None
+    if not isinstance(data, dict):
+        return []
+    before = data.get("before")
+    digests = [data.get("sha256"), *(before if isinstance(before, list) else [])]
+    return [digest for digest in digests if isinstance(digest, str)]

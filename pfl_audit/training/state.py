@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import atomic_write
@@ -20,7 +21,7 @@ _OPTIMIZER = "optimizer/"
 
 @dataclass
 class RunState:
-    """How far a run has come.
+    """How far a central run has come.
 
     Attributes:
         step: Optimiser steps done.
@@ -31,10 +32,46 @@ class RunState:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def save_state(
-    path: Path, settings: str, state: RunState, network: nn.Module, optimizer: torch.optim.Optimizer
-) -> None:
-    """Write weights, the optimiser's moments, the state of chance and ``state``, in one file, whole or not at all."""
+def write_state(path: Path, run: str, record: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write a run's state in one file, whole or not at all.
+
+    Args:
+        path: Of the file.
+        run: Digest of what decides the run, so that no other run goes on from it.
+        record: What is not a tensor, as JSON.
+        tensors: Name to tensor.
+    """
+    metadata = {"settings": run, "state": json.dumps(record)}
+    with atomic_write(path) as file:
+        file.write(safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}, metadata=metadata))
+
+
+def read_state(path: Path, run: str) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    """Read back what write_state wrote; None where there is no file: the start of a run.
+
+    Raises:
+        UsageError: The file belongs to a run with other data or settings.
+        AuditError: It is damaged.
+    """
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("settings") != run:
+                raise UsageError(
+                    f"{path.parent} holds a run with other data or settings",
+                    "Name another --out, or repeat the command that began it",
+                )
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        record: dict[str, Any] = json.loads(metadata["state"])
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise _damaged(path) from error
+    return record, tensors
+
+
+def save_state(path: Path, run: str, state: RunState, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Write weights, the optimiser's moments, the state of chance and ``state``."""
     tensors = {f"weights/{name}": parameter.detach() for name, parameter in network.named_parameters()}
     for name, parameter in network.named_parameters():
         for moment, value in optimizer.state.get(parameter, {}).items():
@@ -42,30 +79,22 @@ def save_state(
     tensors["rng"] = torch.get_rng_state()
     if (device := _cuda(network)) is not None:
         tensors["rng-cuda"] = torch.cuda.get_rng_state(device)
-    metadata = {"settings": settings, "state": json.dumps({"step": state.step, "history": state.history})}
-    with atomic_write(path) as file:
-        file.write(safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}, metadata=metadata))
+    write_state(path, run, {"step": state.step, "history": state.history}, tensors)
 
 
-def restore_state(path: Path, settings: str, network: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
+def restore_state(path: Path, run: str, network: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
     """Read back what save_state wrote; a missing file is the start of a run.
 
     Raises:
         UsageError: The file belongs to a run with other data or settings.
         AuditError: It is damaged.
     """
-    if not path.is_file():
+    found = read_state(path, run)
+    if found is None:
         return RunState()
+    record, tensors = found
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("settings") != settings:
-                raise UsageError(
-                    f"{path.parent} holds a run with other data or settings",
-                    "Name another --out, or repeat the command that began it",
-                )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        state = RunState(**json.loads(metadata["state"]))
+        state = RunState(**record)
         parameters = dict(network.named_parameters())
         with torch.no_grad():
             for name, parameter in parameters.items():
@@ -79,9 +108,13 @@ def restore_state(path: Path, settings: str, network: nn.Module, optimizer: torc
         torch.set_rng_state(tensors["rng"])
         if (device := _cuda(network)) is not None and "rng-cuda" in tensors:
             torch.cuda.set_rng_state(tensors["rng-cuda"], device)
-    except (SafetensorError, KeyError, ValueError, OSError, RuntimeError) as error:
-        raise AuditError(f"{path} is damaged", "Delete it to begin the run again") from error
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise _damaged(path) from error
     return state
+
+
+def _damaged(path: Path) -> AuditError:
+    return AuditError(f"{path} is damaged", "Delete it to begin the run again")
 
 
 def _cuda(network: nn.Module) -> torch.device | None:

@@ -1,0 +1,61 @@
+"""``train --engine flower``: write the app of a federation instead of training here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pfl_audit.cli import options
+from pfl_audit.cli.console import note
+from pfl_audit.errors import UsageError
+
+if TYPE_CHECKING:
+    from pfl_audit.training.federated.settings import PrivacySettings
+    from pfl_audit.training.run import Settings, TrainRun
+
+
+def write_federation(
+    run: TrainRun,
+    settings: Settings,
+    privacy: PrivacySettings | None,
+    app: Path | None,
+    data: Path | None,
+    *,
+    clients: int,
+    secure: bool,
+) -> None:
+    """Write the folder that ``flwr run`` takes.
+
+    Args:
+        run: From where to where.
+        settings: Of the rounds.
+        privacy: Of fl-dp.
+        app: The folder.
+        data: Corpus whose held-out part the server looks at, or None.
+        clients: How many there are.
+        secure: Sum updates by SecAgg+.
+
+    Raises:
+        UsageError: Something is missing or cannot be, or Flower is not installed.
+    """
+    from pfl_audit.training.federated.settings import FederatedSettings
+
+    if not isinstance(settings, FederatedSettings):
+        raise UsageError("central training has no federation", "Choose --mode fl or fl-dp")
+    if run.start is None or app is None:
+        raise UsageError(
+            f"--engine flower needs {'--app' if run.start else '--from'}", "Give --app FOLDER and --from CHECKPOINT"
+        )
+    try:
+        from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
+        from pfl_audit.training.federated.flower.app_folder import write_app
+        from pfl_audit.training.federated.flower.place import ServerPlace
+    except ImportError as error:
+        raise UsageError("--engine flower needs Flower", "Install it: pip install 'pfl-audit[flower]'") from error
+    options.require_new(app)
+    agreement = Agreement(run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy)
+    agreement.check()
+    held_out = str(data.resolve()) if data else ""
+    place = ServerPlace(str(run.start.resolve()), str(run.out.resolve()), held_out, run.half, run.device)
+    write_app(app, agreement, place)
+    note(f"{app}: app of a federation of {clients} clients. Start it with: flwr run {app} (see docs/federation.md)")

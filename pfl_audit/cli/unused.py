@@ -1,0 +1,26 @@
+"""Options that another option makes meaningless: said so, instead of being ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import typer
+
+from pfl_audit.errors import UsageError
+
+
+def refuse_unused(context: typer.Context, why: Mapping[str, str]) -> None:
+    """Stop where an option was given that nothing will look at.
+
+    Args:
+        context: Of the command.
+        why: Name of a parameter to why it means nothing here.
+
+    Raises:
+        UsageError: On the command line or in the configuration stands one of them.
+    """
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name in why and source is not None and source.name in ("COMMANDLINE", "DEFAULT_MAP"):
+            raise UsageError(f"{parameter.opts[0]} means nothing {why[name]}", "Leave it out, or choose another --mode")

@@ -1,0 +1,1 @@
+"""Federated and differentially private training."""

@@ -1,0 +1,79 @@
+"""Chance of a federated run: a secret stream for what privacy rests on, seeds for the rest.
+
+Privacy rests on the noise, and on nobody knowing who was drawn into a round. Both come from SHAKE-256
+over a secret key, with a context of their own for every purpose, round and client: cryptographic, and
+the same after a restart without keeping any position. The key is drawn by the operating system and is
+deleted with the run's state. With a seed for a key a run can be repeated, and so can its noise: such a
+claim holds only against those who do not know the seed, and the record says so.
+
+Normal numbers are ordinary float64 ones. They are not hardened against attacks on the gaps between
+floating-point numbers (Mironov, 2012).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+KEY_BYTES = 32
+_PIECE = 1 << 20
+"""Numbers that are drawn at once."""
+
+
+def new_key(seed: int | None, use: str = "") -> bytes:
+    """A secret key from the operating system, or one that ``seed`` decides.
+
+    Args:
+        seed: Or None for a secret.
+        use: What the key is for: noise that two runs share would cancel out between their models.
+    """
+    return os.urandom(KEY_BYTES) if seed is None else hashlib.sha256(f"pfl-audit {seed} {use}".encode()).digest()
+
+
+class SecretStream:
+    """Numbers that nobody can tell without the key.
+
+    Args:
+        key: KEY_BYTES of them.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def uniform(self, size: int, *context: str | int) -> NDArray[np.float64]:
+        """Independent uniform numbers, float64 (size,), in (0, 1)."""
+        seed = self._key + "/".join(map(str, context)).encode()
+        drawn = hashlib.shake_256(seed).digest(8 * size)
+        # 52 bits, and half a step up, so that neither 0 nor 1 comes out.
+        whole = np.frombuffer(drawn, dtype="<u8") >> np.uint64(12)
+        return (whole.astype(np.float64) + 0.5) * 2.0**-52
+
+    def normal(self, size: int, *context: str | int) -> NDArray[np.float32]:
+        """Independent standard normal numbers, float32 (size,), by Box and Muller in float64."""
+        out = np.empty(size, dtype=np.float32)
+        for at in range(0, size, _PIECE):
+            count = min(_PIECE, size - at)
+            half = (count + 1) // 2
+            radius, angle = self.uniform(2 * half, *context, "piece", at // _PIECE).reshape(2, half)
+            radius = np.sqrt(-2.0 * np.log(radius))
+            angle = 2.0 * np.pi * angle
+            out[at : at + count] = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+        return out
+
+    def takes_part(self, rate: float, *context: str | int) -> bool:
+        """True with probability ``rate``."""
+        return bool(self.uniform(1, *context)[0] < rate)
+
+    def poisson_sample(self, rate: float, size: int, *context: str | int) -> list[int]:
+        """Numbers below ``size``, each in with probability ``rate`` by itself; perhaps none."""
+        drawn: list[int] = np.flatnonzero(self.uniform(size, *context) < rate).tolist()
+        return drawn
+
+
+def seed_for(seed: int, *context: str | int) -> int:
+    """A 63-bit seed of its own for a purpose that privacy does not rest on."""
+    digest = hashlib.sha256("/".join(map(str, [seed, *context])).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

@@ -1,0 +1,91 @@
+"""Who holds what: clients, their providers, and the queries of each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pfl_audit.documents.document import Query
+from pfl_audit.errors import AuditError
+
+
+@dataclass(frozen=True)
+class Client:
+    """One party of the federation.
+
+    Attributes:
+        number: Of the client.
+        providers: For each of its providers, in the order of their names, the rows of its queries.
+        tags: For each of its providers a number that its name decides, and nobody else's: chance goes by it, so
+            that a provider that comes or goes changes no draw of another's.
+    """
+
+    number: int
+    providers: tuple[tuple[int, ...], ...]
+    tags: tuple[int, ...] = ()
+
+
+def partition(queries: Sequence[Query]) -> tuple[Client, ...]:
+    """Sort queries by the client and the provider that they belong to.
+
+    Args:
+        queries: To train on; each document says whose it is.
+
+    Returns:
+        Clients in the order of their numbers.
+
+    Raises:
+        AuditError: A document belongs to no client, a provider to two, or a client has nothing.
+    """
+    held = _sorted(queries)
+    empty = [str(client) for client in range(max(held) + 1) if client not in held]
+    if empty:
+        raise AuditError(
+            f"client {', '.join(empty)} has no training document", "Number the clients without gaps, or fill them"
+        )
+    return tuple(_client(number, held[number]) for number in sorted(held))
+
+
+def own_part(queries: Sequence[Query], number: int) -> Client | None:
+    """What one client holds; None for nothing. Data that only this client has need no others beside it.
+
+    Raises:
+        AuditError: A document belongs to no client, or a provider to two.
+    """
+    held = _sorted(queries)
+    return _client(number, held[number]) if number in held else None
+
+
+def _client(number: int, held: dict[str, list[int]]) -> Client:
+    names = sorted(held)
+    tags = (int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1 for name in names)
+    return Client(number, tuple(tuple(held[name]) for name in names), tuple(tags))
+
+
+def _sorted(queries: Sequence[Query]) -> dict[int, dict[str, list[int]]]:
+    """Client, then provider, to rows."""
+    held: dict[int, dict[str, list[int]]] = {}
+    owner: dict[str, int] = {}
+    for row, query in enumerate(queries):
+        client, provider = query.document.client, query.document.provider
+        if client is None:
+            raise AuditError(
+                f"the document of training question {row + 1} belongs to no client",
+                "Give BLUE as blue_train_client_0, blue_train_client_1, ...; or train --mode central or central-dp",
+            )
+        if owner.setdefault(provider, client) != client:
+            raise AuditError(
+                f"the provider of training question {row + 1} stands in client {owner[provider]} and in {client}",
+                "Move all documents of a provider into one client: its protection is counted once",
+            )
+        held.setdefault(client, {}).setdefault(provider, []).append(row)
+    return held
+
+
+def merged(queries: Sequence[Query]) -> tuple[Client, ...]:
+    """One client that holds every provider, as in central training."""
+    rows: dict[str, list[int]] = {}
+    for row, query in enumerate(queries):
+        rows.setdefault(query.document.provider, []).append(row)
+    return (_client(0, rows),)

@@ -1,0 +1,43 @@
+"""How a vector is put into a message, by name. Quantised messages are one more entry here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from torch import Tensor
+
+Payload = dict[str, Tensor]
+"""What is sent: named tensors. Its bytes are those of the tensors."""
+
+
+class Codec(Protocol):
+    """To a message and back."""
+
+    def encode(self, vector: Tensor) -> Payload:
+        """Map a vector, float32 (size,), to what is sent."""
+        ...
+
+    def decode(self, payload: Payload) -> Tensor:
+        """Map what was sent to a vector, float32 (size,)."""
+        ...
+
+
+class Float32:
+    """The vector as it is: 4 bytes a number."""
+
+    def encode(self, vector: Tensor) -> Payload:
+        """One tensor."""
+        return {"vector": vector}
+
+    def decode(self, payload: Payload) -> Tensor:
+        """That tensor."""
+        return payload["vector"]
+
+
+CODECS: Final[Mapping[str, Codec]] = {"float32": Float32()}
+
+
+def payload_bytes(payload: Payload) -> int:
+    """Bytes of a message, without what the transport adds."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in payload.values())

@@ -1,0 +1,139 @@
+"""What a run would do, send, promise and take, without training."""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from pfl_audit.documents.document import Query
+from pfl_audit.models.vt5.checkpoint import LoadedVt5
+from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.progress import Progress
+from pfl_audit.training.central import batch_loss
+from pfl_audit.training.examples import Examples
+from pfl_audit.training.federated import communication
+from pfl_audit.training.federated.chance import SecretStream, new_key
+from pfl_audit.training.federated.clients import Client
+from pfl_audit.training.federated.plan import PrivacyPlan
+from pfl_audit.training.federated.run import Federation
+from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.trainable import Trainable
+
+_COPIES = 9
+"""Vectors beside the weights: gradient, two moments, the round's weights and sum, an update, the same clipped, noise,
+and what is being written to disk."""
+_DRAWN = 1 << 18
+"""Normal numbers that are drawn to see how long they take."""
+
+
+def dry_run(
+    federation: Federation, loaded: LoadedVt5, trainable: Trainable, train: Sequence[Query], progress: Progress
+) -> dict[str, Any]:
+    """The plan of a federated or private run.
+
+    Returns:
+        Clients, tensors, messages, promise, and an estimate of time (seconds) and memory (bytes).
+    """
+    settings = federation.settings
+    clients = federation.clients(train)
+    plan = federation.agree(clients, progress)
+    taking_part = _expected_clients(settings, plan, len(clients))
+    steps = _expected_steps(settings, plan, clients)
+    plan_record: dict[str, Any] = {
+        "mode": federation.mode,
+        "clients": [
+            {"client": client.number, "providers": len(client.providers), "queries": sum(map(len, client.providers))}
+            for client in clients
+        ],
+        "rounds": settings.rounds,
+        "trained": {"tensors": len(trainable.names), "numbers": trainable.size},
+        "privacy": None,
+        "estimate": estimate(loaded, trainable, train, settings, steps, federation.device, progress),
+    }
+    if plan is not None:
+        draws = settings.rounds * max(1.0, taking_part) * trainable.size
+        plan_record["estimate"]["seconds"] += round(draws * _seconds_a_draw())
+        plan_record["privacy"] = plan.claim(settings.rounds).model_dump(mode="json")
+        plan_record["warnings"] = plan.warnings
+    if federation.mode != "central-dp":
+        plan_record["communication"] = communication.summary(
+            round(2 * taking_part * settings.rounds), trainable.bytes_once, trainable.bytes_with_aliases
+        )
+    return plan_record
+
+
+def _expected_clients(settings: FederatedSettings, plan: PrivacyPlan | None, clients: int) -> float:
+    """Clients a round, in expectation."""
+    return float(settings.clients_per_round) if plan is None else plan.sampling.client_rate * clients
+
+
+def _expected_steps(settings: FederatedSettings, plan: PrivacyPlan | None, clients: Sequence[Client]) -> float:
+    """Optimiser steps of the whole run, in expectation."""
+
+    def steps(queries: int) -> int:
+        wanted = settings.local_epochs * math.ceil(queries / settings.batch_size)
+        return min(wanted, settings.local_steps or wanted)
+
+    if plan is None:
+        share = settings.clients_per_round / len(clients)
+        return settings.rounds * share * sum(steps(sum(map(len, client.providers))) for client in clients)
+    rate = plan.sampling.client_rate * plan.sampling.provider_rate
+    return settings.rounds * rate * sum(steps(len(rows)) for client in clients for rows in client.providers)
+
+
+def estimate(
+    loaded: LoadedVt5,
+    trainable: Trainable,
+    train: Sequence[Query],
+    settings: FederatedSettings | TrainSettings,
+    steps: float,
+    device: str,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Time (seconds) and memory (bytes) of so many optimiser steps, encoding of the pages included.
+
+    Measured on two batches, forwards and backwards; no weight is changed.
+    """
+    network = loaded.network.to(device)
+    inputs = InputBuilder(network.config, loaded.tokenizer)
+    some = [train[at] for at in range(0, len(train), max(1, len(train) // (2 * settings.batch_size)))]
+    began = time.perf_counter()
+    examples = Examples(some, inputs, network if settings.freeze_visual else None, progress, device)
+    a_page = (time.perf_counter() - began) / len({query.document.id for query in some})
+    network.train()
+    seconds = []
+    for at in (0, settings.batch_size):
+        rows = list(range(len(some)))[at : at + settings.batch_size] or [0]
+        began = time.perf_counter()
+        loss = batch_loss(network, examples.batch(rows), pages_are_features=settings.freeze_visual)
+        torch.autograd.backward(loss)
+        seconds.append(time.perf_counter() - began)
+        network.zero_grad()
+    network.eval()
+    pages = len({query.document.id for query in train})
+    return {
+        "optimiser_steps": round(steps),
+        "seconds_a_step": round(min(seconds), 3),
+        "seconds": round(a_page * pages + steps * min(seconds)),
+        "peak_memory_bytes": _peak_memory() + _COPIES * trainable.bytes_once + pages * examples.page_bytes,
+    }
+
+
+def _seconds_a_draw() -> float:
+    """Of a normal number."""
+    began = time.perf_counter()
+    SecretStream(new_key(0)).normal(_DRAWN, "dry run")
+    return (time.perf_counter() - began) / _DRAWN
+
+
+def _peak_memory() -> int:
+    """Most memory that this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -1,0 +1,37 @@
+"""The local engine: every client in this process, one after the other, no extra dependency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from torch import Tensor
+
+from pfl_audit.training.federated.codecs import Codec
+from pfl_audit.training.federated.messages import Report, RoundTask
+from pfl_audit.training.federated.worker import Worker
+
+
+class LocalEngine:
+    """Clients that share a process, a network and the encoded pages.
+
+    Args:
+        workers: Client number to its worker.
+        codec: What messages go through, so that a run here is the run over a network.
+    """
+
+    def __init__(self, workers: Mapping[int, Worker], codec: Codec) -> None:
+        self._workers = workers
+        self._codec = codec
+
+    def work(self, task: RoundTask) -> int:
+        """Local trainings of the round."""
+        return sum(len(self._workers[client].drawn(task.number)) for client in task.clients)
+
+    def run(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int = 0) -> Iterator[Report]:
+        """Let one client after the other work."""
+        advance(self.work(RoundTask(task.number, task.clients[:done])))
+        sent = self._codec.encode(weights)
+        for client in task.clients[done:]:
+            report = self._workers[client].report(task.number, len(task.clients), self._codec.decode(sent), advance)
+            update = self._codec.decode(self._codec.encode(report.update))
+            yield Report(update, report.tally, report.losses)

@@ -1,0 +1,1 @@
+"""The federated trainer as a Flower ServerApp and ClientApp."""

@@ -1,0 +1,115 @@
+"""What all parties of a federation agree on. It stands in the app's pyproject.toml, for everybody to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pfl_audit import __version__
+from pfl_audit.errors import UsageError
+from pfl_audit.files import sha256_json
+from pfl_audit.models.weights import fingerprint_files
+from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
+
+_Settings = TypeVar("_Settings", FederatedSettings, PrivacySettings)
+_PRIVATE: Mode = "fl-dp"
+
+
+def start_fingerprint(folder: Path) -> str:
+    """Digest of a checkpoint's files, the same for every copy."""
+    return sha256_json(fingerprint_files(folder))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A federated run, as every party sees it.
+
+    Attributes:
+        mode: fl or fl-dp.
+        clients: How many there are, numbered from 0.
+        start: Fingerprint of the checkpoint that everybody begins with.
+        lora: Rank of adapters, or 0 to train whole tensors.
+        secure: Sum updates by SecAgg+, so that the server sees no single one.
+        settings: Of the rounds.
+        privacy: Of fl-dp, else None.
+    """
+
+    mode: Mode
+    clients: int
+    start: str
+    lora: int
+    secure: bool
+    settings: FederatedSettings
+    privacy: PrivacySettings | None
+
+    def check(self) -> None:
+        """Raise UsageError where a setting cannot be."""
+        if self.mode not in ("fl", _PRIVATE):
+            raise UsageError(f"mode {self.mode} has no clients to send anything to", "Choose --mode fl or fl-dp")
+        if self.clients < 1:
+            raise UsageError("a federation needs a client at least", "Correct --clients")
+        if self.secure and self.clients < 2:
+            raise UsageError("a sum over one client hides nothing", "Leave out --secagg, or have more clients")
+        if (self.privacy is None) != (self.mode == "fl"):
+            raise UsageError(f"mode {self.mode} and the settings of privacy do not agree", "Make the app again")
+        self.settings.check()
+        if self.privacy is not None:
+            self.privacy.check()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+    @property
+    def digest(self) -> str:
+        """Of all of it."""
+        return sha256_json(self.to_dict())
+
+    def to_config(self) -> dict[str, Any]:
+        """As tables of TOML, which has no null: what is not set is left out."""
+        top: dict[str, Any] = {name: getattr(self, name) for name in ("mode", "clients", "start", "lora", "secure")}
+        tables = {"rounds": self.settings.to_dict()}
+        if self.privacy is not None:
+            tables["privacy"] = self.privacy.to_dict()
+        set_ = {name: {k: v for k, v in table.items() if v is not None} for name, table in tables.items()}
+        return {"version": __version__, **top, **set_}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Agreement:
+        """Read it back from Flower's run configuration, where the keys of tables are joined by dots.
+
+        Raises:
+            UsageError: A key is missing, a value cannot be, or another version of pfl-audit wrote it.
+        """
+        if config.get("version") != __version__:
+            raise UsageError(
+                f"the federation runs pfl-audit {str(config.get('version'))[:20]}, and this is {__version__}",
+                "Install the same version everywhere",
+            )
+        try:
+            agreement = cls(
+                mode=config["mode"],
+                clients=int(config["clients"]),
+                start=str(config["start"]),
+                lora=int(config["lora"]),
+                secure=bool(config["secure"]),
+                settings=_read(FederatedSettings, config, "rounds"),
+                privacy=_read(PrivacySettings, config, "privacy") if config["mode"] == _PRIVATE else None,
+            )
+            agreement.check()
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"the app's settings cannot be read: {error}", "Make the app again") from error
+        return agreement
+
+
+def _read(kind: type[_Settings], config: Mapping[str, Any], table: str) -> _Settings:
+    """A table; what may be None and is not there is None, never its default."""
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        key = f"{table}.{field.name}"
+        if key not in config and "None" not in str(field.type):
+            raise KeyError(key)
+        values[field.name] = config.get(key)
+    return kind(**values)

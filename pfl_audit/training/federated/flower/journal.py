@@ -1,0 +1,111 @@
+"""What a client remembers of a run, on disk: Flower starts a new process for every message.
+
+It also keeps a server from asking twice. The noise of a round is drawn from the client's key, so the
+same round over other weights would have the same noise, and the difference of the two answers none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pfl_audit.files import read_json, write_json
+from pfl_audit.training.federated.flower.orders import RoundOrder
+from pfl_audit.training.federated.flower.refusal import RefusalError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from pfl_audit.training.federated.messages import Report
+
+FILE = "journal.json"
+_RUN = re.compile(r"[0-9a-f]{32}")
+
+
+class Journal:
+    """One run of one client.
+
+    Args:
+        work: The client's folder.
+        run: Id of the run, as the server says.
+
+    Attributes:
+        folder: Of this run.
+
+    Raises:
+        RefusalError: That is no id.
+    """
+
+    def __init__(self, work: Path, run: str) -> None:
+        if not _RUN.fullmatch(run):
+            raise RefusalError("the run has no proper id", "Use the same version of pfl-audit everywhere")
+        self.folder = work / run
+        self._path = self.folder / FILE
+        self._kept: dict[str, Any] = read_json(self._path) if self._path.is_file() else {}
+
+    @property
+    def facts(self) -> dict[str, Any] | None:
+        """What held when the client joined; None before."""
+        return self._kept.get("facts")
+
+    def begin(self, facts: dict[str, Any]) -> None:
+        """Join, for the first time or again.
+
+        Args:
+            facts: What must stay as it is for the whole run.
+
+        Raises:
+            RefusalError: It is not as it was, or the run is over.
+        """
+        if self._kept.get("finished"):
+            raise RefusalError("this run is over for it", "Begin a new run with another --out")
+        if self.facts not in (None, facts):
+            raise RefusalError(
+                "its data, its start or the app's settings are not as when it joined",
+                "Put them back, or begin a new run with another --out",
+            )
+        self._write(facts=facts)
+
+    def permit(self, order: RoundOrder, rounds: int, weights: Tensor) -> None:
+        """Check a private round before anything is computed for it, and remember it.
+
+        Raises:
+            RefusalError: More than was agreed is asked for.
+        """
+        if self.facts is None or self._kept.get("finished"):
+            raise RefusalError("it takes no part in this run", "Begin a new run with another --out")
+        if not 1 <= order.number <= rounds or order.participants < 1:
+            raise RefusalError(f"{rounds} rounds were agreed, and round {order.number} is asked for", "Keep to the app")
+        if order.sigma != self.facts["sigma"]:
+            raise RefusalError("the server states another noise than the settings need", "Install the same version")
+        asked = hashlib.sha256(weights.contiguous().numpy().tobytes()).hexdigest()
+        seen = self._rounds.setdefault(str(order.number), {"weights": asked, "participants": order.participants})
+        if (seen["weights"], seen["participants"]) != (asked, order.participants):
+            raise RefusalError(
+                f"round {order.number} is asked for again over another model, which would undo its noise",
+                "Begin a new run with another --out",
+            )
+        self._write()
+
+    def note(self, order: RoundOrder, report: Report) -> None:
+        """Keep what became of the updates, for the client's own eyes."""
+        self._rounds.setdefault(str(order.number), {})["updates"] = dict(report.tally)
+        self._write()
+
+    def finish(self) -> None:
+        """Delete everything but the journal, and take no further part."""
+        for path in self.folder.glob("*"):
+            if path != self._path:
+                path.unlink()
+        self._write(finished=True)
+
+    @property
+    def _rounds(self) -> dict[str, Any]:
+        rounds: dict[str, Any] = self._kept.setdefault("rounds", {})
+        return rounds
+
+    def _write(self, **changes: Any) -> None:
+        self._kept |= changes
+        write_json(self._path, self._kept)

@@ -1,0 +1,106 @@
+"""Which node is which client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from flwr.app import Message
+
+from pfl_audit.errors import AuditError
+from pfl_audit.progress import Progress
+from pfl_audit.training.federated.flower.messenger import Messenger
+from pfl_audit.training.federated.flower.orders import JOIN, question, read_question
+from pfl_audit.training.federated.flower.roll import require_apart
+
+_PAUSE = 0.5
+
+
+class Nodes:
+    """The clients that have joined.
+
+    A node's id is Flower's and changes when its SuperNode starts again; the number is ours.
+
+    Args:
+        messenger: To them.
+        run: Id of the run.
+        clients: How many are needed.
+        wait: For how long, in seconds.
+        progress: Told who has joined.
+
+    Attributes:
+        providers: Client to the number of its providers.
+    """
+
+    def __init__(self, messenger: Messenger, run: str, clients: int, wait: float, progress: Progress) -> None:
+        self._messenger = messenger
+        self._run = run
+        self._clients = clients
+        self._wait = wait
+        self._progress = progress
+        self._nodes: dict[int, int] = {}
+        self._marks: dict[int, list[str]] = {}
+        self.providers: dict[int, int] = {}
+
+    def number(self, node: int) -> int:
+        """Which client a node is."""
+        return next(number for number, known in self._nodes.items() if known == node)
+
+    def of(self, clients: Iterable[int]) -> list[int]:
+        """Nodes of these clients; waits for those that are away.
+
+        Raises:
+            AuditError: They do not come, or are not as they were.
+        """
+        wanted = list(clients)
+        if not {self._nodes.get(client) for client in wanted} <= self._messenger.nodes():
+            self.join()
+        return [self._nodes[client] for client in wanted]
+
+    def join(self) -> None:
+        """Wait until every client is there, and ask each how many providers it has.
+
+        Raises:
+            AuditError: A client is missing or refuses, or two have the same number or the same provider.
+        """
+        end, told = time.monotonic() + self._wait, -1
+        while True:
+            here = self._messenger.nodes()
+            self._nodes = {number: node for number, node in self._nodes.items() if node in here}
+            self._ask(here - set(self._nodes.values()))
+            if len(self._nodes) != told:
+                told = len(self._nodes)
+                self._progress.say(f"{told} of {self._clients} clients have joined")
+            if told == self._clients:
+                require_apart(self._marks)
+                return
+            if time.monotonic() > end:
+                away = ", ".join(str(n) for n in range(self._clients) if n not in self._nodes)
+                raise AuditError(
+                    f"client {away} has not joined within {self._wait:g} s",
+                    "Start its SuperNode with that partition-id, then the run again: it goes on",
+                )
+            time.sleep(_PAUSE)
+
+    def _ask(self, nodes: set[int]) -> None:
+        messages = [Message(question({"run": self._run}), node, JOIN) for node in sorted(nodes)]
+        for answer in self._messenger.ask(messages):
+            said = read_question(answer.content)
+            self._take(answer.metadata.src_node_id, int(said["number"]), int(said["providers"]))
+            self._marks[int(said["number"])] = list(said["marks"])
+
+    def _take(self, node: int, number: int, providers: int) -> None:
+        if number in self._nodes:
+            raise AuditError(
+                f"two nodes say that they are client {number}",
+                "Give every SuperNode a partition-id of its own; one that was started again needs a minute",
+            )
+        if not 0 <= number < self._clients:
+            raise AuditError(
+                f"a node says that it is client {number}, and clients are 0 to {self._clients - 1}",
+                "Correct its partition-id, or --clients",
+            )
+        if providers < 1 or self.providers.setdefault(number, providers) != providers:
+            raise AuditError(f"client {number} holds other data than before", "Give it the data that it began with")
+        self._nodes[number] = node
+        self._messenger.names[node] = f"client {number}"

@@ -1,0 +1,48 @@
+"""What a client is told and asked, without the tensors: a message that needs none must not wait for torch."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from flwr.app import ConfigRecord, RecordDict
+
+JOIN, ROUND, FINISH, SECURE = "query.join", "train.round", "query.finish", "train"
+"""Types of messages. Flower's SecAgg+ knows none but "train"."""
+RUN = "run"
+
+
+@dataclass(frozen=True)
+class RoundOrder:
+    """What a client is told of a round, beside the weights.
+
+    Attributes:
+        run: Id of the run.
+        number: Of the round, from 1.
+        participants: How many clients take part, of whom each adds its share of the noise.
+        sigma: Noise multiplier as the server sees it, or 0 without privacy.
+    """
+
+    run: str
+    number: int
+    participants: int
+    sigma: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As scalars."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Any) -> RoundOrder:
+        """From scalars."""
+        return cls(str(values["run"]), int(values["number"]), int(values["participants"]), float(values["sigma"]))
+
+
+def question(values: dict[str, Any]) -> RecordDict:
+    """A message of scalars."""
+    return RecordDict({RUN: ConfigRecord(values)})
+
+
+def read_question(content: RecordDict) -> dict[str, Any]:
+    """Its scalars."""
+    return dict(content.config_records[RUN])

@@ -1,0 +1,165 @@
+"""A client: its own data, its own start, and the work of its rounds."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from flwr.app import Context
+from torch import Tensor
+
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.errors import UsageError
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.privacy.calibration import noise_for
+from pfl_audit.progress import Silent
+from pfl_audit.training.examples import Examples
+from pfl_audit.training.federated import partial
+from pfl_audit.training.federated.clients import Client, own_part
+from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
+from pfl_audit.training.federated.flower.journal import Journal
+from pfl_audit.training.federated.flower.orders import RoundOrder
+from pfl_audit.training.federated.flower.place import PartyPlace
+from pfl_audit.training.federated.flower.refusal import RefusalError
+from pfl_audit.training.federated.flower.roll import marks
+from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.messages import Report
+from pfl_audit.training.federated.plan import sampling_of
+from pfl_audit.training.federated.privatise import GaussianNoise
+from pfl_audit.training.federated.run import PAGES_FILE, Federation
+from pfl_audit.training.federated.worker import ClientPrivacy, Worker
+from pfl_audit.training.run import choose, refuse_trained_start, split_queries
+
+
+class Party:
+    """A client in a run.
+
+    Args:
+        context: Flower's: settings of the run and of the node.
+        run: Id of the run, as the server says.
+
+    Raises:
+        RefusalError: The node was not told what it needs.
+        UsageError: The app's settings cannot be read.
+    """
+
+    def __init__(self, context: Context, run: str) -> None:
+        self.agreement = Agreement.from_config(context.run_config)
+        self.place = PartyPlace.of(context.node_config, context.run_config)
+        self.journal = Journal(self.place.work, run)
+        self._run = run
+
+    def join(self) -> tuple[int, list[str]]:
+        """Check that everything is as agreed, and return the number of providers and their marks.
+
+        Raises:
+            RefusalError: It is not.
+        """
+        if not 0 <= self.place.number < self.agreement.clients:
+            raise RefusalError(
+                f"there are clients 0 to {self.agreement.clients - 1} only", "Correct its partition-id, or --clients"
+            )
+        if start_fingerprint(self.place.start) != self.agreement.start:
+            raise RefusalError("its start is another checkpoint than the run's", "Give it a copy of the server's")
+        providers = len(self._client.providers)
+        if self.agreement.privacy is not None:
+            try:
+                refuse_trained_start(self.place.start, self._corpus.digest)
+            except UsageError as error:
+                raise RefusalError("the start was trained on its very documents", error.remedy) from error
+        self.journal.begin(
+            {
+                "settings": self.agreement.digest,
+                "data": self._corpus.digest,
+                "providers": providers,
+                "sigma": self._sigma(),
+            }
+        )
+        return providers, marks(self.place.roll, self._names)
+
+    def work(self, order: RoundOrder, weights: Tensor) -> Report:
+        """One round.
+
+        Raises:
+            RefusalError: The server asks for more than was agreed.
+            AuditError: The first report left a trainable tensor as it was, or moved a frozen one.
+        """
+        if self.agreement.privacy is not None:
+            self.journal.permit(order, self.agreement.settings.rounds, weights)
+        report = self._worker(order.sigma).report(order.number, order.participants, weights, lambda _: None)
+        self.journal.note(order, report)
+        return report
+
+    @cached_property
+    def _corpus(self) -> Corpus:
+        return open_corpus(self.place.data, "blue")
+
+    @property
+    def _names(self) -> set[str]:
+        train, _ = split_queries(self._corpus)
+        return {query.document.provider for query in train if query.document.client == self.place.number}
+
+    @cached_property
+    def _client(self) -> Client:
+        train, _ = split_queries(self._corpus)
+        client = own_part(train, self.place.number)
+        if client is None:
+            raise RefusalError("its data hold no training document of its own", "Correct its data or partition-id")
+        return client
+
+    def _sigma(self) -> float:
+        """The noise multiplier that the settings need, by this client's own calculation."""
+        privacy = self.agreement.privacy
+        if privacy is None:
+            return 0.0
+        if privacy.noise_multiplier is not None:
+            return privacy.noise_multiplier
+        if privacy.epsilon is None:
+            raise RefusalError("neither epsilon nor sigma is agreed", "Make the app again")
+        sampling = sampling_of(self.agreement.mode, privacy, self.agreement.settings.rounds)
+        return noise_for(privacy.epsilon, privacy.delta, sampling, privacy.accounting)
+
+    def _worker(self, sigma: float) -> Worker:
+        settings, privacy, folder = self.agreement.settings, self.agreement.privacy, self.journal.folder
+        loaded = load_vt5(self.place.start)
+        _, trainable = choose(loaded, self.agreement.lora, settings)
+        network = loaded.network.to(self.place.device)
+        own, client = self._own_rows()
+        train, _ = split_queries(self._corpus)
+        examples = Examples(
+            [train[row] for row in own],
+            InputBuilder(network.config, loaded.tokenizer),
+            network if settings.freeze_visual else None,
+            Silent(),
+            self.place.device,
+            folder / PAGES_FILE,
+        )
+        trainer = LocalTrainer(network, trainable, examples, settings)
+        if privacy is None:
+            return Worker(client, trainer, None)
+        identity = {"run": self._run, "settings": self.agreement.digest}
+        federation = Federation(self.agreement.mode, settings, privacy, folder, identity, self.place.device)
+        stream = federation.stream()
+        private = ClientPrivacy(privacy.provider_rate, privacy.clip, GaussianNoise(sigma, privacy.clip, stream), stream)
+        return Worker(client, trainer, private, partial.Partial(folder, federation.digest))
+
+    def _own_rows(self) -> tuple[list[int], Client]:
+        """The rows of this client alone, and the client with rows among these."""
+        own = sorted(row for rows in self._client.providers for row in rows)
+        place = {row: at for at, row in enumerate(own)}
+        held = tuple(tuple(place[row] for row in rows) for rows in self._client.providers)
+        return own, Client(self._client.number, held, self._client.tags)
+
+
+def secure_vector(report: Report, *, private: bool, reach: float) -> Tensor:
+    """What a client puts into a secure sum, float64: without privacy with one number more, 1 for a usable update.
+
+    Raises:
+        RefusalError: A coordinate is out of reach and would be cut off without a word.
+    """
+    vector = report.update.to(torch.float64)
+    if not bool((vector.abs() < reach).all()):  # a NaN is refused as well
+        raise RefusalError("its update is too large for a secure sum", "Lower --learning-rate, or leave out --secagg")
+    return vector if private else torch.cat([vector, torch.tensor([float(report.tally["kept"])], dtype=torch.float64)])

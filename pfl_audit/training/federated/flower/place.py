@@ -1,0 +1,90 @@
+"""Where a party keeps what is its own: the server by the run's configuration, a client by its node's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pfl_audit.errors import UsageError
+from pfl_audit.training.federated.flower.refusal import RefusalError
+
+PARTY_KEYS = ("data", "start", "work")
+
+
+@dataclass(frozen=True)
+class ServerPlace:
+    """The server's own.
+
+    Attributes:
+        start: Checkpoint to begin with.
+        out: Folder of the new checkpoint.
+        data: Corpus whose held-out part is looked at now and then, or "".
+        half: Save as float16.
+        device: torch's name of the device.
+        wait: Longest time until every client has joined, in seconds.
+        timeout: Longest time until a round's answers are in, in seconds.
+    """
+
+    start: str
+    out: str
+    data: str = ""
+    half: bool = False
+    device: str = "cpu"
+    wait: float = 600.0
+    timeout: float = 36000.0
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> ServerPlace:
+        """Read it from the run's configuration.
+
+        Raises:
+            UsageError: Something is missing.
+        """
+        try:
+            return cls(**{name: config[f"server.{name}"] for name in cls.__dataclass_fields__})
+        except KeyError as error:
+            raise UsageError(f"the app's settings lack {error}", "Make the app again") from error
+
+
+@dataclass(frozen=True)
+class PartyPlace:
+    """A client's own.
+
+    Attributes:
+        number: Of the client.
+        data: Corpus with its part.
+        start: Checkpoint to begin with.
+        work: Folder for its secret key and for what need not be computed twice.
+        device: torch's name of the device.
+        roll: Secret of the clients, by which the server finds a provider that two of them have; or "".
+    """
+
+    number: int
+    data: Path
+    start: Path
+    work: Path
+    device: str = "cpu"
+    roll: str = ""
+
+    @classmethod
+    def of(cls, node: Mapping[str, Any], config: Mapping[str, Any]) -> PartyPlace:
+        """Read it from the node's configuration, or from the run's where a simulation has no other.
+
+        Raises:
+            RefusalError: Something is missing.
+        """
+        number = node.get("partition-id")
+        if not isinstance(number, int) or number < 0:
+            raise RefusalError("it has no number", "Start its SuperNode with --node-config 'partition-id=0 ...'")
+        found = {key: str(node.get(key) or config.get(f"client.{key}") or "") for key in PARTY_KEYS}
+        if missing := [key for key in PARTY_KEYS if not found[key]]:
+            raise RefusalError(
+                f"its SuperNode was told no {' and no '.join(missing)}",
+                f'Start it with --node-config \'partition-id={number} data="..." start="..." work="..."\'',
+            )
+        # Simulated nodes share a folder that is named for the run.
+        work = Path(found["work"]) if node.get("work") else Path(found["work"]) / f"client-{number}"
+        device, roll = str(node.get("device", "cpu")), str(node.get("roll", ""))
+        return cls(number, Path(found["data"]), Path(found["start"]), work, device, roll)

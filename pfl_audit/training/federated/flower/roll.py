@@ -1,0 +1,43 @@
+"""A provider that two clients have, found without a name.
+
+The protection of a provider is counted once, so it must stand with one client. The clients agree on a
+secret that the server does not have, and each sends HMACs of its providers' names under it: the server
+sees that two are equal, and cannot test a guessed name. A client that gives it the secret can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping
+
+from pfl_audit.errors import AuditError
+
+
+def marks(secret: str, providers: Iterable[str]) -> list[str]:
+    """One mark a provider, in no order that tells of the names; none without a secret."""
+    if not secret:
+        return []
+    names = {" ".join(name.casefold().split()).encode() for name in providers}
+    return sorted(hmac.new(secret.encode(), name, hashlib.sha256).hexdigest() for name in names)
+
+
+def require_apart(sent: Mapping[int, Iterable[str]]) -> None:
+    """Check that no mark is there twice.
+
+    Args:
+        sent: Client to its marks.
+
+    Raises:
+        AuditError: Two clients have the same provider, or some sent marks and some did not.
+    """
+    owner: dict[str, int] = {}
+    for client, its in sent.items():
+        if not its and any(sent.values()):
+            raise AuditError(f"client {client} has no roll, and others have", "Give all SuperNodes the same roll")
+        for mark in its:
+            if owner.setdefault(mark, client) != client:
+                raise AuditError(
+                    f"a provider stands with client {owner[mark]} and with client {client}",
+                    "Move all its documents to one client: its protection is counted once",
+                )

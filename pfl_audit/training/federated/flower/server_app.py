@@ -1,0 +1,152 @@
+"""Flower's ServerApp: leads the rounds, and writes the checkpoint as a local run does."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import ERROR, INFO, WARNING
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Message
+from flwr.common.logger import log
+from flwr.serverapp import Grid, ServerApp
+
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.files import write_text
+from pfl_audit.models.open import require_device
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.progress import Progress, Task
+from pfl_audit.training.federated.clients import Client
+from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
+from pfl_audit.training.federated.flower.engine import FlowerEngine
+from pfl_audit.training.federated.flower.messenger import Messenger
+from pfl_audit.training.federated.flower.nodes import Nodes
+from pfl_audit.training.federated.flower.orders import FINISH, question
+from pfl_audit.training.federated.flower.place import ServerPlace
+from pfl_audit.training.federated.run import Federation, lead
+from pfl_audit.training.run import choose, conclude, finished, split_queries
+
+RUN_FILE = "federation.id"
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Train, and write the checkpoint; start it again after a failure, and it goes on."""
+    try:
+        agreement = Agreement.from_config(context.run_config)
+        lead_federation(grid, agreement, ServerPlace.from_config(context.run_config), Logged())
+    except AuditError as error:
+        log(ERROR, "pfl-audit: %s", error)
+        raise
+
+
+def lead_federation(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progress) -> dict[str, Any]:
+    """The server's side of a whole run.
+
+    Returns:
+        The checkpoint's ``training.json``.
+
+    Raises:
+        UsageError: The folder holds another run, or a setting cannot be.
+        AuditError: A client is missing, refuses or fails; what is done is kept.
+    """
+    require_device(place.device)
+    start, out = Path(place.start), Path(place.out)
+    if start_fingerprint(start) != agreement.start:
+        raise UsageError(f"{start} is not the checkpoint that the app was made with", "Make the app again")
+    messenger = Messenger(grid, place.timeout)
+    run = _run_id(out)
+    nodes = Nodes(messenger, run, agreement.clients, place.wait, progress)
+    nodes.join()
+    identity = {
+        **agreement.to_dict(),
+        "privacy": agreement.privacy.to_public() if agreement.privacy else None,
+        "engine": "flower",
+        "providers": [n for _, n in sorted(nodes.providers.items())],
+    }
+    record = finished(out, identity, progress)
+    if record is None:
+        loaded = load_vt5(start)
+        adapters, trainable = choose(loaded, agreement.lora, agreement.settings)
+        loaded.network.to(place.device)
+        federation = Federation(
+            agreement.mode,
+            agreement.settings,
+            agreement.privacy,
+            out,
+            identity,
+            place.device,
+            number_bytes=8 if agreement.secure else 4,
+        )
+        # Of the clients nothing but the number of their providers is known.
+        clients = [Client(number, ((),) * count) for number, count in sorted(nodes.providers.items())]
+        plan = federation.agree(clients, progress)
+        engine = FlowerEngine(messenger, nodes, agreement, run, plan.sigma if plan else 0.0)
+        done = lead(federation, loaded, trainable, clients, plan, engine, _held_out(place), progress)
+        record = {
+            "mode": agreement.mode,
+            "engine": "flower",
+            "secure_aggregation": agreement.secure,
+            "data": {"providers": sum(nodes.providers.values())},
+            **done,
+            "lora": agreement.lora or None,
+            "identity": identity,
+        }
+        record = conclude(loaded, adapters, start, out, record, half=place.half)
+    _let_go(messenger, nodes, run, agreement.clients, progress)
+    (out / RUN_FILE).unlink(missing_ok=True)
+    return record
+
+
+def _run_id(out: Path) -> str:
+    """A new id for a run that begins: clients draw a new key for it, so that no noise is ever used twice."""
+    path = out / RUN_FILE
+    if not path.is_file():
+        write_text(path, secrets.token_hex(16))
+    return path.read_text(encoding="utf-8")
+
+
+def _held_out(place: ServerPlace) -> list[Query]:
+    return split_queries(open_corpus(Path(place.data), "blue"))[1] if place.data else []
+
+
+def _let_go(messenger: Messenger, nodes: Nodes, run: str, clients: int, progress: Progress) -> None:
+    """Tell the clients that the run is over. Who is away keeps its secrets, and must delete them by hand."""
+    try:
+        list(messenger.ask(Message(question({"run": run}), node, FINISH) for node in nodes.of(range(clients))))
+    except AuditError as error:
+        progress.say(f"warning: not every client has deleted its secrets: {error}")
+
+
+class Logged:
+    """Progress in Flower's log, where ``flwr run --stream`` shows it."""
+
+    @contextmanager
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
+        """A line for every client that has answered."""
+
+        class Line:
+            def __init__(self) -> None:
+                self.done = done
+
+            def advance(self, amount: int = 1, note: str = "") -> None:
+                self.done += amount
+                if amount:
+                    log(INFO, "%s: %d of %d %s", name, self.done, total, note)
+
+        yield Line()
+
+    def say(self, text: str) -> None:
+        """A line."""
+        log(WARNING if text.startswith("warning") else INFO, text)

@@ -1,0 +1,62 @@
+"""A client's unfinished round on disk, so that SIGKILL costs seconds of a round that takes hours."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from torch import Tensor
+
+from pfl_audit.training.state import read_state, write_state
+
+FILE = "round-state.safetensors"
+_SECONDS = 20.0
+_SHARE = 20.0
+"""Least time between two saves, as a multiple of what a save takes."""
+
+Sum = tuple[int, Tensor, Counter[str], list[float]]
+"""Providers done, sum of their clipped updates, tally, losses."""
+
+
+class Partial:
+    """Keeps the sum over the providers that are done, before any noise; readable by the owner only.
+
+    Args:
+        folder: Of the run.
+        run: Digest of what decides it.
+        seconds: Between two saves.
+    """
+
+    def __init__(self, folder: Path, run: str, seconds: float = _SECONDS) -> None:
+        self._path = folder / FILE
+        self._run = run
+        self._seconds = seconds
+        self._saved = time.monotonic()
+
+    def save(self, round_number: int, client: int, done: Sum) -> None:
+        """Keep a sum, unless one was kept just now."""
+        if time.monotonic() - self._saved < self._seconds:
+            return
+        providers, total, tally, losses = done
+        record = {
+            "round": round_number,
+            "client": client,
+            "providers": providers,
+            "tally": dict(tally),
+            "losses": losses,
+        }
+        began = time.monotonic()
+        write_state(self._path, self._run, record, {"total": total})
+        self._saved = time.monotonic()
+        self._seconds = max(self._seconds, _SHARE * (self._saved - began))
+
+    def load(self, round_number: int, client: int) -> Sum | None:
+        """What was kept of this very round and client."""
+        found = read_state(self._path, self._run)
+        if found is None:
+            return None
+        record, tensors = found
+        if (record["round"], record["client"]) != (round_number, client):
+            return None
+        return record["providers"], tensors["total"], Counter(record["tally"]), record["losses"]

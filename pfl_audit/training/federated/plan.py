@@ -1,0 +1,132 @@
+"""What a private run promises, settled before it begins: noise, denominator, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pfl_audit.errors import UsageError
+from pfl_audit.privacy.accounting import Spent, spent
+from pfl_audit.privacy.calibration import noise_for
+from pfl_audit.privacy.claim import CRYPTOGRAPHIC, ClaimedSampling, PrivacyClaim, warnings_for
+from pfl_audit.privacy.sampling import Sampling
+from pfl_audit.training.federated.clients import Client
+from pfl_audit.training.federated.settings import Mode, PrivacySettings
+
+_spent = lru_cache(maxsize=256)(spent)
+"""An accountant takes a second or so, and is asked after every round."""
+
+ADJACENCY = "add or remove one provider with all its documents"
+NOT_COVERED = (
+    "the choice of settings by looking at results",
+    "the number of providers, which is taken as known where it decides the denominator",
+    "the figures in this record that were measured without noise: history, tally, counts of data",
+    "a server that sees single updates: each carries only its share of the noise unless they are summed securely",
+)
+
+_SECRET = f"{CRYPTOGRAPHIC}: SHAKE-256 with a secret key"
+_SEEDED = "SHAKE-256 with a key from a seed"
+
+
+@dataclass(frozen=True)
+class PrivacyPlan:
+    """A private run's promise.
+
+    Attributes:
+        settings: As asked for.
+        sampling: What is drawn, and how often.
+        sigma: Noise multiplier.
+        promised: What all rounds together spend.
+        denominator: What a round's sum is divided by.
+        providers: How many there are.
+    """
+
+    settings: PrivacySettings
+    sampling: Sampling
+    sigma: float
+    promised: Spent
+    denominator: float
+    providers: int
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reviewer must know, a sentence each."""
+        claim = self.claim(self.sampling.rounds)
+        found = warnings_for(delta=claim.delta, providers=self.providers, noise_generator=claim.noise_generator)
+        if self.settings.accounting == "published" and self.sampling.client_rate < 1:
+            valid = _spent(self.sampling, self.sigma, claim.delta)
+            found.append(
+                f"published accounting: epsilon {claim.epsilon:.2f} does not hold, {valid.epsilon:.2f} does, because "
+                "the participation of a client is known"
+            )
+        return found
+
+    def spent_after(self, rounds: int) -> Spent:
+        """What the first ``rounds`` spend."""
+        sampling = Sampling(self.sampling.client_rate, self.sampling.provider_rate, rounds)
+        return _spent(sampling, self.sigma, self.settings.delta, self.settings.accounting)
+
+    def claim(self, rounds: int) -> PrivacyClaim:
+        """The claim of a run that went ``rounds`` rounds."""
+        settings, used = self.settings, self.spent_after(rounds)
+        return PrivacyClaim(
+            epsilon=used.epsilon,
+            delta=settings.delta,
+            unit="provider",
+            adjacency=ADJACENCY,
+            accountant=used.accountant,
+            accounting=settings.accounting,
+            prv=used.prv,
+            renyi=used.renyi,
+            noise_multiplier=self.sigma,
+            clip=settings.clip,
+            rounds=rounds,
+            rounds_accounted=rounds,
+            sampling=ClaimedSampling(
+                kind="poisson",
+                scheme="providers" if self.sampling.client_rate == 1 else "clients",
+                client_rate=self.sampling.client_rate,
+                provider_rate=self.sampling.provider_rate,
+            ),
+            providers=self.providers,
+            denominator=self.denominator,
+            noise_generator=_SECRET if settings.noise_seed is None else _SEEDED,
+            not_covered=list(NOT_COVERED),
+        )
+
+
+def plan_privacy(mode: Mode, settings: PrivacySettings, clients: Sequence[Client], rounds: int) -> PrivacyPlan:
+    """Settle noise and denominator.
+
+    The denominator is a constant that is fixed before anybody is drawn: the number of providers to
+    expect in a round, counted as the paper counts them, by the smallest client (section 6.2.2).
+
+    Raises:
+        UsageError: A setting cannot be, or the target cannot be reached.
+    """
+    settings.check()
+    sampling = sampling_of(mode, settings, rounds)
+    sigma = settings.noise_multiplier
+    if sigma is None:
+        if settings.epsilon is None:
+            raise UsageError("one of --epsilon and --sigma is needed", "Give the target or the noise")
+        sigma = noise_for(settings.epsilon, settings.delta, sampling, settings.accounting)
+    smallest = min(len(client.providers) for client in clients)
+    expected = sampling.client_rate * len(clients) * sampling.provider_rate * smallest
+    providers = sum(len(client.providers) for client in clients)
+    promised = _spent(sampling, sigma, settings.delta, settings.accounting)
+    denominator = settings.denominator or max(1.0, expected)
+    return PrivacyPlan(settings, sampling, sigma, promised, denominator, providers)
+
+
+def sampling_of(mode: Mode, settings: PrivacySettings, rounds: int) -> Sampling:
+    """What is drawn, and how often.
+
+    Raises:
+        UsageError: A rate or the number of rounds cannot be.
+    """
+    by_clients = mode == "fl-dp" and settings.sampling == "clients"
+    sampling = Sampling(settings.client_rate if by_clients else 1.0, settings.provider_rate, rounds)
+    sampling.check()
+    return sampling

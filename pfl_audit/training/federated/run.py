@@ -1,0 +1,222 @@
+"""A federated or private run: from a model and queries to final weights and a record of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pfl_audit.documents.document import Query
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.files import atomic_write, sha256_json
+from pfl_audit.models.vt5.checkpoint import LoadedVt5
+from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.progress import Progress
+from pfl_audit.training.examples import Examples
+from pfl_audit.training.federated import communication, partial
+from pfl_audit.training.federated.chance import KEY_BYTES, SecretStream, new_key
+from pfl_audit.training.federated.clients import Client, merged, partition
+from pfl_audit.training.federated.codecs import CODECS
+from pfl_audit.training.federated.engine import LocalEngine
+from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.messages import Engine
+from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
+from pfl_audit.training.federated.privatise import GaussianNoise
+from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
+from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
+from pfl_audit.training.federated.strategies import strategy_named
+from pfl_audit.training.federated.worker import ClientPrivacy, Worker
+from pfl_audit.training.state import read_state
+from pfl_audit.training.trainable import Trainable
+from pfl_audit.training.validation import validate
+
+KEY_FILE = "secret.key"
+PAGES_FILE = "page-features.safetensors"
+
+
+@dataclass(frozen=True)
+class Federation:
+    """One run.
+
+    Attributes:
+        mode: fl, central-dp or fl-dp.
+        settings: Of the rounds.
+        privacy: Of the private modes, else None.
+        out: Folder of the run.
+        identity: What decides the weights.
+        device: torch's name of the device.
+        number_bytes: Bytes of a number in an update; 4, or 8 in a secure sum.
+    """
+
+    mode: Mode
+    settings: FederatedSettings
+    privacy: PrivacySettings | None
+    out: Path
+    identity: dict[str, Any]
+    device: str = "cpu"
+    number_bytes: int = 4
+
+    @property
+    def digest(self) -> str:
+        """Of the identity."""
+        return sha256_json(self.identity)
+
+    def clients(self, queries: Sequence[Query]) -> tuple[Client, ...]:
+        """Who holds what; in central training one client holds everything."""
+        return merged(queries) if self.mode == "central-dp" else partition(queries)
+
+    def plan(self, clients: Sequence[Client]) -> PrivacyPlan | None:
+        """What is promised, or None."""
+        if self.privacy is None:
+            return None
+        return plan_privacy(self.mode, self.privacy, clients, self.settings.rounds)
+
+    def agree(self, clients: Sequence[Client], progress: Progress) -> PrivacyPlan | None:
+        """Settle what is promised, and tell it.
+
+        Raises:
+            UsageError: More clients are asked for than there are, or a setting cannot be.
+        """
+        strategy_named(self.settings.strategy)
+        if self.privacy is None and self.settings.clients_per_round > len(clients):
+            raise UsageError(
+                f"{self.settings.clients_per_round} clients a round were asked for, and there are {len(clients)}",
+                "Lower --clients-per-round",
+            )
+        plan = self.plan(clients)
+        if plan is not None:
+            progress.say(
+                f"noise multiplier {plan.sigma:.4f}: epsilon {plan.promised.epsilon:.3f} at delta "
+                f"{plan.settings.delta:g} by {plan.promised.accountant} ({plan.settings.accounting} accounting)"
+            )
+            for warning in plan.warnings:
+                progress.say(f"warning: {warning}")
+        return plan
+
+    def stream(self) -> SecretStream:
+        """The secret of the run, drawn at its start and kept until its last round is done.
+
+        Raises:
+            UsageError: The folder holds another run's.
+            AuditError: The secret of an unfinished run is missing or damaged.
+        """
+        path, owner = self.out / KEY_FILE, bytes.fromhex(self.digest)
+        seed = self.privacy.noise_seed if self.privacy else None
+        use = sha256_json([self.settings.to_dict(), self.privacy.to_dict() if self.privacy else None])
+        if not path.is_file():
+            state = read_state(self.out / STATE_FILE, self.digest)
+            if state is not None and state[0]["round"] < self.settings.rounds:
+                raise AuditError(f"{path} is missing, and the run cannot go on without it", f"Delete {self.out}")
+            key = new_key(seed, use)
+            with atomic_write(path) as file:
+                file.write(key + owner)
+            return SecretStream(key)
+        held = path.read_bytes()
+        key = held[:KEY_BYTES]
+        if len(held) != KEY_BYTES + len(owner):
+            raise AuditError(f"{path} is damaged", f"Delete {self.out} to begin the run again")
+        if held[KEY_BYTES:] != owner or (seed is not None and key != new_key(seed, use)):
+            raise UsageError(
+                f"{self.out} holds a run with other data or settings",
+                "Name another --out, or repeat the command that began it",
+            )
+        return SecretStream(key)
+
+    def worker(self, client: Client, trainer: LocalTrainer, plan: PrivacyPlan | None, stream: SecretStream) -> Worker:
+        """A client's side."""
+        if plan is None:
+            return Worker(client, trainer, None)
+        noise = GaussianNoise(plan.sigma, plan.settings.clip, stream)
+        private = ClientPrivacy(plan.sampling.provider_rate, plan.settings.clip, noise, stream)
+        return Worker(client, trainer, private, partial.Partial(self.out, self.digest))
+
+
+def train_federated(
+    federation: Federation,
+    loaded: LoadedVt5,
+    trainable: Trainable,
+    train: Sequence[Query],
+    valid: Sequence[Query],
+    progress: Progress,
+) -> dict[str, Any]:
+    """Train ``loaded`` in place; a run that was cut goes on.
+
+    Returns:
+        The part of ``training.json`` that tells of it: privacy, rounds, history, tally, communication.
+
+    Raises:
+        UsageError: The folder holds another run, or a setting cannot be.
+        AuditError: The parties are not as they must be, or the first round moved the wrong tensors.
+    """
+    clients = federation.clients(train)
+    plan = federation.agree(clients, progress)
+    stream = federation.stream()
+    network = loaded.network.to(federation.device)
+    inputs = InputBuilder(network.config, loaded.tokenizer)
+    encoder = network if federation.settings.freeze_visual else None
+    examples = Examples(train, inputs, encoder, progress, federation.device, federation.out / PAGES_FILE)
+    trainer = LocalTrainer(network, trainable, examples, federation.settings)
+    workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
+    engine = LocalEngine(workers, CODECS["float32"])
+    return lead(federation, loaded, trainable, clients, plan, engine, valid, progress)
+
+
+def lead(
+    federation: Federation,
+    loaded: LoadedVt5,
+    trainable: Trainable,
+    clients: Sequence[Client],
+    plan: PrivacyPlan | None,
+    engine: Engine,
+    valid: Sequence[Query],
+    progress: Progress,
+) -> dict[str, Any]:
+    """The server's part, whatever brings the rounds to the clients: as train_federated, which says more."""
+    settings = federation.settings
+
+    def look(state: ServerState) -> dict[str, float]:
+        if not valid:
+            return {}
+        trainable.write(state.weights)
+        return validate(loaded, valid[: settings.validation_queries], federation.device)
+
+    numbers = [client.number for client in clients]
+    server = Server(settings, numbers, plan, federation.stream(), federation.out / STATE_FILE, federation.digest)
+    state = server.train(trainable.read(), engine, look, progress)
+    forget_secrets(federation.out)
+    trainable.write(state.weights)
+    loaded.network.eval()
+    return finish(federation, trainable, state, plan, len(clients))
+
+
+def finish(
+    federation: Federation, trainable: Trainable, state: ServerState, plan: PrivacyPlan | None, clients: int
+) -> dict[str, Any]:
+    """Write the log of messages, and say what was done."""
+    if not bool(torch.isfinite(state.weights).all()):
+        raise AuditError("the trained weights are no longer finite", "Lower --learning-rate or --clip")
+    record: dict[str, Any] = {
+        "privacy": plan.claim(state.round).model_dump(mode="json") if plan else None,
+        "rounds": state.round,
+        "clients": clients,
+        "history": state.history,
+        "updates": dict(state.tally),
+    }
+    if federation.mode != "central-dp":
+        size, back = trainable.bytes_once, federation.number_bytes * trainable.size
+        communication.write_log(federation.out, state.taken, size, back)
+        count = 2 * sum(len(taken) for taken in state.taken)
+        record["communication"] = communication.summary(count, size, trainable.bytes_with_aliases, back)
+    return record
+
+
+def forget_secrets(folder: Path) -> None:
+    """Remove what must not outlive the last round: key, sums without noise, pages, and halves of such files."""
+    for name in (KEY_FILE, partial.FILE, PAGES_FILE, STATE_FILE):
+        left = folder.glob(f".{name}.*.part")
+        whole = [] if name == STATE_FILE else [folder / name]
+        for path in (*left, *whole):
+            path.unlink(missing_ok=True)

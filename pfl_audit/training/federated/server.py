@@ -1,0 +1,183 @@
+"""The server's side: rounds from the first to the last (privacy-aware-docvqa, algorithm 1, lines 1 to 9)."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfl_audit.progress import Progress
+from pfl_audit.training.federated.chance import SecretStream, seed_for
+from pfl_audit.training.federated.messages import SERVER, Engine, RoundTask
+from pfl_audit.training.federated.plan import PrivacyPlan
+from pfl_audit.training.federated.privatise import GaussianNoise
+from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.federated.strategies import strategy_named
+from pfl_audit.training.state import read_state, write_state
+
+STATE_FILE = "training-state.safetensors"
+_SAVE_SECONDS = 20.0
+
+
+@dataclass
+class ServerState:
+    """How far a run has come.
+
+    Attributes:
+        weights: The global model, float32 (size,).
+        round: Rounds that are finished.
+        done: Clients of the next round that have reported.
+        kept: How many of them sent an update that could be used.
+        total: Sum of their updates, float32 (size,).
+        tally: What became of all updates so far.
+        losses: Of the local trainings since the last entry of the history.
+        taken: Clients that took part, round by round.
+        history: One entry a look at the validation part.
+        memory: Of the strategy.
+    """
+
+    weights: Tensor
+    round: int = 0
+    done: int = 0
+    kept: int = 0
+    total: Tensor | None = None
+    tally: Counter[str] = field(default_factory=Counter)
+    losses: list[float] = field(default_factory=list)
+    taken: list[list[int]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    memory: dict[str, Tensor] = field(default_factory=dict)
+
+    def save(self, path: Path, run: str) -> None:
+        """Write it, whole or not at all."""
+        record = {name: getattr(self, name) for name in ("round", "done", "kept", "losses", "taken", "history")}
+        tensors = {"weights": self.weights, **{f"memory/{name}": value for name, value in self.memory.items()}}
+        if self.total is not None:
+            tensors["total"] = self.total
+        write_state(path, run, {**record, "tally": dict(self.tally)}, tensors)
+
+    @classmethod
+    def restore(cls, path: Path, run: str, weights: Tensor) -> ServerState:
+        """What was written, or the start of a run from ``weights``."""
+        found = read_state(path, run)
+        if found is None:
+            return cls(weights)
+        record, tensors = found
+        memory = {name.removeprefix("memory/"): value for name, value in tensors.items() if name.startswith("memory/")}
+        record["tally"] = Counter(record["tally"])
+        return cls(tensors["weights"], total=tensors.get("total"), memory=memory, **record)
+
+
+class Server:
+    """Leads a run.
+
+    Args:
+        settings: Of the run.
+        clients: Numbers of the clients.
+        plan: What is promised, or None for a run without privacy.
+        stream: Secret, for sampling and for the noise of empty rounds.
+        path: Of the state on disk.
+        run: Digest of what decides the run.
+    """
+
+    def __init__(
+        self,
+        settings: FederatedSettings,
+        clients: Sequence[int],
+        plan: PrivacyPlan | None,
+        stream: SecretStream,
+        path: Path,
+        run: str,
+    ) -> None:
+        self._settings = settings
+        self._clients = sorted(clients)
+        self._plan = plan
+        self._stream = stream
+        self._strategy = strategy_named(settings.strategy)
+        self._path = path
+        self._run = run
+
+    def task(self, number: int) -> RoundTask:
+        """Who takes part in a round: K of N without privacy, else each by itself, perhaps nobody."""
+        if self._plan is None:
+            rng = np.random.default_rng(seed_for(self._settings.seed, "clients", number))
+            wanted = min(self._settings.clients_per_round, len(self._clients))
+            drawn = rng.choice(self._clients, wanted, replace=False)
+            return RoundTask(number, tuple(sorted(int(client) for client in drawn)))
+        rate = self._plan.sampling.client_rate
+        taken = (
+            range(len(self._clients))
+            if rate == 1
+            else self._stream.poisson_sample(rate, len(self._clients), "clients", number)
+        )
+        return RoundTask(number, tuple(self._clients[at] for at in taken))
+
+    def train(
+        self, weights: Tensor, engine: Engine, look: Callable[[ServerState], dict[str, float]], progress: Progress
+    ) -> ServerState:
+        """Lead all rounds, going on where a cut run stopped.
+
+        Args:
+            weights: To begin with, float32 (size,).
+            engine: Brings rounds to the clients.
+            look: Measures a state on the validation part.
+            progress: Told of every local training, of epsilon, and of the validation.
+        """
+        state = ServerState.restore(self._path, self._run, weights)
+        rounds = self._settings.rounds
+        work = [engine.work(self.task(number)) for number in range(1, rounds + 1)]
+        with progress.task("training", sum(work), sum(work[: state.round])) as bar:
+            while state.round < rounds:
+                self._round(state, engine, lambda done: bar.advance(done, f"round {state.round + 1} of {rounds}"))
+                spent = self._plan.spent_after(state.round) if self._plan else None
+                line = f"round {state.round}: {len(state.taken[-1])} clients"
+                if spent:
+                    label = "" if spent.accounting == "valid" else " by published accounting"
+                    line += f", epsilon {spent.epsilon:.2f} spent{label}"
+                if state.round % self._settings.validate_every == 0 or state.round == rounds:
+                    loss = {"loss": float(np.mean(state.losses))} if state.losses else {}
+                    entry: dict[str, Any] = {"round": state.round, **loss, **look(state)}
+                    if spent:
+                        entry |= {"epsilon": spent.epsilon, "accounting": spent.accounting}
+                    state.history.append(entry)
+                    state.losses = []
+                    line += "".join(f", {name} {entry[name]:.3f}" for name in ("anls", "accuracy") if name in entry)
+                progress.say(line)
+                state.save(self._path, self._run)
+        return state
+
+    def _round(self, state: ServerState, engine: Engine, advance: Callable[[int], None]) -> None:
+        task = self.task(state.round + 1)
+        total = state.total if state.total is not None else torch.zeros_like(state.weights)
+        saved = time.monotonic()
+        for report in engine.run(task, state.weights, advance, state.done):
+            total += report.update
+            state.tally += report.tally
+            state.losses += report.losses
+            state.done, state.total = state.done + 1, total
+            state.kept += report.tally["kept"]
+            if time.monotonic() - saved > _SAVE_SECONDS:
+                state.save(self._path, self._run)
+                saved = time.monotonic()
+        if self._plan is not None:
+            if not task.clients:
+                total += self._whole_noise(len(total), task.number)
+            total /= self._plan.denominator
+        else:
+            total /= max(1, state.kept)
+        state.weights = self._strategy.step(state.weights, total, state.memory)
+        state.taken.append(list(task.clients))
+        state.round, state.done, state.kept, state.total = state.round + 1, 0, 0, None
+
+    def _whole_noise(self, size: int, number: int) -> Tensor:
+        """What the server adds where nobody takes part: a quiet round would give itself away."""
+        if self._plan is None:
+            raise AssertionError("only private runs add noise")
+        noise = GaussianNoise(self._plan.sigma, self._plan.settings.clip, self._stream)
+        return noise.share(size, number, SERVER, 1)

@@ -1,0 +1,125 @@
+"""A client's side of a round (privacy-aware-docvqa, algorithm 1, lines 10 to 19)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pfl_audit.training.federated.chance import SecretStream
+from pfl_audit.training.federated.clients import Client
+from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.messages import Report
+from pfl_audit.training.federated.partial import Partial
+from pfl_audit.training.federated.privatise import GaussianNoise, clip
+
+
+@dataclass(frozen=True)
+class ClientPrivacy:
+    """What a client does for privacy.
+
+    Attributes:
+        provider_rate: Probability that one of its providers takes part in a round.
+        bound: C, the largest norm of a provider's update.
+        noise: Of the round, of which it adds its share.
+        stream: Where sampling comes from.
+    """
+
+    provider_rate: float
+    bound: float
+    noise: GaussianNoise
+    stream: SecretStream
+
+
+class Worker:
+    """Does the rounds of one client.
+
+    Args:
+        client: Whose.
+        trainer: Does the local trainings.
+        privacy: Providers as virtual clients, clipped and noised; None for one plain update.
+        partial: Where a long round is kept.
+    """
+
+    def __init__(
+        self, client: Client, trainer: LocalTrainer, privacy: ClientPrivacy | None, partial: Partial | None = None
+    ) -> None:
+        self.client = client
+        self._trainer = trainer
+        self._privacy = privacy
+        self._partial = partial
+        self._moved: Tensor | None = None
+        self._checked = False
+        self._whole = True
+
+    def drawn(self, round_number: int) -> list[int]:
+        """Which providers take part, each by itself with the given probability; the parts of the work."""
+        if self._privacy is None:
+            return [0]
+        rate, stream, client = self._privacy.provider_rate, self._privacy.stream, self.client
+        return [
+            at
+            for at, tag in enumerate(client.tags)
+            if stream.takes_part(rate, "providers", round_number, client.number, tag)
+        ]
+
+    def report(self, round_number: int, participants: int, weights: Tensor, advance: Callable[[int], None]) -> Report:
+        """Train, and say what came out.
+
+        Args:
+            round_number: From 1.
+            participants: How many clients take part, of whom each adds its share of the noise.
+            weights: The global model, float32 (size,).
+            advance: Told of every provider.
+
+        Raises:
+            AuditError: The first report left a trainable tensor as it was, or moved a frozen one.
+        """
+        if self._privacy is None:
+            rows = [row for held in self.client.providers for row in held]
+            update, loss = self._train(weights, rows, round_number, self.client.number)
+            self._check()
+            advance(1)
+            if not bool(torch.isfinite(update).all()):
+                return Report(torch.zeros_like(update), Counter(dropped=1))
+            return Report(update, Counter(kept=1), (loss,))
+        kept = self._partial.load(round_number, self.client.number) if self._partial else None
+        done, total, tally, losses = kept or (0, torch.zeros_like(weights), Counter(), [])
+        self._whole = not done
+        advance(done)
+        drawn = self.drawn(round_number)
+        for at, provider in enumerate(drawn[done:], done + 1):
+            who = (round_number, self.client.number, self.client.tags[provider])
+            update, loss = self._train(weights, self.client.providers[provider], *who)
+            clipped, verdict = clip(update, self._privacy.bound)
+            total += clipped
+            tally[verdict] += 1
+            losses += [loss] if math.isfinite(loss) else []
+            advance(1)
+            if self._partial and at < len(drawn):
+                self._partial.save(round_number, self.client.number, (at, total, tally, losses))
+        self._check()
+        total += self._privacy.noise.share(len(total), round_number, self.client.number, participants)
+        return Report(total, tally, tuple(losses))
+
+    def _train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
+        trainable = self._trainer.trainable
+        frozen = trainable.frozen_digest() if self._moved is None else None
+        update, loss = self._trainer.train(weights, rows, *who)
+        if bool(torch.isfinite(update).all()) and bool(update.any()):
+            if frozen is not None:
+                trainable.require_frozen(frozen)
+                self._moved = trainable.late.clone()
+            if not self._checked and self._moved is not None:
+                self._moved |= trainable.moved(update)
+        return update, loss
+
+    def _check(self) -> None:
+        """After the first report that holds something and was not begun by an earlier process."""
+        if not self._checked and self._moved is not None and self._whole:
+            self._trainer.trainable.require_moved(self._moved)
+            self._checked = True

@@ -1,0 +1,146 @@
+"""Provider updates against the plain way: python -m tests.bench.federated.
+
+The plain way does for every provider what a first version would: load a copy of the model's full state,
+read, scale and encode the page of every question of every batch, tokenise its words, train with
+transformers' own attention, and take the difference over every entry of the state. Each way runs in a
+process of its own, turn by turn in one run, with the same batches and the same optimiser; the sums of the
+clipped updates must be the same.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
+from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5
+from pfl_audit.models.vt5.inputs import InputBuilder, collate, collate_labels
+from pfl_audit.progress import Silent
+from pfl_audit.training.central import batch_loss
+from pfl_audit.training.examples import Batch, Examples
+from pfl_audit.training.federated.chance import seed_for
+from pfl_audit.training.federated.clients import merged
+from pfl_audit.training.federated.local import LocalTrainer, batches
+from pfl_audit.training.federated.privatise import clip
+from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.lora import Adapters
+from pfl_audit.training.run import split_queries
+from pfl_audit.training.trainable import Trainable, choose_trainable
+
+START = Path(str(resources.files("pfl_audit.fixtures"))) / "vt5-pretrained"
+CORPUS = Path("build/bench/corpus")
+RECIPE = Recipe(members=30, non_members=30, red_providers=1, documents=2, seed=11)
+SETTINGS = FederatedSettings(batch_size=8, local_steps=2, learning_rate=1e-3)
+BOUND = 0.5
+ROUNDS = 3
+
+
+def main() -> None:
+    """Time both ways in turn, whole tensors and adapters, and print the median ratios."""
+    if not (CORPUS / "recipe.json").is_file():
+        make_corpus(RECIPE, CORPUS, Silent())
+    for name, rank in (("whole tensors", 0), ("adapters of rank 4", 4)):
+        ratios = [compare(f"{name}, round {number + 1}", rank) for number in range(ROUNDS)]
+        print(f"{name}: {sorted(ratios)[ROUNDS // 2]:.2f} times the provider updates a second (wanted: 3.0)")
+
+
+def compare(name: str, rank: int) -> float:
+    """Every provider once, both ways."""
+    with tempfile.TemporaryDirectory() as folder:
+        slow, fast = (_elsewhere(way, rank, Path(folder) / way) for way in WAYS)
+    apart = float((slow[1] - fast[1]).abs().max() / slow[1].abs().max())
+    print(
+        f"{name}: plain {slow[0]:.2f}/s, ours {fast[0]:.2f}/s, {fast[0] / slow[0]:.2f} times; "
+        f"sums within {apart:.1e} of the largest"
+    )
+    return fast[0] / slow[0]
+
+
+def _elsewhere(way: str, rank: int, out: Path) -> tuple[float, Tensor]:
+    """Provider updates a second, and the sum, from a process that does nothing else."""
+    subprocess.run([sys.executable, "-m", "tests.bench.federated", way, str(rank), str(out)], check=True)
+    found = torch.load(out, weights_only=True)
+    return float(found["rate"]), found["sum"]
+
+
+def one(way: str, rank: int, out: Path) -> None:
+    """Do it one way, and write what came out."""
+    queries, _ = split_queries(open_corpus(CORPUS, "blue"))
+    providers = merged(queries)[0].providers
+    loaded = load_vt5(START)
+    trainable = (
+        Adapters(loaded.network, rank, seed=0).trainable
+        if rank
+        else choose_trainable(loaded.network, freeze_visual=True)
+    )
+    for module in loaded.network.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0  # so that both ways compute the same
+    began = time.perf_counter()
+    total = WAYS[way](loaded, trainable, queries, providers)
+    torch.save({"rate": len(providers) / (time.perf_counter() - began), "sum": total}, out)
+
+
+def plain(
+    loaded: LoadedVt5, trainable: Trainable, queries: Sequence[Query], providers: Sequence[Sequence[int]]
+) -> Tensor:
+    """As a first version would."""
+    network = loaded.network
+    network.language_backbone.set_attn_implementation("sdpa")
+    start = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    lengths = [len(InputBuilder(network.config, loaded.tokenizer).text(query).ids) for query in queries]
+    total = torch.zeros(trainable.size)
+    for number, rows in enumerate(providers):
+        network.load_state_dict({name: tensor.clone() for name, tensor in start.items()})
+        optimizer = torch.optim.AdamW(trainable.parameters, SETTINGS.learning_rate, weight_decay=SETTINGS.weight_decay)
+        network.train()
+        network.visual_embedding.image_model.eval()
+        for batch in batches(rows, lengths.__getitem__, SETTINGS, seed_for(SETTINGS.seed, "order", 1, 0, number)):
+            inputs = InputBuilder(network.config, loaded.tokenizer)
+            asked = [queries[row] for row in batch]
+            pixels = torch.stack([inputs.pixels(query.document) for query in asked])
+            with torch.no_grad():
+                pages = network.visual_embedding.encode(pixels)
+            labels = collate_labels([inputs.answer(query.answers[0]) for query in asked])
+            texts = collate([InputBuilder(network.config, loaded.tokenizer).text(query) for query in asked])
+            optimizer.zero_grad()
+            loss = batch_loss(network, Batch(texts, pages, labels), pages_are_features=True)
+            torch.autograd.backward(loss)
+            optimizer.step()
+        after = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+        update = {name: after[name] - start[name] for name in start}
+        total += clip(torch.cat([update[name].reshape(-1) for name in trainable.names]), BOUND)[0]
+    return total
+
+
+def ours(
+    loaded: LoadedVt5, trainable: Trainable, queries: Sequence[Query], providers: Sequence[Sequence[int]]
+) -> Tensor:
+    """As the trainer does it, encoding of the pages included."""
+    inputs = InputBuilder(loaded.network.config, loaded.tokenizer)
+    examples = Examples(queries, inputs, loaded.network, Silent())
+    trainer = LocalTrainer(loaded.network, trainable, examples, SETTINGS)
+    weights = trainable.read()
+    total = torch.zeros_like(weights)
+    for number, rows in enumerate(providers):
+        total += clip(trainer.train(weights, rows, 1, 0, number)[0], BOUND)[0]
+    return total
+
+
+WAYS = {"plain": plain, "ours": ours}
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4:
+        one(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    else:
+        main()

@@ -1,0 +1,192 @@
+"""A real SuperLink with SuperNodes on loopback, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+BIN = Path(sys.executable).parent  # not resolved: a venv's python is a link
+
+
+class Deployment:
+    """Processes of a federation; leaving the block ends them all.
+
+    Their environment has no telemetry, no look for updates, no runtime installation and no ~/.flwr.
+
+    Attributes:
+        home: Flower's.
+        left: Processes that did not end by themselves.
+        peers: Whom the processes were seen talking to, in the kernel's hexadecimal.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "flwr-home"
+        self.home.mkdir(parents=True)
+        self.left: list[int] = []
+        self.peers: set[str] = set()
+        self._started: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._port, *self._free = _free_ports(8)
+        (self.home / "config.toml").write_text(
+            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self._port}"\ninsecure = true\n'
+        )
+        self._env = os.environ | {
+            "FLWR_HOME": str(self.home),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",  # flower-superexec and the apps are looked up there
+            "OMP_NUM_THREADS": "1",
+            "NO_PROXY": "127.0.0.1,localhost",
+        }
+
+    def __enter__(self) -> Deployment:
+        self._start(
+            "superlink", "flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(self._port),
+            "--disable-runtime-dependency-installation",
+        )  # fmt: skip
+        self._wait_for(f"http://127.0.0.1:{self._port}/health", 60)
+        return self
+
+    def add_node(self, config: Mapping[str, Any]) -> None:
+        """A SuperNode with this configuration."""
+        words = " ".join(f"{key}={json.dumps(value)}" for key, value in config.items())
+        self._start(
+            f"supernode-{len(self._started)}", "flower-supernode", "--insecure", "--superlink",
+            f"127.0.0.1:{self._port}", "--host", "127.0.0.1", "--port", str(self._free.pop()),
+            "--node-config", words, "--max-retries", "5",
+        )  # fmt: skip
+
+    def run(self, app: Path) -> str:
+        """Start a run, and return its id."""
+        said = self._flwr("run", str(app), "here", "--format", "json")
+        assert '"success": true' in said, said
+        return str(json.loads(said)["run-id"])
+
+    def wait(self, run: str, done: Callable[[], bool], seconds: float) -> None:
+        """Until it is done; stops where the run has failed."""
+        end, looked = time.monotonic() + seconds, time.monotonic()
+        while not done():
+            self._check()
+            self.peers |= _peers(_descendants(self.pids))
+            if time.monotonic() - looked > 20:  # a ServerApp that fails writes nothing
+                looked = time.monotonic()
+                state = self._flwr("list", "here", "--run-id", run, "--format", "json")
+                assert "finished:failed" not in state, self.log("superlink")
+                assert "finished:stopped" not in state, self.log("superlink")
+            assert time.monotonic() < end, self.log("superlink")
+            time.sleep(0.3)
+
+    @property
+    def pids(self) -> list[int]:
+        """Of what was started here."""
+        return [process.pid for _, process in self._started]
+
+    def log(self, name: str) -> str:
+        """The end of a process's output."""
+        return (self.folder / f"{name}.log").read_text()[-4000:]
+
+    def __exit__(self, *_: object) -> None:
+        below = _descendants(self.pids)  # the SuperLink's SuperExec leads a session of its own
+        for how, wait in ((signal.SIGINT, 8.0), (signal.SIGKILL, 2.0)):
+            for _, process in reversed(self._started):
+                if process.poll() is None:
+                    process.send_signal(how)
+            _until(lambda: all(process.poll() is not None for _, process in self._started), wait)
+        _until(lambda: not any(map(_alive, below)), 8.0)
+        self.left = [pid for pid in below if _alive(pid)]
+        for pid in self.left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _start(self, name: str, program: str, *arguments: str) -> None:
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(BIN / program), *arguments], env=self._env, stdout=log, stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        self._started.append((name, process))
+
+    def _flwr(self, *arguments: str) -> str:
+        command = [str(BIN / "flwr"), *arguments]
+        ran = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=90, check=False)
+        return ran.stdout + ran.stderr
+
+    def _check(self) -> None:
+        for name, process in self._started:
+            assert process.poll() is None, f"{name} ended with {process.returncode}: {self.log(name)}"
+
+    def _wait_for(self, url: str, seconds: float) -> None:
+        ask = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        end = time.monotonic() + seconds
+        while True:
+            self._check()
+            with contextlib.suppress(OSError), ask.open(url, timeout=1):
+                return
+            assert time.monotonic() < end, url
+            time.sleep(0.1)
+
+
+def _peers(pids: Sequence[int]) -> set[str]:
+    """Addresses, in hexadecimal, of the other ends of all TCP connections that these processes have."""
+    inodes, found = set(), set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                inodes.add(link.readlink().name.removeprefix("socket:[").removesuffix("]"))
+    for table in ("tcp", "tcp6"):
+        for line in _lines(Path(f"/proc/net/{table}")):
+            words = line.split()
+            if words[9] in inodes:
+                found.add(words[2].split(":")[0])
+    return found
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        yield from path.read_text().splitlines()[1:]
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _until(done: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not done() and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _descendants(roots: Sequence[int]) -> list[int]:
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, IndexError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+    found, todo = list(roots), list(roots)
+    while todo:
+        parent = todo.pop()
+        below = [pid for pid, above in parents.items() if above == parent]
+        found += below
+        todo += below
+    return found

@@ -1,0 +1,72 @@
+"""A server and three clients with a tiny model, in one process."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from flwr.common.config import flatten_dict
+
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.progress import Silent
+from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
+from pfl_audit.training.federated.flower.place import ServerPlace
+from pfl_audit.training.federated.flower.server_app import lead_federation
+from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
+from pfl_audit.training.run import TrainRun, run_training
+from tests.training.federated.flower.local_grid import LocalGrid, Watch
+
+Make = Callable[[int], Path]
+QUICK = FederatedSettings(
+    rounds=2, batch_size=2, local_steps=1, learning_rate=1e-3, validate_every=2, validation_queries=4
+)
+PRIVATE = PrivacySettings(provider_rate=0.4, clip=0.1, noise_multiplier=0.8, epsilon=None, noise_seed=1)
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-6}
+
+
+class Parties:
+    """A server and three clients, each with a folder of its own and nothing of the others."""
+
+    def __init__(self, corpus: Path, start: Path, folder: Path) -> None:
+        self.corpus, self.start, self.folder = corpus, start, folder
+        self.nodes = [self._node(number) for number in range(3)]
+
+    def _node(self, number: int) -> dict[str, Any]:
+        data = self.folder / f"data-{number}"
+        (data / "imdb").mkdir(parents=True)
+        shutil.copy(self.corpus / f"imdb/blue/blue_train_client_{number}.npy", data / "imdb")
+        shutil.copy(self.corpus / "doc2provider.json", data)
+        shutil.copytree(self.corpus / "images/blue", data / "images", copy_function=os.link)
+        work = str(self.folder / f"work-{number}")
+        return {"partition-id": number, "data": str(data), "start": str(self.start), "work": work}
+
+    def agreement(self, privacy: PrivacySettings | None = None, **changes: Any) -> Agreement:
+        mode = "fl-dp" if privacy else "fl"
+        start = start_fingerprint(self.start)
+        return replace(Agreement(mode, 3, start, 0, False, QUICK, privacy), **changes)
+
+    def grid(self, agreement: Agreement, watch: Watch | None = None) -> LocalGrid:
+        return LocalGrid(self.nodes, flatten_dict(agreement.to_config()), watch)
+
+    def lead(self, name: str, agreement: Agreement, grid: LocalGrid | None = None, wait: float = 0.0) -> dict[str, Any]:
+        place = ServerPlace(str(self.start), str(self.folder / name), str(self.corpus), wait=wait, timeout=0.5)
+        return lead_federation(grid or self.grid(agreement), agreement, place, Silent())
+
+    def local(self, name: str, agreement: Agreement) -> dict[str, Any]:
+        out, mode = self.folder / name, agreement.mode
+        run = TrainRun(self.corpus, out, self.start, "small", 150, half=False, mode=mode, lora=agreement.lora)
+        return run_training(run, agreement.settings, Silent(), agreement.privacy)
+
+    def weights(self, name: str) -> dict[str, torch.Tensor]:
+        return dict(load_vt5(self.folder / name).network.state_dict())
+
+    def require_equal(self, one: str, other: str, **tolerance: float) -> None:
+        wanted, start = self.weights(other), load_vt5(self.start).network.state_dict()
+        moved = 0.0
+        for name, tensor in self.weights(one).items():
+            torch.testing.assert_close(tensor, wanted[name], **(tolerance or CLOSE), msg=lambda m, n=name: f"{n}: {m}")
+            moved = max(moved, float((tensor - start[name]).abs().max()))
+        assert moved > 5e-4

@@ -1,0 +1,64 @@
+"""A federation of real processes: a SuperLink and two SuperNodes on loopback."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("flwr")
+if not sys.platform.startswith("linux"):
+    pytest.skip("looks at /proc", allow_module_level=True)
+
+from pfl_audit.cli.main import run
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.training.federated.flower.server_app import RUN_FILE
+from pfl_audit.training.run import RECORD
+from tests.training.federated.flower.deployment import Deployment
+
+Make = Callable[[int], Path]
+SECONDS = 240
+
+
+def part(corpus: Path, folder: Path, clients: list[int]) -> Path:
+    """A corpus with these clients and nothing else."""
+    (folder / "imdb").mkdir(parents=True)
+    for client in clients:
+        shutil.copy(corpus / f"imdb/blue/blue_train_client_{client}.npy", folder / "imdb")
+    shutil.copy(corpus / "doc2provider.json", folder)
+    shutil.copytree(corpus / "images/blue", folder / "images", copy_function=os.link)
+    return folder
+
+
+def test_two_supernodes_train_what_one_process_trains(
+    corpus_folder: Path, make_checkpoint: Make, tmp_path: Path
+) -> None:
+    start = str(make_checkpoint(0))
+    arguments = [
+        "train", "--mode", "fl", "--from", start, "--rounds", "2", "--local-steps", "2", "--batch-size", "4",
+        "--learning-rate", "1e-3", "--quiet",
+    ]  # fmt: skip
+    app, out = tmp_path / "app", tmp_path / "flower"
+    assert run([*arguments, "--out", str(out), "--engine", "flower", "--app", str(app), "--clients", "2"]) == 0
+    with Deployment(tmp_path / "processes") as deployment:
+        for number in (0, 1):
+            data = part(corpus_folder, tmp_path / f"data-{number}", [number])
+            work = tmp_path / f"work-{number}"
+            deployment.add_node({"partition-id": number, "data": str(data), "start": start, "work": str(work)})
+        run_id = deployment.run(app)
+        # The id of the run is the last thing to go, once the clients were told that it is over.
+        deployment.wait(run_id, lambda: (out / RECORD).is_file() and not (out / RUN_FILE).exists(), SECONDS)
+    assert not deployment.left
+    assert {peer[-8:] for peer in deployment.peers} == {"0100007F", "00000000"}  # 127.0.0.1, and nobody yet
+    journals = [json.loads(path.read_text()) for path in tmp_path.glob("work-*/*/journal.json")]
+    assert [journal["finished"] for journal in journals] == [True, True]
+    both = part(corpus_folder, tmp_path / "both", [0, 1])
+    assert run([*arguments, "--out", str(tmp_path / "local"), "--data", str(both)]) == 0
+    wanted = load_vt5(tmp_path / "local").network.state_dict()
+    for name, tensor in load_vt5(out).network.state_dict().items():
+        torch.testing.assert_close(tensor, wanted[name], rtol=1e-4, atol=1e-6)
+    assert (out / "communication.csv").read_text() == (tmp_path / "local/communication.csv").read_text()

@@ -1,0 +1,112 @@
+"""The Flower engine against the local one. Nothing leaves this process."""
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Message
+from flwr.common.config import flatten_dict
+
+from pfl_audit.errors import UsageError
+from pfl_audit.training.federated.flower.agreement import Agreement
+from pfl_audit.training.federated.flower.app_folder import write_app
+from pfl_audit.training.federated.flower.journal import FILE as JOURNAL
+from pfl_audit.training.federated.flower.place import ServerPlace
+from pfl_audit.training.federated.flower.server_app import RUN_FILE
+from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
+from pfl_audit.training.federated.settings import PrivacySettings
+from tests.training.federated.flower.parties import PRIVATE, Parties
+
+
+@pytest.mark.parametrize(
+    ("privacy", "lora"), [(None, 0), (PRIVATE, 0), (replace(PRIVATE, sampling="clients", client_rate=0.5), 2)]
+)
+def test_both_engines_end_with_the_same_model(parties: Parties, privacy: PrivacySettings | None, lora: int) -> None:
+    agreement = parties.agreement(privacy, lora=lora)
+    ours, local = parties.lead("flower", agreement), parties.local("local", agreement)
+    parties.require_equal("flower", "local")
+    assert ours["privacy"] == local["privacy"]
+    assert ours["communication"] == local["communication"]
+    assert [entry["round"] for entry in ours["history"]] == [entry["round"] for entry in local["history"]]
+    assert (parties.folder / "flower/communication.csv").read_text() == (
+        parties.folder / "local/communication.csv"
+    ).read_text()
+    kept = {path.name for path in (parties.folder / "flower").iterdir()}
+    assert kept == {path.name for path in (parties.folder / "local").iterdir()}
+
+
+def test_a_private_client_sends_its_noisy_sum_and_nothing_else(parties: Parties) -> None:
+    said: list[Message] = []
+    grid = parties.grid(agreement := parties.agreement(PRIVATE), lambda m: said.append(m) if m.has_content() else None)
+    parties.lead("out", agreement, grid)
+    answers = [m for m in said if m.metadata.reply_to_message_id]
+    joined = [dict(m.content.config_records["run"]) for m in answers if m.metadata.message_type == "query.join"]
+    assert joined == [{"number": number, "providers": 4, "marks": []} for number in range(3)]
+    reports = [m for m in answers if m.metadata.message_type == "train.round"]
+    assert len(reports) == 2 * 3
+    for report in reports:
+        assert list(report.content.array_records["vector"]) == ["vector"]
+        assert not dict(report.content.config_records["report"])
+    names = set(json.loads((parties.corpus / "doc2provider.json").read_text()).values())
+    everything = repr([(dict(m.content.config_records), m.metadata) for m in said])
+    assert not any(name in everything for name in names)
+    for node in parties.nodes:
+        (folder,) = Path(node["work"]).iterdir()
+        assert not (folder / KEY_FILE).exists()
+        assert not (folder / PAGES_FILE).exists()
+        journal = json.loads((folder / JOURNAL).read_text())
+        assert journal["finished"]
+        assert all(sum(entry["updates"].values()) >= 0 for entry in journal["rounds"].values())
+
+
+def test_own_keys_are_secret_and_differ(parties: Parties) -> None:
+    keys: dict[str, bytes] = {}
+
+    def look(message: Message) -> None:
+        for path in parties.folder.glob(f"work-*/*/{KEY_FILE}"):
+            assert path.stat().st_mode & 0o077 == 0
+            keys[str(path)] = path.read_bytes()
+
+    agreement = parties.agreement(replace(PRIVATE, noise_seed=None))
+    record = parties.lead("out", agreement, parties.grid(agreement, look))
+    assert len(keys) == len(set(keys.values())) == 3
+    assert record["privacy"]["noise_generator"].startswith("cryptographic")
+
+
+@pytest.mark.parametrize("privacy", [None, PRIVATE])
+def test_a_run_that_was_cut_goes_on(parties: Parties, privacy: PrivacySettings | None) -> None:
+    agreement = parties.agreement(privacy)
+    sent = 0
+
+    def cut(message: Message) -> None:
+        nonlocal sent
+        sent += message.metadata.message_type == "train.round"
+        if sent > 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parties.lead("cut", agreement, parties.grid(agreement, cut))
+    assert (parties.folder / "cut" / RUN_FILE).is_file()
+    parties.lead("cut", agreement)
+    parties.lead("whole", agreement)
+    parties.require_equal("cut", "whole", rtol=0.0, atol=0.0)
+    assert not (parties.folder / "cut" / RUN_FILE).exists()
+    assert parties.lead("cut", agreement)["identity"]["engine"] == "flower"  # done: nothing is trained again
+
+
+def test_what_is_agreed_survives_the_way_through_toml(parties: Parties, tmp_path: Path) -> None:
+    for agreement in (parties.agreement(), parties.agreement(PRIVATE, secure=True), parties.agreement(lora=6)):
+        write_app(tmp_path / "app", agreement, ServerPlace("a start", 'an "out"'))
+        table = tomllib.loads((tmp_path / "app/pyproject.toml").read_text())["tool"]["flwr"]["app"]
+        config = flatten_dict(table["config"])
+        assert Agreement.from_config(config) == agreement
+        assert ServerPlace.from_config(config).out == 'an "out"'
+        with pytest.raises(UsageError, match="runs pfl-audit 9, and this is"):
+            Agreement.from_config({**config, "version": "9"})
+        with pytest.raises(UsageError, match=r"cannot be read: 'rounds.seed'"):
+            Agreement.from_config({key: value for key, value in config.items() if key != "rounds.seed"})

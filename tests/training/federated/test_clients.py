@@ -1,0 +1,43 @@
+"""Who holds what, and parties that are not as they must be."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.errors import AuditError
+from pfl_audit.training.federated.clients import merged, partition
+
+Page = Callable[..., Document]
+
+
+def query(page: Page, name: str, provider: str, client: int | None) -> Query:
+    return Query(name, replace(page("a", provider=provider, name=name), client=client), "What?", ("a",))
+
+
+def test_providers_are_sorted_into_their_clients(page: Page) -> None:
+    queries = [query(page, "p_1", "Beta", 1), query(page, "p_2", "Alpha", 1), query(page, "p_3", "Gamma", 0)]
+    queries.append(query(page, "p_4", "Beta", 1))
+    first, second = partition(queries)
+    assert (first.number, first.providers) == (0, ((2,),))
+    assert (second.number, second.providers) == (1, ((1,), (0, 3)))
+    assert merged(queries)[0].providers == ((1,), (0, 3), (2,))
+    assert len(set(merged(queries)[0].tags)) == 3
+    assert merged(queries)[0].tags[:2] == second.tags  # a provider's number is its own, wherever it stands
+
+
+@pytest.mark.parametrize(
+    ("clients", "complaint"),
+    [
+        ([("Secret Corp", 0), ("Secret Corp", 1)], "stands in client 0 and in 1"),
+        ([("Alpha", 0), ("Beta", 2)], "client 1 has no training document"),
+        ([("Alpha", None)], "belongs to no client"),
+    ],
+)
+def test_parties_that_cannot_be(page: Page, clients: list[tuple[str, int | None]], complaint: str) -> None:
+    queries = [query(page, f"p_{at}", provider, client) for at, (provider, client) in enumerate(clients)]
+    with pytest.raises(AuditError, match=complaint) as caught:
+        partition(queries)
+    assert "Secret" not in str(caught.value)
+    assert caught.value.remedy

@@ -1,0 +1,167 @@
+"""Federated and private runs, from the corpus to the checkpoint."""
+
+import csv
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.privacy.accounting import spent
+from pfl_audit.privacy.sampling import Sampling
+from pfl_audit.progress import Silent
+from pfl_audit.training.federated import partial, server
+from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
+from pfl_audit.training.federated.server import STATE_FILE
+from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
+from pfl_audit.training.trainable import choose_trainable
+from tests.training.federated.conftest import PRIVATE, QUICK, Federate
+
+MODES = [("fl", None), ("fl-dp", PRIVATE), ("central-dp", PRIVATE)]
+
+
+@pytest.mark.parametrize(("mode", "privacy"), MODES)
+def test_every_mode_trains_all_but_the_dit(federate: Federate, mode: str, privacy: PrivacySettings | None) -> None:
+    record = federate("out", mode, privacy)
+    before, after = load_vt5(federate.start).network.state_dict(), federate.weights("out")
+    for name, tensor in after.items():
+        assert torch.equal(tensor, before[name]) == name.startswith("visual_embedding.image_model."), name
+    assert record["rounds"] == 3
+    assert [entry["round"] for entry in record["history"]] == [2, 3]
+    assert (federate.folder / "out/communication.csv").is_file() == (mode != "central-dp")
+    for name in (KEY_FILE, PAGES_FILE, STATE_FILE, partial.FILE):
+        assert not (federate.folder / "out" / name).exists()
+
+
+@pytest.mark.parametrize(("mode", "privacy"), MODES)
+def test_lora_trains_adapters_and_merges_them(federate: Federate, mode: str, privacy: PrivacySettings | None) -> None:
+    record = federate("out", mode, privacy, lora=2)
+    before, after = load_vt5(federate.start).network.state_dict(), federate.weights("out")
+    changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
+    assert record["lora"] == 2
+    adapted = {name for name in changed if name.endswith((".q.weight", ".v.weight"))}
+    whole = {name for name in changed if name.startswith("spatial_embedding.") or ".visual_emb_matcher." in name}
+    assert changed == adapted | whole
+    assert adapted
+    assert whole
+    assert (federate.folder / "out/adapters/adapter_model.safetensors").is_file()
+
+
+def test_fedavg_is_the_mean_of_the_clients_own_trainings(federate: Federate) -> None:
+    settings = replace(QUICK, rounds=1)
+    federate("out", "fl", settings=settings)
+    rows = list(csv.DictReader((federate.folder / "out/communication.csv").open()))
+    clients = sorted(int(row["receiver"]) for row in rows if row["sender"] == "-1")
+    updates = []
+    for client in clients:
+        alone = federate(f"alone-{client}", "fl", settings=settings)  # same seeds: the same two clients
+        assert alone["updates"] == {"kept": 2}
+    trainer, examples = _trainer(federate, settings)
+    start = trainer.trainable.read()
+    for client in clients:
+        held = [row for row, query in enumerate(examples) if query.document.client == client]
+        held.sort(key=lambda row: examples[row].document.provider)
+        updates.append(trainer.train(start, held, 1, client)[0])
+    trainer.trainable.write(start + sum(updates) / len(updates))  # type: ignore[arg-type]
+    wanted = trainer._network.state_dict()
+    for name, tensor in federate.weights("out").items():
+        torch.testing.assert_close(tensor, wanted[name], rtol=1e-5, atol=1e-6)
+
+
+def _trainer(federate: Federate, settings: FederatedSettings) -> tuple[LocalTrainer, list[Any]]:
+    from pfl_audit.documents.readers import open_corpus
+    from pfl_audit.models.vt5.inputs import InputBuilder
+    from pfl_audit.training.examples import Examples
+    from pfl_audit.training.run import split_queries
+
+    loaded = load_vt5(federate.start)
+    queries, _ = split_queries(open_corpus(federate.corpus, "blue"))
+    trainable = choose_trainable(loaded.network, freeze_visual=True)
+    inputs = InputBuilder(loaded.network.config, loaded.tokenizer)
+    return LocalTrainer(
+        loaded.network, trainable, Examples(queries, inputs, loaded.network, Silent()), settings
+    ), queries
+
+
+@pytest.mark.parametrize(("mode", "privacy"), MODES)
+def test_a_run_that_was_cut_ends_the_same(
+    federate: Federate, mode: str, privacy: PrivacySettings | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = federate("whole", mode, privacy)
+    monkeypatch.setattr(partial.Partial.__init__, "__defaults__", (0.0,))
+    monkeypatch.setattr(server, "_SAVE_SECONDS", -1.0)
+
+    class CutError(Exception):
+        pass
+
+    train, trainings = LocalTrainer.train, Counter[str]()
+
+    def stop(self: LocalTrainer, *arguments: Any) -> Any:
+        trainings["done"] += 1
+        if trainings["done"] % 2 == 0:
+            raise CutError
+        return train(self, *arguments)
+
+    monkeypatch.setattr(LocalTrainer, "train", stop)
+    cuts = 0
+    while True:
+        try:
+            cut = federate("cut", mode, privacy)
+            break
+        except CutError:
+            cuts += 1
+            assert cuts < 60
+    assert cuts >= 2
+    for name, tensor in federate.weights("whole").items():
+        assert torch.equal(tensor, federate.weights("cut")[name]), name
+    same = ("privacy", "rounds", "updates", "history", "communication")
+    assert {key: whole.get(key) for key in same} == {key: cut.get(key) for key in same}
+
+
+def test_a_run_without_a_seed_has_noise_of_its_own(federate: Federate) -> None:
+    secret = replace(PRIVATE, noise_seed=None)
+    records = [federate(name, "fl-dp", secret) for name in ("one", "two")]
+    one, two = (federate.weights(name)["language_backbone.shared.weight"] for name in ("one", "two"))
+    assert not torch.equal(one, two)
+    assert records[0]["privacy"]["noise_generator"].startswith("cryptographic")
+    assert not federate("seeded", "fl-dp", PRIVATE)["privacy"]["noise_generator"].startswith("cryptographic")
+
+
+def test_a_round_without_anybody_still_adds_its_noise(federate: Federate) -> None:
+    privacy = replace(PRIVATE, sampling="clients", client_rate=1e-9, provider_rate=1.0, denominator=3.0)
+    record = federate("out", "fl-dp", privacy, replace(QUICK, rounds=1))
+    assert record["communication"]["messages"] == 0
+    before, after = load_vt5(federate.start).network, load_vt5(federate.folder / "out").network
+    difference = (
+        choose_trainable(after, freeze_visual=True).read() - choose_trainable(before, freeze_visual=True).read()
+    )
+    assert float(difference.std()) == pytest.approx(0.8 * 0.1 / 3.0, rel=0.02)
+
+
+def test_noise_has_the_same_scale_whoever_takes_part(federate: Federate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With updates of zero the whole movement is noise, drawn in shares by the clients that take part."""
+    monkeypatch.setattr(
+        LocalTrainer, "train", lambda self, weights, rows, *who: (torch.full_like(weights, torch.nan), float("nan"))
+    )
+    settings = replace(QUICK, rounds=1)
+    before = choose_trainable(load_vt5(federate.start).network, freeze_visual=True).read()
+    for name, privacy in (
+        ("providers", replace(PRIVATE, denominator=3.0)),
+        ("clients", replace(PRIVATE, denominator=3.0, sampling="clients", client_rate=0.5, provider_rate=1.0)),
+    ):
+        record = federate(name, "fl-dp", privacy, settings)
+        assert set(record["updates"]) == {"dropped"}
+        after = choose_trainable(load_vt5(federate.folder / name).network, freeze_visual=True).read()
+        assert float((after - before).std()) == pytest.approx(0.8 * 0.1 / 3.0, rel=0.02)
+
+
+def test_epsilon_is_what_the_accountant_says_after_each_round(federate: Federate) -> None:
+    record = federate("out", "fl-dp", PRIVATE)
+    for entry in record["history"]:
+        wanted = spent(Sampling(1.0, 0.6, entry["round"]), 0.8, 1e-5)
+        assert entry["epsilon"] == wanted.epsilon
+    assert record["privacy"]["epsilon"] == record["history"][-1]["epsilon"]
+    assert record["privacy"]["rounds"] == record["privacy"]["rounds_accounted"] == 3
