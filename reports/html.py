@@ -39,7 +39,7 @@ def render(results: Results, folder: Path) -> Path:
 
 def to_html(results: Results, folder: Path) -> str:
     """The report as text."""
-    template = _environment().get_template("report.html.j2")
+    template = environment().get_template("report.html.j2")
     style = resources.files("pfl_audit.reports").joinpath("templates/style.css").read_text(encoding="utf-8")
     return template.render(
         view=arrange(results),
@@ -53,7 +53,8 @@ def to_html(results: Results, folder: Path) -> str:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Templates that escape everything and stop at what they do not know."""
     environment = Environment(
         loader=PackageLoader("pfl_audit.reports"),
         autoescape=select_autoescape(default=True, default_for_string=True),

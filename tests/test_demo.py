@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pfl_audit.audit.numbers import headline
 from pfl_audit.audit.results import Check, Metric, Results, read_results
 
 ROOT = Path(__file__).parents[1]
@@ -81,19 +82,13 @@ def demo(installed: Installed) -> Results:
 @pytest.fixture(scope="module")
 def pretrained(installed: Installed, demo: Results) -> Results:
     """The same checks on the pre-trained model, which has seen none of the providers."""
-    fixtures = installed.site / "pfl_audit/fixtures"
-    arguments = ["--model", fixtures / "vt5-pretrained", "--red", fixtures / "red", "--out", "pretrained", "--quiet"]
-    arguments += [
-        "--store",
-        "audit-demo/responses.sqlite",
-        "--check",
-        "membership",
-        "--check",
-        "memorization.provider_name",
-    ]
-    done = installed.run("audit", *map(str, arguments))
-    assert done.returncode == 3, done.stderr  # what needs a pre-trained model is skipped
-    return read_results(installed.cwd / "pretrained")
+    return read_results(installed.cwd / "audit-demo/pre-trained")
+
+
+@pytest.fixture(scope="module")
+def private(installed: Installed, demo: Results) -> Results:
+    """The same on the model that saw them under differential privacy."""
+    return read_results(installed.cwd / "audit-demo/private")
 
 
 def metric(check: Check, name: str, **slice_: object) -> Metric:
@@ -119,6 +114,8 @@ def test_the_wheel_holds_one_package(wheel: Path) -> None:
     for name in (
         "vt5-finetuned/model.safetensors",
         "vt5-pretrained/spiece.model",
+        "vt5-private/model.safetensors",
+        "vt5-private/training.json",
         "red/corpus.jsonl",
         "blue-secrets/corpus.jsonl",
     ):
@@ -159,12 +156,54 @@ def test_fine_tuned_model_gives_its_providers_away(demo: Results) -> None:
 def test_pretrained_model_shows_neither(demo: Results, pretrained: Results) -> None:
     control = metric(by_id(demo)["memorization.provider_name"], "ACC gap", pages="all pages", model="pre-trained")
     gap = metric(by_id(pretrained)["memorization.provider_name"], "ACC gap", pages="all pages", model="target")
-    for found in (control, gap):
-        assert found.ci is not None
-        assert found.ci[0] <= 0 <= found.ci[1]
+    assert holds(control, 0.0)
+    assert holds(gap, 0.0)
     for found in attacks(pretrained):
-        assert found.ci is not None
         assert found.chance is not None
-        assert found.ci[0] <= found.chance <= found.ci[1]
-    assert pretrained.verdict.status == "incomplete"
+        assert holds(found, found.chance)
+    assert pretrained.verdict.status == "incomplete"  # what needs a pre-trained model is skipped
     assert not [check for check in pretrained.checks if check.finding and check.finding.level in ("leak", "weak")]
+
+
+def test_private_model_shows_neither_and_its_claim_holds(demo: Results, private: Results) -> None:
+    gap = metric(by_id(private)["memorization.provider_name"], "ACC gap", pages="all pages", model="target")
+    assert holds(gap, 0.0)
+    assert len(attacks(private)) == len(attacks(demo))
+    for check in private.checks:
+        found = headline(check)  # what the verdict rests on: balanced accuracy, or AUC
+        assert found is not None
+        assert found.chance is not None
+        assert holds(found, found.chance), check.id
+    assert private.verdict.status == "no-evidence"
+    review = private.target.claim_review
+    assert review is not None
+    assert review.claim is not None
+    assert review.worth == "holds"
+    assert review.claim.accounting == "valid"
+    assert review.claim.delta == 1e-5
+    assert 7.9 < review.claim.epsilon <= 8.0
+    assert private.target.training_claim is not None
+    assert private.target.training_claim["clients"] == 10
+
+
+def test_utility_stands_beside_what_is_given_away(demo: Results, pretrained: Results, private: Results) -> None:
+    scores = [
+        metric(by_id(found)["memorization.generalisation"], "ACC", pages="all pages", model="target").value
+        for found in (demo, pretrained, private)
+    ]
+    assert all(score is not None and 0 < score < 1 for score in scores)
+    assert scores[0] == max(scores, key=lambda score: score or 0)
+
+
+def test_three_stories_stand_side_by_side(installed: Installed, demo: Results) -> None:
+    page = (installed.cwd / "audit-demo/comparison.html").read_text()
+    for words in ("Fine-tuned demo model", "Pre-trained demo model", "Private demo model", "ACC on new pages"):
+        assert words in page
+    for folder in ("pre-trained", "private"):
+        assert (installed.cwd / "audit-demo" / folder / "report.html").is_file()
+        assert f'href="{folder}/report.html"' in page
+
+
+def holds(found: Metric, value: float) -> bool:
+    assert found.ci is not None
+    return found.ci[0] <= value <= found.ci[1]

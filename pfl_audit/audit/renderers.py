@@ -6,9 +6,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol
 
+from pfl_audit.audit.comparison import Comparison
 from pfl_audit.audit.results import Results
 
 GROUP = "pfl_audit.reports"
+COMPARISONS = "pfl_audit.comparisons"
 
 
 class Renderer(Protocol):
@@ -23,3 +25,9 @@ def render_all(results: Results, folder: Path) -> list[Path]:
     """Write every installed kind of report, sorted by name."""
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     return [point.load()(results, folder) for point in points]
+
+
+def render_comparison(comparison: Comparison, path: Path) -> list[Path]:
+    """Write every installed kind of comparison beside ``path``, sorted by name."""
+    points = sorted(entry_points(group=COMPARISONS), key=lambda point: point.name)
+    return [point.load()(comparison, path) for point in points]

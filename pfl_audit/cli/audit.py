@@ -202,7 +202,7 @@ def mia(
     run_and_show(plan, as_json=as_json, quiet=quiet)
 
 
-def run_and_show(plan: AuditPlan, *, as_json: bool, quiet: bool, gate: bool = True) -> Results:
+def run_and_show(plan: AuditPlan, *, as_json: bool, quiet: bool, gate: bool = True, show: bool = True) -> Results:
     """Run the audit, render its report, show the verdict, and leave with the right exit code.
 
     Args:
@@ -210,6 +210,7 @@ def run_and_show(plan: AuditPlan, *, as_json: bool, quiet: bool, gate: bool = Tr
         as_json: Print results.json instead of the verdict.
         quiet: Show no progress.
         gate: Whether findings decide the exit code.
+        show: Print the verdict, unless results.json is wanted.
     """
     from pfl_audit.audit.renderers import render_all
     from pfl_audit.audit.runner import run_audit
@@ -220,7 +221,7 @@ def run_and_show(plan: AuditPlan, *, as_json: bool, quiet: bool, gate: bool = Tr
     reports = render_all(results, plan.out)
     if as_json:
         print_json(results.model_dump(mode="json"))
-    else:
+    elif show:
         show_verdict(results, plan.out, reports)
     if gate and (code := exit_code(results.verdict, results.checks)):
         raise typer.Exit(code)

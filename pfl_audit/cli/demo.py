@@ -1,4 +1,4 @@
-"""``demo``: audit the embedded model, from any folder, without anything at hand."""
+"""``demo``: audit the embedded models, from any folder, without anything at hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import typer
 
 from pfl_audit.cli import options
 
-CHECKS = ("memorization.provider_name", "memorization.provider_email", "memorization.unprompted", "membership")
+CHECKS = (
+    "memorization.generalisation",
+    "memorization.provider_name",
+    "memorization.provider_email",
+    "memorization.unprompted",
+    "membership",
+)
+CONTROL = ("memorization.generalisation", "memorization.provider_name", "membership")
+"""What the models are asked that are there for comparison."""
 
 
 def demo(
@@ -22,27 +30,50 @@ def demo(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Audit the embedded model: fine-tuned on invoices of companies that do not exist.
+    """Audit the embedded models: fine-tuned on invoices of companies that do not exist, with privacy and without.
 
-    The model leaks, and the report shows how; the exit code is 0 all the same.
+    The fine-tuned model leaks, and its report shows how; the pre-trained and the private one stand beside it in
+    comparison.html. The exit code is 0 all the same.
 
     Example: pfl-audit demo --out audit-demo
     """
+    from pfl_audit.audit.comparison import compare
+    from pfl_audit.audit.renderers import render_comparison
     from pfl_audit.audit.runner import AuditPlan
     from pfl_audit.cli.audit import run_and_show
+    from pfl_audit.cli.console import note
+    from pfl_audit.cli.summary import show_comparison
 
     fixtures = Path(str(resources.files("pfl_audit.fixtures")))
-    plan = AuditPlan(
-        title="Audit of the demo model",
-        out=out,
-        red=fixtures / "red",
-        model=str(fixtures / "vt5-finetuned"),
-        pretrained=str(fixtures / "vt5-pretrained"),
-        blue=fixtures / "blue-secrets",
-        checks=CHECKS,
-        seed=seed,
-        device=device,
-        reveal=reveal,
-        command=f"pfl-audit demo --out {out}",
+
+    def plan(title: str, model: str, folder: Path, checks: tuple[str, ...], *, control: bool = True) -> AuditPlan:
+        return AuditPlan(
+            title=title,
+            out=folder,
+            red=fixtures / "red",
+            model=str(fixtures / model),
+            pretrained=str(fixtures / "vt5-pretrained") if control else None,
+            blue=fixtures / "blue-secrets",
+            checks=checks,
+            store=out / "responses.sqlite",
+            seed=seed,
+            device=device,
+            reveal=reveal,
+            command=f"pfl-audit demo --out {out}",
+        )
+
+    plans = (
+        plan("Fine-tuned demo model", "vt5-finetuned", out, CHECKS),
+        plan("Pre-trained demo model", "vt5-pretrained", out / "pre-trained", CONTROL, control=False),
+        plan("Private demo model", "vt5-private", out / "private", CONTROL),
     )
-    run_and_show(plan, as_json=as_json, quiet=quiet, gate=False)
+    found = [
+        (run_and_show(one, as_json=as_json and one is plans[0], quiet=quiet, gate=False, show=one is plans[0]), one.out)
+        for one in plans
+    ]
+    comparison = compare([found[1], found[0], found[2]])
+    pages = render_comparison(comparison, out / "comparison.html")
+    if as_json:
+        note(f"side by side: {', '.join(map(str, pages))}")
+    else:
+        show_comparison(comparison, pages)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pfl_audit.audit.comparison import Comparison
 from pfl_audit.audit.numbers import chance, contradicts_claim, headline, interval, number
 from pfl_audit.audit.redaction import visible
 from pfl_audit.audit.results import Check, Results
@@ -19,6 +20,7 @@ _MARKS = {
     "none": "[green]no evidence[/]",
     "unresolved": "[dim]unresolved[/]",
 }
+_COLOURS = {"leak": "[red]", "weak": "[yellow]", "none": "[green]", "unresolved": "[dim]"}
 _WIDTH = 96
 """Columns that the table needs: below that a line that runs over is better than one that is cut."""
 _HEADS = {
@@ -51,6 +53,32 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
         console.print(f"claim: {_plain(_claim(results))}", soft_wrap=True)
     for path in [*reports, folder / "results.json"]:
         console.print(escape(str(path)), soft_wrap=True)
+
+
+def show_comparison(comparison: Comparison, pages: Sequence[Path]) -> None:
+    """Print audits side by side, and where the page lies."""
+    console = Console(highlight=False)
+    console.width = max(console.width, _WIDTH)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("")
+    for column in comparison.columns:
+        table.add_column(_plain(column.title))
+    table.add_column("chance", style="dim")
+    table.add_row("verdict", *(_HEADS[column.status] for column in comparison.columns), "")
+    table.add_row("claim of privacy", *(_plain(column.claim) for column in comparison.columns), "")
+    for row in (*comparison.utility, *comparison.checks):
+        cells = []
+        for cell in row.cells:
+            text = f"{cell.number} {cell.interval}".strip()
+            cells.append(f"{_COLOURS[cell.level]}{_plain(text)}[/]" if cell.level else _plain(text))
+        table.add_row(_plain(row.title), *cells, _plain(row.chance))
+    console.print()
+    console.print(table)
+    console.print("[red]leak[/]  [yellow]weak sign[/]  [green]no evidence[/]  [dim]unresolved[/]\n")
+    for note in comparison.notes:
+        console.print(f"[yellow]{_plain(note)}[/]")
+    for page in pages:
+        console.print(escape(str(page)), soft_wrap=True)
 
 
 def _plain(text: str) -> str:

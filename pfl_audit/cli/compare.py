@@ -1,0 +1,44 @@
+"""``compare``: audits side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfl_audit.cli import options
+from pfl_audit.cli.console import print_json
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished audits.")],
+    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("comparison.html"),
+    as_json: options.AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write the page, and print nothing.")] = False,
+    config: options.Config = None,
+) -> None:
+    """Put audits of several models side by side: what each is useful for, and what it gives away.
+
+    Example: pfl-audit compare audit-base audit-private audit-plain --out comparison.html
+    """
+    from dataclasses import asdict
+
+    from pfl_audit.audit.comparison import compare as side_by_side
+    from pfl_audit.audit.renderers import render_comparison
+    from pfl_audit.audit.results import read_results
+    from pfl_audit.cli.summary import show_comparison
+
+    comparison = side_by_side([(read_results(run), run) for run in runs])
+    pages = render_comparison(comparison, out)
+    if as_json:
+        print_json({"pages": [str(page) for page in pages], **_plain(asdict(comparison))})
+    elif not quiet:
+        show_comparison(comparison, pages)
+
+
+def _plain(value: dict[str, object]) -> dict[str, object]:
+    columns = value["columns"]
+    if isinstance(columns, tuple):
+        value["columns"] = [{**column, "folder": str(column["folder"])} for column in columns]
+    return value

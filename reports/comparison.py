@@ -1,0 +1,35 @@
+"""Audits side by side, as one self-contained HTML file."""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path
+
+from markupsafe import Markup
+from pfl_audit.reports import words
+from pfl_audit.reports.html import FILE_NAME, environment
+
+from pfl_audit.audit.comparison import Comparison
+from pfl_audit.files import write_text
+
+
+def render(comparison: Comparison, path: Path) -> Path:
+    """Write the comparison, readable by its owner only, and return its path."""
+    write_text(path, to_html(comparison, path.parent))
+    return path
+
+
+def to_html(comparison: Comparison, folder: Path) -> str:
+    """The comparison as text; reports are linked relative to ``folder``."""
+    style = resources.files("pfl_audit.reports").joinpath("templates/style.css").read_text(encoding="utf-8")
+    return (
+        environment()
+        .get_template("comparison.html.j2")
+        .render(
+            comparison=comparison,
+            link=lambda run: Path(os.path.relpath(run / FILE_NAME, folder)).as_posix(),
+            style=Markup(style),  # noqa: S704 - our own file
+            words=words,
+        )
+    )
