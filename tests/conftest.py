@@ -25,6 +25,11 @@ from pfl_audit.progress import Silent
 RECIPE = Recipe(members=12, non_members=12, red_providers=10, clients=3, documents=2, red_documents=2, seed=3)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first, so that two processes end together."""
+    items.sort(key=lambda item: not item.path.name.startswith(("test_demo", "test_deployment")))
+
+
 @pytest.fixture(autouse=True)
 def ordinary_floats() -> None:
     """Training lets the processor round tiny numbers to zero, which holds for the whole process."""

@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -178,8 +179,13 @@ def test_an_empty_corpus(plan: AuditPlan, tmp_path: Path) -> None:
         ("[" * 100_000, "cannot be read"),
     ],
 )
-def test_whatever_the_training_record_holds_the_audit_ends(plan: AuditPlan, record: str, text: str | None) -> None:
-    (Path(str(plan.model)) / "training.json").write_text(record)
-    review = run_audit(replace(plan, checks=("memorization.unprompted",)), Silent()).target.claim_review
+def test_whatever_the_training_record_holds_the_audit_ends(
+    plan: AuditPlan, tmp_path: Path, record: str, text: str | None
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(str(plan.model), model)
+    (model / "training.json").write_text(record)
+    asked = replace(plan, model=str(model), checks=("memorization.unprompted",))
+    review = run_audit(asked, Silent()).target.claim_review
     assert (review is None) == (text is None)
     assert review is None or review.text.startswith(str(text))
