@@ -1,10 +1,9 @@
 """Provider updates against the plain way: python -m tests.bench.federated.
 
 The plain way does for every provider what a first version would: load a copy of the model's full state,
-read, scale and encode the page of every question of every batch, tokenise its words, train with
-transformers' own attention, and take the difference over every entry of the state. Each way runs in a
-process of its own, turn by turn in one run, with the same batches and the same optimiser; the sums of the
-clipped updates must be the same.
+read, scale and encode the page of every question of every batch, tokenise its words, train, and take the
+difference over every entry of the state. Each way runs in a process of its own, turn by turn in one run,
+with the same batches and the same optimiser; the sums of the clipped updates must be the same.
 """
 
 from __future__ import annotations
@@ -96,7 +95,6 @@ def plain(
 ) -> Tensor:
     """As a first version would."""
     network = loaded.network
-    network.language_backbone.set_attn_implementation("sdpa")
     start = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     lengths = [len(InputBuilder(network.config, loaded.tokenizer).text(query).ids) for query in queries]
     total = torch.zeros(trainable.size)
