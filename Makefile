@@ -14,7 +14,7 @@ demo: $(VENV)/.installed ## Install, and audit the embedded model into audit-dem
 	$(BIN)/pfl-audit demo --out audit-demo
 
 test: $(VENV)/.developed check ## Install what is missing, check, and run the whole test suite
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.developed ## Lint, formatting, and types of what is installed
 	$(BIN)/ruff check .
