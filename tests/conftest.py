@@ -27,7 +27,8 @@ RECIPE = Recipe(members=12, non_members=12, red_providers=10, clients=3, documen
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first, so that two processes end together."""
-    items.sort(key=lambda item: not item.path.name.startswith(("test_demo", "test_deployment")))
+    longest = ("test_demo.py", "test_membership_evaluation.py", "test_deployment.py")
+    items.sort(key=lambda item: longest.index(item.path.name) if item.path.name in longest else len(longest))
 
 
 @pytest.fixture(autouse=True)
