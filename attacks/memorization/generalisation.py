@@ -46,7 +46,7 @@ def generalisation(context: AuditContext) -> Check:
             rng = context.rng("generalisation", name, score)
             gap = score_gap(pages, score, rng)
             whole = score_mean(pages, score, rng)
-            metrics += present.utility_metrics(score.upper(), name, whole, len(pages))
+            metrics.append(present.utility_metric(score.upper(), name, whole, len(pages)))
             metrics += present.gap_metrics(score.upper(), present.ALL_PAGES, name, gap, unit="questions")
             if (name, score) == ("target", "acc"):
                 finding = present.generalisation_finding(gap, context.alpha)

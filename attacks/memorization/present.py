@@ -38,26 +38,40 @@ _UNPROMPTED_REMEDY = (
 
 def gap_metrics(score: str, slice_: str, model: str, gap: GapEstimate, *, unit: str = "pages") -> list[Metric]:
     """A score on members, on non-members, and the gap."""
-    parts = (
-        (f"{score} members", gap.members, gap.pages[0], None),
-        (f"{score} non-members", gap.non_members, gap.pages[1], None),
-        (f"{score} gap", gap.gap, sum(gap.pages), 0.0),
-    )
+    about: dict[str, str | int | float] = {"pages": slice_, "model": model}
     return [
-        Metric(
-            name=name,
-            value=found.value if found else None,
-            ci=(found.low, found.high) if found else None,
-            level=LEVEL,
-            method=METHOD,
-            n=pages,
-            unit=unit,
-            chance=chance,
-            slice={"pages": slice_, "model": model},
-            note=None if found else "no page of one class",
-        )
-        for name, found, pages, chance in parts
+        _score(f"{score} members", gap.members, gap.pages[0], unit, about),
+        _score(f"{score} non-members", gap.non_members, gap.pages[1], unit, about),
+        _score(f"{score} gap", gap.gap, sum(gap.pages), unit, about, chance=0.0),
     ]
+
+
+def utility_metric(score: str, model: str, found: Estimate, questions: int) -> Metric:
+    """How well a model reads new pages, all in all."""
+    return _score(score, found, questions, "questions", {"pages": ALL_PAGES, "model": model})
+
+
+def _score(
+    name: str,
+    found: Estimate | None,
+    n: int,
+    unit: str,
+    about: dict[str, str | int | float],
+    *,
+    chance: float | None = None,
+) -> Metric:
+    return Metric(
+        name=name,
+        value=found.value if found else None,
+        ci=(found.low, found.high) if found else None,
+        level=LEVEL,
+        method=METHOD,
+        n=n,
+        unit=unit,
+        chance=chance,
+        slice=about,
+        note=None if found else "no page of one class",
+    )
 
 
 def gap_finding(key: str, found: GapEstimate | None, alpha: float) -> Finding:
@@ -85,22 +99,6 @@ def gap_finding(key: str, found: GapEstimate | None, alpha: float) -> Finding:
     return Finding(
         level=level, text=text, remedy=_REMEDY, metric="ACC gap", slice={"pages": ALL_PAGES, "model": "target"}
     )
-
-
-def utility_metrics(score: str, model: str, found: Estimate, questions: int) -> list[Metric]:
-    """How well a model reads new pages, all in all."""
-    return [
-        Metric(
-            name=score,
-            value=found.value,
-            ci=(found.low, found.high),
-            level=LEVEL,
-            method=METHOD,
-            n=questions,
-            unit="questions",
-            slice={"pages": ALL_PAGES, "model": model},
-        )
-    ]
 
 
 def generalisation_finding(found: GapEstimate, alpha: float) -> Finding:

@@ -10,6 +10,7 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 
 if TYPE_CHECKING:
@@ -17,10 +18,15 @@ if TYPE_CHECKING:
     from pfl_audit.privacy.claim import ClaimReview
     from pfl_audit.privacy.sampling import Sampling
 
+_ASKED = (
+    "sampling_rate", "client_rate", "provider_rate", "steps", "delta", "epsilon", "sigma", "accounting", "accountant",
+    "providers", "fixed_size",
+)  # fmt: skip
 _NO_GUARANTEE = "the papers' figure, not a guarantee where clients are sampled"
 
 
 def account(
+    context: typer.Context,
     sampling_rate: Annotated[
         float | None,
         typer.Option("--sampling-rate", help="Chance of each provider in a round, drawn alone.", show_default=False),
@@ -67,9 +73,7 @@ def account(
     Example: pfl-audit account --sampling-rate 0.2 --steps 10 --delta 1e-5 --epsilon 8
     """
     if claim is not None:
-        given = (sampling_rate, client_rate, provider_rate, steps, delta, epsilon, sigma)
-        if any(value is not None for value in given):
-            raise UsageError("--claim says all of it", "Leave the other options out")
+        refuse_unused(context, dict.fromkeys(_ASKED, "with --claim, which says all of it"))
         _show_claim(_read_claim(claim), as_json=as_json)
         return
     from pfl_audit.privacy.accounting import spent

@@ -23,4 +23,4 @@ def refuse_unused(context: typer.Context, why: Mapping[str, str]) -> None:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
         if name in why and source is not None and source.name in ("COMMANDLINE", "DEFAULT_MAP"):
-            raise UsageError(f"{parameter.opts[0]} means nothing {why[name]}", "Leave it out, or choose another --mode")
+            raise UsageError(f"{parameter.opts[0]} means nothing {why[name]}", "Leave it out")

@@ -105,7 +105,8 @@ def test_where_prv_fails_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
         (["--sampling-rate", "0.2", "--steps", "10", "--delta", "1", "--sigma", "1"], "delta is 1"),
         ([*ALONE, "--epsilon", "0.001", "-q"], "epsilon 0.001 cannot be reached"),
         ([*ALONE, "--sigma", "1", "--accounting", "hopeful"], "--accounting"),
-        ([*ALONE, "--claim", "x"], "--claim says all of it"),
+        ([*ALONE, "--claim", "x"], "with --claim, which says all of it"),
+        (["--claim", "x", "--fixed-size"], "--fixed-size means nothing with --claim"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,4 @@
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +17,7 @@ from pfl_audit.training.central import STATE_FILE, train_central
 from pfl_audit.training.examples import Examples
 from pfl_audit.training.run import split_queries
 from pfl_audit.training.settings import TrainSettings
+from tests.training.killed import kill_once_there
 
 Make = Callable[[int], Path]
 SHORT = TrainSettings(
@@ -133,16 +129,8 @@ def test_command_survives_sigkill_and_makes_a_checkpoint_that_opens(corpus_folde
         "train", "--data", str(corpus_folder), "--out", str(tmp_path / "ckpt"), "--vocabulary", "150", "--steps", "30",
         "--batch-size", "2", "--save-every", "5", "--validate-every", "100", "--optimizer", "adafactor", "--half",
     ]  # fmt: skip
-    script = f"from pfl_audit.cli.main import run; run({arguments!r})"
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     state = tmp_path / "ckpt" / STATE_FILE
-    deadline = time.monotonic() + 120
-    while not state.is_file() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert state.is_file()
-    assert not (tmp_path / "ckpt/model.safetensors").exists()
+    kill_once_there(arguments, state)
     assert run(arguments) == 0
     record = json.loads((tmp_path / "ckpt/training.json").read_text())
     assert record["steps"] == 30

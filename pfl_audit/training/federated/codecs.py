@@ -1,8 +1,7 @@
-"""How a vector is put into a message, by name. Quantised messages are one more entry here."""
+"""How a vector is put into a message, for every engine. Quantised messages are another codec."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Protocol
 
 from torch import Tensor
@@ -35,7 +34,8 @@ class Float32:
         return payload["vector"]
 
 
-CODECS: Final[Mapping[str, Codec]] = {"float32": Float32()}
+CODEC: Final[Codec] = Float32()
+"""Of every engine, and of what is counted as sent."""
 
 
 def payload_bytes(payload: Payload) -> int:

@@ -20,6 +20,7 @@ from pfl_audit.training.examples import Examples
 from pfl_audit.training.federated import communication
 from pfl_audit.training.federated.chance import SecretStream, new_key
 from pfl_audit.training.federated.clients import Client
+from pfl_audit.training.federated.codecs import CODEC, payload_bytes
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.settings import FederatedSettings
@@ -63,8 +64,9 @@ def dry_run(
         plan_record["privacy"] = plan.claim(settings.rounds).model_dump(mode="json")
         plan_record["warnings"] = plan.warnings
     if federation.mode != "central-dp":
+        size = payload_bytes(CODEC.encode(trainable.read()))
         plan_record["communication"] = communication.summary(
-            round(2 * taking_part * settings.rounds), trainable.bytes_once, trainable.bytes_with_aliases
+            round(2 * taking_part * settings.rounds), size, trainable.bytes_with_aliases
         )
     return plan_record
 

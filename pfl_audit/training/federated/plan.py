@@ -37,7 +37,6 @@ class PrivacyPlan:
         settings: As asked for.
         sampling: What is drawn, and how often.
         sigma: Noise multiplier.
-        promised: What all rounds together spend.
         denominator: What a round's sum is divided by.
         providers: How many there are.
     """
@@ -45,7 +44,6 @@ class PrivacyPlan:
     settings: PrivacySettings
     sampling: Sampling
     sigma: float
-    promised: Spent
     denominator: float
     providers: int
 
@@ -115,9 +113,8 @@ def plan_privacy(mode: Mode, settings: PrivacySettings, clients: Sequence[Client
     smallest = min(len(client.providers) for client in clients)
     expected = sampling.client_rate * len(clients) * sampling.provider_rate * smallest
     providers = sum(len(client.providers) for client in clients)
-    promised = _spent(sampling, sigma, settings.delta, settings.accounting)
     denominator = settings.denominator or max(1.0, expected)
-    return PrivacyPlan(settings, sampling, sigma, promised, denominator, providers)
+    return PrivacyPlan(settings, sampling, sigma, denominator, providers)
 
 
 def sampling_of(mode: Mode, settings: PrivacySettings, rounds: int) -> Sampling:

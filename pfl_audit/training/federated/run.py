@@ -19,7 +19,7 @@ from pfl_audit.training.examples import Examples
 from pfl_audit.training.federated import communication, partial
 from pfl_audit.training.federated.chance import KEY_BYTES, SecretStream, new_key
 from pfl_audit.training.federated.clients import Client, merged, partition
-from pfl_audit.training.federated.codecs import CODECS
+from pfl_audit.training.federated.codecs import CODEC, payload_bytes
 from pfl_audit.training.federated.engine import LocalEngine
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.messages import Engine
@@ -48,7 +48,7 @@ class Federation:
         out: Folder of the run.
         identity: What decides the weights.
         device: torch's name of the device.
-        number_bytes: Bytes of a number in an update; 4, or 8 in a secure sum.
+        secure: Updates are summed securely, as numbers of 8 bytes.
     """
 
     mode: Mode
@@ -57,7 +57,7 @@ class Federation:
     out: Path
     identity: dict[str, Any]
     device: str = "cpu"
-    number_bytes: int = 4
+    secure: bool = False
 
     @property
     def digest(self) -> str:
@@ -88,9 +88,10 @@ class Federation:
             )
         plan = self.plan(clients)
         if plan is not None:
+            promised = plan.spent_after(self.settings.rounds)
             progress.say(
-                f"noise multiplier {plan.sigma:.4f}: epsilon {plan.promised.epsilon:.3f} at delta "
-                f"{plan.settings.delta:g} by {plan.promised.accountant} ({plan.settings.accounting} accounting)"
+                f"noise multiplier {plan.sigma:.4f}: epsilon {promised.epsilon:.3f} at delta "
+                f"{plan.settings.delta:g} by {promised.accountant} ({plan.settings.accounting} accounting)"
             )
             for warning in plan.warnings:
                 progress.say(f"warning: {warning}")
@@ -160,7 +161,7 @@ def train_federated(
     examples = Examples(train, inputs, encoder, progress, federation.device, federation.out / PAGES_FILE)
     trainer = LocalTrainer(network, trainable, examples, federation.settings)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
-    engine = LocalEngine(workers, CODECS["float32"])
+    engine = LocalEngine(workers, CODEC)
     return lead(federation, loaded, trainable, clients, plan, engine, valid, progress)
 
 
@@ -206,7 +207,8 @@ def finish(
         "updates": dict(state.tally),
     }
     if federation.mode != "central-dp":
-        size, back = trainable.bytes_once, federation.number_bytes * trainable.size
+        size = payload_bytes(CODEC.encode(state.weights))
+        back = 8 * trainable.size if federation.secure else size
         communication.write_log(federation.out, state.taken, size, back)
         count = 2 * sum(len(taken) for taken in state.taken)
         record["communication"] = communication.summary(count, size, trainable.bytes_with_aliases, back)

@@ -1,11 +1,6 @@
 """Bad input, other runs' folders, SIGKILL, and what the command says."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +18,7 @@ from pfl_audit.training.federated.run import KEY_FILE
 from pfl_audit.training.federated.server import STATE_FILE
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, Make
+from tests.training.killed import kill_once_there
 
 
 @pytest.mark.parametrize(
@@ -89,16 +85,7 @@ def test_command_survives_sigkill_and_states_its_claim(
         str(tmp_path / "ckpt"), "--rounds", "8", "--local-steps", "1", "--provider-rate", "0.5", "--epsilon", "8",
         "--validate-every", "100",
     ]  # fmt: skip
-    script = f"from pfl_audit.cli.main import run; run({arguments!r})"
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
-    state = tmp_path / "ckpt" / STATE_FILE
-    deadline = time.monotonic() + 120
-    while not state.is_file() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert state.is_file()
-    assert not (tmp_path / "ckpt/model.safetensors").exists()
+    kill_once_there(arguments, tmp_path / "ckpt" / STATE_FILE)
     assert run(arguments) == 0
     record = json.loads((tmp_path / "ckpt/training.json").read_text())
     claim = record["privacy"]

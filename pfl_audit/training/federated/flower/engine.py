@@ -10,13 +10,14 @@ from flwr.app import Message
 from torch import Tensor
 
 from pfl_audit.errors import UsageError
+from pfl_audit.training.federated.codecs import CODEC
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
 from pfl_audit.training.federated.flower.orders import ROUND, RoundOrder
 from pfl_audit.training.federated.flower.scale import span
 from pfl_audit.training.federated.flower.secure import secure_sum
-from pfl_audit.training.federated.flower.wire import CODEC, order_content, read_report
+from pfl_audit.training.federated.flower.wire import order_content, read_report
 from pfl_audit.training.federated.messages import Report, RoundTask
 
 

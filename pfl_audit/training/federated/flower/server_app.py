@@ -87,7 +87,7 @@ def lead_federation(grid: Grid, agreement: Agreement, place: ServerPlace, progre
             out,
             identity,
             place.device,
-            number_bytes=8 if agreement.secure else 4,
+            secure=agreement.secure,
         )
         # Of the clients nothing but the number of their providers is known.
         clients = [Client(number, ((),) * count) for number, count in sorted(nodes.providers.items())]

@@ -11,11 +11,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
-from pfl_audit.training.federated.codecs import CODECS, Payload
+from pfl_audit.training.federated.codecs import CODEC, Payload
 from pfl_audit.training.federated.flower.orders import RUN, RoundOrder
 from pfl_audit.training.federated.messages import Report
 
-CODEC = CODECS["float32"]
 _VECTOR, _REPORT = "vector", "report"
 
 
