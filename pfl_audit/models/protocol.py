@@ -22,6 +22,10 @@ class Capability(StrEnum):
     """The loss of the right answer."""
     LIVE = "live"
     """Questions that nobody has asked before, such as ones about a scrubbed page."""
+    TOKENS = "tokens"
+    """Likely tokens of a masked place on a form."""
+    FORM_LOSS = "form loss"
+    """The training loss of a form, however its fields are filled in."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Reconstruction of scrubbed fields (CDMI)."""

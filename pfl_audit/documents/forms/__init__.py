@@ -1,0 +1,1 @@
+"""Forms: pages with labelled fields, which reconstruction puts back."""

@@ -1,0 +1,1 @@
+"""Token-level encoders of forms: LayoutLM, BROS and BERT with their heads."""

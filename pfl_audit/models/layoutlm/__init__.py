@@ -1,0 +1,1 @@
+"""Extractive question answering by LayoutLM, v1 and v3."""

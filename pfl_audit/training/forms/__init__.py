@@ -1,0 +1,1 @@
+"""Training of form encoders: MLM, entity extraction, entity linking."""
