@@ -56,7 +56,7 @@ def view_claim(results: Results) -> ClaimView | None:
         mark=mark,
         word=word,
         headline=f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}",
-        worth=f"This claim: {review.text}.",
+        worth=f"{review.text[:1].upper()}{review.text[1:]}.",
         rows=(*_claimed(review.claim), *_recomputed(review), *_measured(results, review)),
         warnings=tuple(review.warnings),
         not_covered=tuple(review.claim.not_covered),

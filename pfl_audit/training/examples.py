@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,9 +118,9 @@ def _encode_pages(
     if keep and network and (kept := read_state(keep, key)):
         return kept[1]["pages"]
     features: Tensor | None = None
-    with progress.task("pages", len(pages)) as task:
+    with progress.task("pages", len(pages)) as task, ThreadPoolExecutor(torch.get_num_threads()) as pool:
         for at in range(0, len(pages), 16):
-            pixels = torch.stack([inputs.pixels(page) for page in pages[at : at + 16]])
+            pixels = torch.stack(list(pool.map(inputs.pixels, pages[at : at + 16])))
             if network is None:
                 rows = ((pixels + 1.0) * 127.5).round().to(torch.uint8)
             else:

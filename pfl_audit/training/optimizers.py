@@ -15,7 +15,7 @@ Make = Callable[[Sequence[nn.Parameter], float, float], torch.optim.Optimizer]
 
 
 def _adamw(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(parameters, rate, weight_decay=decay, foreach=True)
+    return torch.optim.AdamW(parameters, rate, weight_decay=decay, fused=True)
 
 
 def _adafactor(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:

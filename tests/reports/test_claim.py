@@ -56,7 +56,7 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_a_claim_that_holds_says_so() -> None:
-    assert text_of(claimed(HONEST)).startswith("Holds | epsilon 8 at delta 1e-05 for a provider | This claim: holds")
+    assert text_of(claimed(HONEST)).startswith("Holds | epsilon 8 at delta 1e-05 for a provider | Holds")
     assert "Measured: no membership attack ran" in text_of(claimed(HONEST))
 
 

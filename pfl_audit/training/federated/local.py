@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -19,6 +20,22 @@ from pfl_audit.training.optimizers import make_optimizer
 from pfl_audit.training.trainable import Trainable
 
 Loss = Callable[[Vt5, Batch], Tensor]
+Job = tuple[Sequence[int], tuple[int, ...]]
+"""Rows of the queries, and whose they are: round, client and perhaps provider."""
+
+
+class Trainer(Protocol):
+    """Does local trainings."""
+
+    trainable: Trainable
+
+    def train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
+        """One training: as LocalTrainer.train."""
+        ...
+
+    def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
+        """Many from the same weights, results in the order of the jobs."""
+        ...
 
 
 class LocalTrainer:
@@ -51,6 +68,15 @@ class LocalTrainer:
         self._examples = examples
         self._settings = settings
         self._loss = loss or self._answer_loss
+
+    @property
+    def numbers(self) -> int:
+        """Of the whole network, frozen ones too."""
+        return sum(parameter.numel() for parameter in self._network.parameters())
+
+    def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
+        """Train for one after the other, each from the same weights."""
+        return (self.train(weights, rows, *who) for rows, who in jobs)
 
     def train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
         """Train on some queries.

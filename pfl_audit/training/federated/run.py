@@ -20,8 +20,9 @@ from pfl_audit.training.federated import communication, partial
 from pfl_audit.training.federated.chance import KEY_BYTES, SecretStream, new_key
 from pfl_audit.training.federated.clients import Client, merged, partition
 from pfl_audit.training.federated.codecs import CODEC, payload_bytes
+from pfl_audit.training.federated.crew import trainer_for
 from pfl_audit.training.federated.engine import LocalEngine
-from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.local import LocalTrainer, Trainer
 from pfl_audit.training.federated.messages import Engine
 from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
 from pfl_audit.training.federated.privatise import GaussianNoise
@@ -126,7 +127,7 @@ class Federation:
             )
         return SecretStream(key)
 
-    def worker(self, client: Client, trainer: LocalTrainer, plan: PrivacyPlan | None, stream: SecretStream) -> Worker:
+    def worker(self, client: Client, trainer: Trainer, plan: PrivacyPlan | None, stream: SecretStream) -> Worker:
         """A client's side."""
         if plan is None:
             return Worker(client, trainer, None)
@@ -159,7 +160,7 @@ def train_federated(
     inputs = InputBuilder(network.config, loaded.tokenizer)
     encoder = network if federation.settings.freeze_visual else None
     examples = Examples(train, inputs, encoder, progress, federation.device, federation.out / PAGES_FILE)
-    trainer = LocalTrainer(network, trainable, examples, federation.settings)
+    trainer = trainer_for(LocalTrainer(network, trainable, examples, federation.settings), federation.device)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     engine = LocalEngine(workers, CODEC)
     return lead(federation, loaded, trainable, clients, plan, engine, valid, progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pfl_audit.training.federated.chance import SecretStream
 from pfl_audit.training.federated.clients import Client
-from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.local import Job, Trainer
 from pfl_audit.training.federated.messages import Report
 from pfl_audit.training.federated.partial import Partial
 from pfl_audit.training.federated.privatise import GaussianNoise, clip
@@ -46,7 +46,7 @@ class Worker:
     """
 
     def __init__(
-        self, client: Client, trainer: LocalTrainer, privacy: ClientPrivacy | None, partial: Partial | None = None
+        self, client: Client, trainer: Trainer, privacy: ClientPrivacy | None, partial: Partial | None = None
     ) -> None:
         self.client = client
         self._trainer = trainer
@@ -92,9 +92,11 @@ class Worker:
         self._whole = not done
         advance(done)
         drawn = self.drawn(round_number)
-        for at, provider in enumerate(drawn[done:], done + 1):
-            who = (round_number, self.client.number, self.client.tags[provider])
-            update, loss = self._train(weights, self.client.providers[provider], *who)
+        jobs = [
+            (self.client.providers[provider], (round_number, self.client.number, self.client.tags[provider]))
+            for provider in drawn[done:]
+        ]
+        for at, (update, loss) in enumerate(self._train_each(weights, jobs), done + 1):
             clipped, verdict = clip(update, self._privacy.bound)
             total += clipped
             tally[verdict] += 1
@@ -106,17 +108,31 @@ class Worker:
         total += self._privacy.noise.share(len(total), round_number, self.client.number, participants)
         return Report(total, tally, tuple(losses))
 
+    def _train_each(self, weights: Tensor, jobs: list[Job]) -> Iterator[tuple[Tensor, float]]:
+        """Train for every provider; alone and looked at closely, until one has moved what it should."""
+        alone = 0
+        while alone < len(jobs) and self._moved is None:
+            rows, who = jobs[alone]
+            yield self._train(weights, rows, *who)
+            alone += 1
+        for update, loss in self._trainer.train_each(weights, jobs[alone:]):
+            self._note(update)
+            yield update, loss
+
     def _train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
         trainable = self._trainer.trainable
         frozen = trainable.frozen_digest() if self._moved is None else None
         update, loss = self._trainer.train(weights, rows, *who)
-        if bool(torch.isfinite(update).all()) and bool(update.any()):
-            if frozen is not None:
-                trainable.require_frozen(frozen)
-                self._moved = trainable.late.clone()
-            if not self._checked and self._moved is not None:
-                self._moved |= trainable.moved(update)
+        if frozen is not None and bool(torch.isfinite(update).all()) and bool(update.any()):
+            trainable.require_frozen(frozen)
+            self._moved = trainable.late.clone()
+        self._note(update)
         return update, loss
+
+    def _note(self, update: Tensor) -> None:
+        """Remember which tensors have moved."""
+        if not self._checked and self._moved is not None and bool(torch.isfinite(update).all()):
+            self._moved |= self._trainer.trainable.moved(update)
 
     def _check(self) -> None:
         """After the first report that holds something and was not begun by an earlier process."""

@@ -1,0 +1,118 @@
+"""Local trainings side by side: a process a core, each with one thread.
+
+Small networks leave a second thread idle most of the time, while two providers fill two cores.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.errors import AuditError
+from pfl_audit.training.federated.local import Job, LocalTrainer, Trainer
+
+_LARGEST = 50_000_000
+"""Numbers of a network above which its own matrices fill the threads, and copies of it the memory."""
+_LOOK = 1.0
+
+_mine: LocalTrainer | None = None
+"""The trainer of a process of the crew."""
+
+
+def trainer_for(trainer: LocalTrainer, device: str) -> Trainer:
+    """The trainer itself, or a crew of as many as torch has threads, where that is faster.
+
+    The weights that a run ends with depend on torch's number of threads either way.
+    """
+    threads = torch.get_num_threads()
+    if threads < 2 or device != "cpu" or sys.platform != "linux" or trainer.numbers > _LARGEST:
+        return trainer
+    return Crew(trainer, threads)
+
+
+class Crew:
+    """Copies of a trainer, which work at the same time and give what it would give with one thread.
+
+    Args:
+        trainer: Is copied when the first work comes (fork, so that pages and weights are not copied twice).
+        size: How many.
+    """
+
+    def __init__(self, trainer: LocalTrainer, size: int) -> None:
+        self.trainable = trainer.trainable
+        self._trainer = trainer
+        self._size = size
+        self._pool: ProcessPoolExecutor | None = None
+
+    def train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
+        """One training, in this process: as LocalTrainer.train."""
+        with _one_thread():
+            return self._trainer.train(weights, rows, *who)
+
+    def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
+        """All of them from the same weights, results in the order of the jobs.
+
+        Raises:
+            AuditError: A process of the crew was killed.
+        """
+        if len(jobs) < 2:
+            yield from (self.train(weights, rows, *who) for rows, who in jobs)
+            return
+        self._pool = self._pool or ProcessPoolExecutor(
+            self._size, mp_context=get_context("fork"), initializer=_begin, initargs=(self._trainer,)
+        )
+        try:
+            for update, loss in self._pool.map(_train, [weights.numpy()] * len(jobs), jobs):
+                yield torch.from_numpy(update), loss
+        except BrokenProcessPool as error:
+            raise AuditError(
+                "a process of the training was killed, perhaps for want of memory",
+                "Repeat the command: it goes on; OMP_NUM_THREADS=1 needs the least memory",
+            ) from error
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _begin(trainer: LocalTrainer) -> None:
+    """In a new process: leave interrupts to the one that leads, and do not outlive it."""
+    global _mine  # noqa: PLW0603 - a process has one
+    _mine = trainer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _leave_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    os._exit(1)
+
+
+def _train(weights: NDArray[np.float32], job: Job) -> tuple[NDArray[np.float32], float]:
+    if _mine is None:
+        raise RuntimeError("the process has no trainer")
+    rows, who = job
+    update, loss = _mine.train(torch.from_numpy(weights), rows, *who)
+    return update.numpy(), loss

@@ -1,0 +1,76 @@
+"""Trainings side by side give what one after the other gives."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.errors import AuditError
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.progress import Silent
+from pfl_audit.training.examples import Examples
+from pfl_audit.training.federated.clients import merged
+from pfl_audit.training.federated.crew import Crew, trainer_for
+from pfl_audit.training.federated.local import Job, LocalTrainer
+from pfl_audit.training.run import split_queries
+from pfl_audit.training.trainable import choose_trainable
+from tests.training.federated.conftest import QUICK, Federate
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Two threads, whatever the suite has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def work(federate: Federate) -> tuple[LocalTrainer, list[Job]]:
+    loaded = load_vt5(federate.start)
+    queries, _ = split_queries(open_corpus(federate.corpus, "blue"))
+    trainable = choose_trainable(loaded.network, freeze_visual=True)
+    examples = Examples(queries, InputBuilder(loaded.network.config, loaded.tokenizer), loaded.network, Silent())
+    providers = merged(queries)[0].providers
+    jobs: list[Job] = [(rows, (1, 0, number)) for number, rows in enumerate(providers)]
+    return LocalTrainer(loaded.network, trainable, examples, QUICK), jobs[:5]
+
+
+def test_a_crew_gives_what_one_thread_gives_in_order(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:
+    trainer, jobs = work
+    crew = Crew(trainer, 2)
+    weights = trainer.trainable.read()
+    together = list(crew.train_each(weights, jobs))
+    alone = [crew.train(weights, rows, *who) for rows, who in jobs]
+    torch.set_num_threads(1)
+    wanted = list(trainer.train_each(weights, jobs))
+    assert len(together) == len(jobs)
+    for (update, loss), (same, same_loss), (want, want_loss) in zip(together, alone, wanted, strict=True):
+        assert torch.equal(update, want)
+        assert torch.equal(same, want)
+        assert loss == same_loss == want_loss
+
+
+def test_one_thread_or_another_device_needs_no_crew(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:
+    trainer, _ = work
+    assert isinstance(trainer_for(trainer, "cpu"), Crew)
+    assert trainer_for(trainer, "cuda") is trainer
+    torch.set_num_threads(1)
+    assert trainer_for(trainer, "cpu") is trainer
+
+
+def test_a_killed_process_of_the_crew_is_one_clear_line(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:
+    trainer, jobs = work
+    crew = Crew(trainer, 2)
+    weights = trainer.trainable.read()
+    results = crew.train_each(weights, jobs * 50)
+    next(results)
+    assert crew._pool is not None
+    os.kill(next(iter(crew._pool._processes)), signal.SIGKILL)
+    with pytest.raises(AuditError, match="was killed"):
+        list(results)
