@@ -42,7 +42,7 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
     section = html[html.index('id="claim"') : html.index("<h2>What could not be tested")]
     for text in (
         "epsilon 8 at delta 1e-05 for a provider",
-        "published accounting: worth epsilon 14.46",
+        "Published accounting: worth epsilon 14.46",
         "add/remove one provider",
         "PRV 14.46, Rényi 16.28",
         "99.97 % balanced accuracy of any attack; above 99.99 % by the recomputed epsilon",
@@ -56,7 +56,7 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_a_claim_that_holds_says_so() -> None:
-    assert text_of(claimed(HONEST)).startswith("Holds | epsilon 8 at delta 1e-05 for a provider | Holds")
+    assert text_of(claimed(HONEST)).startswith("Holds | epsilon 8 at delta 1e-05 for a provider | Holds: ")
     assert "Measured: no membership attack ran" in text_of(claimed(HONEST))
 
 
