@@ -12,7 +12,9 @@ from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.errors import EXIT_NOT_AUDITED, UsageError
 
 if TYPE_CHECKING:
+    from pfl_audit.documents.check import CorpusCheck
     from pfl_audit.documents.corpus import Corpus
+    from pfl_audit.documents.forms.check import FormCheck
 
 app = typer.Typer(rich_markup_mode=None, help="Check, convert, import and make corpora.")
 _Source = Annotated[Path, typer.Argument(help="PFL-DocVQA folder, or folder with corpus.jsonl.")]
@@ -21,32 +23,39 @@ _Target = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 
 @app.command()
 def check(
-    path: _Source,
+    path: Annotated[Path, typer.Argument(help="A corpus as --red takes it, or a folder of forms (docs/forms.md).")],
     images: Annotated[bool, typer.Option(help="Open every page image as well.")] = True,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Count what a corpus holds (the paper's Table 5), and name every record that cannot be used.
+    """Count what a corpus holds (the paper's Table 5) or what forms do, and name every record that cannot be used.
 
     Example: pfl-audit data check data/red
     """
     from pfl_audit.audit.redaction import visible
     from pfl_audit.documents.check import check_corpus
+    from pfl_audit.documents.forms.check import check_forms
+    from pfl_audit.documents.forms.readers import reader_of
     from pfl_audit.documents.readers import open_corpus
 
-    found = check_corpus(open_corpus(path), make_progress(quiet=quiet), images=images)
+    progress = make_progress(quiet=quiet)
+    found: CorpusCheck | FormCheck
+    if (reader := reader_of(path)) is not None:
+        found = check_forms(reader.read(path), progress, images=images)
+        rows, empty = _form_rows(found), not found.forms
+    else:
+        found = check_corpus(open_corpus(path), progress, images=images)
+        rows, empty = _corpus_rows(found), not found.counts
     if as_json:
         print_json(found.to_dict())
     else:
-        columns = ("split", "client", "providers", "documents", "pages", "questions")
-        for row in ({column: column for column in columns}, *found.counts):
-            cells = {column: visible(str(row[column])) for column in columns}
-            typer.echo("  ".join(f"{cell:>{24 if column == 'split' else 9}}" for column, cell in cells.items()))
+        for row in rows:
+            typer.echo(row)
         for problem in found.problems:
             typer.echo(visible(f"unusable: {problem.record}: {problem.reason}", 1000))
         typer.echo(f"{len(found.problems)} records cannot be used")
-    if not found.counts:
+    if empty:
         raise typer.Exit(EXIT_NOT_AUDITED)
 
 
@@ -122,6 +131,56 @@ def make(
     recipe = Recipe(members, non_members, red_providers, clients, documents, red_documents, questions, ocr_noise, seed)
     progress = make_progress(quiet=quiet)
     _tell(make_corpus(recipe, out, progress), out, as_json=as_json, quiet=quiet)
+
+
+@app.command("make-forms")
+def make_forms_(
+    out: _Target,
+    private: Annotated[int, typer.Option(help="Forms to train the model under audit on.")] = 40,
+    public: Annotated[int, typer.Option(help="Forms that the adversary may have.")] = 40,
+    validation: Annotated[int, typer.Option(help="Forms to choose checkpoints by.")] = 20,
+    planted: Annotated[int, typer.Option(help="Random values a form, 2 to 4.")] = 3,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
+    """Draw synthetic forms in three parts, with random values planted. The same seed gives the same bytes.
+
+    Example: pfl-audit data make-forms --out data/forms --seed 7
+    """
+    from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
+
+    options.require_new(out)
+    corpus = make_forms(FormRecipe(private, public, validation, planted, seed), out, make_progress(quiet=quiet))
+    fields = sum(len(form.fields) for form in corpus.forms)
+    if as_json:
+        print_json({"out": str(out), "forms": len(corpus.forms), "fields": fields})
+    elif not quiet:
+        note(f"{len(corpus.forms)} forms with {fields} fields written to {out}")
+
+
+def _corpus_rows(found: CorpusCheck) -> list[str]:
+    """The paper's Table 5."""
+    from pfl_audit.audit.redaction import visible
+
+    columns = ("split", "client", "providers", "documents", "pages", "questions")
+    rows = ({column: column for column in columns}, *found.counts)
+    cells = [{column: visible(str(row[column])) for column in columns} for row in rows]
+    return ["  ".join(f"{row[column]:>{24 if column == 'split' else 9}}" for column in columns) for row in cells]
+
+
+def _form_rows(found: FormCheck) -> list[str]:
+    """Forms by part, and fields by label."""
+    from pfl_audit.audit.redaction import visible
+
+    rows = [f"format {found.format}: {found.forms} forms of {found.documents} documents, {found.links} links"]
+    rows += [f"fields  {visible(label):>24}  {count:>9}" for label, count in found.fields.items()]
+    rows += [f"forms   {part:>24}  {count:>9}" for part, count in found.parts.items()]
+    if found.parts:
+        source = "parts as drawn with seed 0" if found.drawn else "parts as the source names them"
+        rows.append(f"{source}; forms with a near-duplicate: {found.near_duplicates}, left out: {found.left_out}")
+    return rows
 
 
 def _tell(corpus: Corpus, out: Path, *, as_json: bool, quiet: bool) -> None:

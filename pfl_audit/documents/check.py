@@ -42,7 +42,7 @@ def check_corpus(corpus: Corpus, progress: Progress, *, images: bool = True) -> 
     if images:
         with progress.task("page images", len(corpus.documents)) as task:
             for document in corpus.documents:
-                if (reason := _unusable(document)) is not None:
+                if (reason := unusable(document)) is not None:
                     problems.append(Problem(document.id, reason))
                 task.advance()
     questions: defaultdict[tuple[str, int | None], int] = defaultdict(int)
@@ -64,7 +64,8 @@ def check_corpus(corpus: Corpus, progress: Progress, *, images: bool = True) -> 
     return CorpusCheck(tuple(counts), tuple(problems))
 
 
-def _unusable(document: Document) -> str | None:
+def unusable(document: Document) -> str | None:
+    """Why the page's picture cannot be opened, or None."""
     if document.image is None:
         return None
     try:

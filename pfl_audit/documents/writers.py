@@ -47,7 +47,7 @@ def write_questions(queries: Sequence[Query], folder: Path) -> tuple[Problem, ..
     problems: list[Problem] = []
     with atomic_write(folder / "questions.jsonl") as file:
         for number, query in enumerate(queries):
-            row: dict[str, Any] = {"id": query.id, "question": query.question, **_words(query.document)}
+            row: dict[str, Any] = {"id": query.id, "question": query.question, **words_of(query.document)}
             if query.document.image is not None:
                 row["image"] = f"images/{number:06d}.jpg"
                 picture = io.BytesIO()
@@ -95,7 +95,7 @@ def write_pfl_docvqa(corpus: Corpus, folder: Path) -> None:
 
 def _record(query: Query, split: str) -> dict[str, Any]:
     document = query.document
-    words = _words(document)
+    words = words_of(document)
     return {
         "question": query.question,
         "answers": query.answers[0],
@@ -106,7 +106,8 @@ def _record(query: Query, split: str) -> dict[str, Any]:
     }
 
 
-def _words(document: Document) -> dict[str, Any]:
+def words_of(document: Document) -> dict[str, Any]:
+    """``words`` and ``boxes`` of a page as they are written; boxes to a hundred-thousandth of the page."""
     boxes = [[round(float(value), 5) for value in box] for box in document.boxes]
     return {"words": list(document.words), "boxes": boxes}
 
@@ -117,7 +118,7 @@ def _row(document: Document, queries: list[Query], membership: str, folder: Path
         "provider": document.provider,
         "membership": membership,
         "split": document.split,
-        **_words(document),
+        **words_of(document),
         "questions": [
             {"id": query.id, "key": query.key, "question": query.question, "answers": list(query.answers)}
             for query in queries
@@ -126,14 +127,17 @@ def _row(document: Document, queries: list[Query], membership: str, folder: Path
     if document.client is not None:
         row["client"] = document.client
     if document.image is not None:
-        row["image"] = _copy_image(document.image.path, folder)
+        row["image"] = copy_image(document.image.path, folder)
     return row
 
 
-def _copy_image(source: Path, folder: Path) -> str:
-    """Copy a page image and return its name from the folder.
+def copy_image(source: Path, folder: Path) -> str:
+    """Copy a page image into ``images/`` and return its name from the folder.
 
     Where another picture has taken its name, it is named by its content.
+
+    Raises:
+        AuditError: It cannot be read, or the folder cannot be written.
     """
     name = f"images/{source.name}"
     try:

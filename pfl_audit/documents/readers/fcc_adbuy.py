@@ -18,9 +18,9 @@ from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Membership, Query, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import draw_question
-from pfl_audit.documents.readers.jsonl import parse, path_inside
-from pfl_audit.errors import AuditError
+from pfl_audit.documents.readers.jsonl import lines_of, parse, path_inside
 
+FILE_NAME = "docs.jsonl"
 _KEYS = {
     "contract_num": "contract_number",
     "advertiser": "advertiser",
@@ -45,7 +45,7 @@ def import_fcc_adbuy(folder: Path, seed: int) -> Corpus:
     Raises:
         AuditError: The folder is not of this form.
     """
-    rows, problems = _read(folder / "docs.jsonl")
+    rows, problems = read_records(folder)
     problems += [Problem(row["id"], "no station could be told") for row in rows if not row.get("station")]
     named = [row for row in rows if row.get("station")]
     splits = _split(named, seed)
@@ -86,24 +86,11 @@ def _split(rows: list[Mapping[str, Any]], seed: int) -> dict[str, str]:
 
 
 def _queries(row: Mapping[str, Any], split: str, folder: Path, seed: int) -> list[Query]:
-    words = tuple(str(word[0]) for word in row["words"])
-    size = np.array([row["width"], row["height"]] * 2, dtype=np.float32)
-    if not (size > 0).all():
-        raise ValueError("the page has no size")
-    boxes = np.array([word[1:5] for word in row["words"]], dtype=np.float32).reshape(-1, 4) / size
-    image = path_inside(folder, row["image"])
-    document = Document(
-        id=f"{row['id']}_1",
-        provider=str(row["station"]),
-        words=words,
-        boxes=as_boxes(np.clip(boxes, 0, 1), len(words)),
-        image=PageImage(image) if image.is_file() else None,
-        split=split,
-    )
+    document = page_of(row, folder, split)
     asked = {
         _KEYS[name]: str(value) for name, value in row["fields"].items() if name in _KEYS and row["spans"].get(name)
     }
-    if any(str(row["station"]).casefold() in word.casefold() for word in words):
+    if any(str(row["station"]).casefold() in word.casefold() for word in document.words):
         asked["provider_name"] = str(row["station"])
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(f"{seed}/{row['id']}".encode()).digest()[:8], "little"))
     return [
@@ -113,22 +100,46 @@ def _queries(row: Mapping[str, Any], split: str, folder: Path, seed: int) -> lis
     ]
 
 
-def _read(path: Path) -> tuple[list[Mapping[str, Any]], list[Problem]]:
-    """The records that have a name of their own, and the lines that are none."""
+def page_of(row: Mapping[str, Any], folder: Path, split: str = "") -> Document:
+    """The page of a record; its provider is the station, or nobody where none could be told.
+
+    Raises:
+        KeyError, TypeError, ValueError, IndexError, OverflowError: The record is damaged.
+    """
+    words = tuple(str(word[0]) for word in row["words"])
+    size = np.array([row["width"], row["height"]] * 2, dtype=np.float32)
+    if not (size > 0).all():
+        raise ValueError("the page has no size")
+    try:
+        boxes = np.array([word[1:5] for word in row["words"]], dtype=np.float32).reshape(-1, 4) / size
+    except ValueError as error:  # whose text would hold a word of the page
+        raise ValueError("the box of a word is not four numbers") from error
+    image = path_inside(folder, row["image"])
+    return Document(
+        id=f"{row['id']}_1",
+        provider=row.get("station") or "",
+        words=words,
+        boxes=as_boxes(np.clip(boxes, 0, 1), len(words)),
+        image=PageImage(image) if image.is_file() else None,
+        split=split,
+    )
+
+
+def read_records(folder: Path) -> tuple[list[Mapping[str, Any]], list[Problem]]:
+    """The records of ``docs.jsonl`` that have a name of their own, and the lines that are none.
+
+    Raises:
+        AuditError: The file cannot be read.
+    """
     rows: dict[str, Mapping[str, Any]] = {}
     problems: list[Problem] = []
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    try:
-                        row = _record(line)
-                        if rows.setdefault(row["id"], row) is not row:
-                            raise ValueError("a document with its id stands further up")
-                    except (TypeError, ValueError, RecursionError) as error:
-                        problems.append(Problem(f"{path.name} line {number}", str(error)))
-    except (OSError, UnicodeDecodeError) as error:
-        raise AuditError(f"{path} cannot be read", "Give the folder that holds docs.jsonl and images/") from error
+    for where, line in lines_of(folder / FILE_NAME, "Give the folder that holds docs.jsonl and images/"):
+        try:
+            row = _record(line)
+            if rows.setdefault(row["id"], row) is not row:
+                raise ValueError("a document with its id stands further up")
+        except (TypeError, ValueError, RecursionError) as error:
+            problems.append(Problem(where, str(error)))
     return list(rows.values()), problems
 
 

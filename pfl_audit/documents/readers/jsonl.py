@@ -8,7 +8,7 @@ A line holds ``id``, ``provider``, ``words``, ``boxes``, ``questions`` (each wit
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,13 +36,8 @@ class JsonlReader:
         """Read the pages of ``part``; where no page names its part, all of them are RED."""
         file = path if path.is_file() else path / FILE_NAME
         found = _Lines(file)
-        try:
-            with file.open(encoding="utf-8") as lines:
-                for number, line in enumerate(lines, start=1):
-                    if line.strip():
-                        found.read(line, f"{file.name} line {number}")
-        except (OSError, UnicodeDecodeError) as error:
-            raise AuditError(f"{file} cannot be read as UTF-8 text", "Check the path") from error
+        for where, line in lines_of(file, "Check the path"):
+            found.read(line, where)
         corpus = Corpus(tuple(found.queries), found.membership, self.name, tuple(found.problems))
         return corpus if part == "all" else corpus.where(lambda query: _in_part(query.document.split, part))
 
@@ -90,6 +85,21 @@ def _in_part(split: str, part: Part) -> bool:
     return split.startswith("blue") if part == "blue" else not split.startswith("blue")
 
 
+def lines_of(file: Path, remedy: str) -> Iterator[tuple[str, str]]:
+    """The lines of a file that hold something, each with where it stands.
+
+    Raises:
+        AuditError: Not a file, or not UTF-8; ``remedy`` is its remedy.
+    """
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield f"{file.name} line {number}", line
+    except (OSError, UnicodeDecodeError) as error:
+        raise AuditError(f"{file} cannot be read as UTF-8 text", remedy) from error
+
+
 def parse(line: str) -> Any:
     """A line of JSON as data.
 
@@ -109,25 +119,16 @@ def parse(line: str) -> Any:
 def _page(row: Any, folder: Path) -> tuple[list[Query], Membership]:
     if not isinstance(row, Mapping):
         raise TypeError("it is not a JSON object")
-    words = _texts(row, "words")
-    document = Document(
-        id=_text(row, "id"),
-        provider=_text(row, "provider"),
-        words=words,
-        boxes=as_boxes(_list(row, "boxes"), len(words)),
-        image=_image(row.get("image"), folder),
-        split=_name(row, "split", ""),
-        client=_client(row.get("client")),
-    )
+    document = page_of(row, folder, text_of(row, "provider"))
     queries = [
         Query(
-            id=_name(asked, "id", f"{document.id}-{index}"),
+            id=name_of(asked, "id", f"{document.id}-{index}"),
             document=document,
-            question=_text(asked, "question"),
+            question=text_of(asked, "question"),
             answers=(asked["answers"],) if isinstance(asked["answers"], str) else _texts(asked, "answers"),
-            key=_name(asked, "key", "") or key_of_question(asked["question"]),
+            key=name_of(asked, "key", "") or key_of_question(asked["question"]),
         )
-        for index, asked in enumerate(_list(row, "questions"))
+        for index, asked in enumerate(list_of(row, "questions"))
     ]
     if not queries:
         raise ValueError("no question is asked about it")
@@ -136,14 +137,33 @@ def _page(row: Any, folder: Path) -> tuple[list[Query], Membership]:
     return queries, Membership(row.get("membership", "unknown"))
 
 
-def _text(row: Mapping[str, Any], name: str) -> str:
+def page_of(row: Mapping[str, Any], folder: Path, provider: str) -> Document:
+    """The page that a record holds: its id, words, boxes and image, and perhaps its split and client.
+
+    Raises:
+        KeyError, TypeError, ValueError, OverflowError: Something of it is missing or damaged.
+    """
+    words = _texts(row, "words")
+    return Document(
+        id=text_of(row, "id"),
+        provider=provider,
+        words=words,
+        boxes=as_boxes(list_of(row, "boxes"), len(words)),
+        image=_image(row.get("image"), folder),
+        split=name_of(row, "split", ""),
+        client=_client(row.get("client")),
+    )
+
+
+def text_of(row: Mapping[str, Any], name: str) -> str:
+    """A text that must be there and hold something."""
     value = row[name]
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{name} is not a text")
     return value
 
 
-def _name(row: Mapping[str, Any], name: str, default: str) -> str:
+def name_of(row: Mapping[str, Any], name: str, default: str) -> str:
     """A text or a whole number; the default where there is none."""
     value = row.get(name)
     if value is not None and not isinstance(value, str | int):
@@ -151,7 +171,8 @@ def _name(row: Mapping[str, Any], name: str, default: str) -> str:
     return default if value is None else str(value)
 
 
-def _list(row: Mapping[str, Any], name: str) -> list[Any]:
+def list_of(row: Mapping[str, Any], name: str) -> list[Any]:
+    """A list that must be there."""
     value = row[name]
     if not isinstance(value, list):
         raise TypeError(f"{name} is not a list")
@@ -159,7 +180,7 @@ def _list(row: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    values = _list(row, name)
+    values = list_of(row, name)
     if not all(isinstance(value, str | int | float) for value in values):
         raise TypeError(f"{name} is not a list of texts")
     return tuple(str(value) for value in values)

@@ -1,0 +1,64 @@
+"""fcc-adbuy as forms: the five hand-entered labels, wherever their values stand on the page."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pfl_audit.documents.forms.form import Field, Form, FormCorpus
+from pfl_audit.documents.forms.readers.records import as_form, gather
+from pfl_audit.documents.readers.fcc_adbuy import FILE_NAME, page_of, read_records
+
+
+class FccAdbuyReader:
+    """Reads ``docs.jsonl``."""
+
+    name = "fcc-adbuy"
+
+    def recognises(self, path: Path) -> bool:
+        """A folder that holds ``docs.jsonl``."""
+        return (path / FILE_NAME).is_file()
+
+    def read(self, path: Path) -> FormCorpus:
+        """Every place where a label's value stands becomes a field of that label.
+
+        Pages whose station could not be told are forms as well.
+        """
+        rows, problems = read_records(path)
+        forms = gather(((row["id"], partial(_form, row, path)) for row in rows), problems)
+        return FormCorpus(forms, self.name, None, tuple(problems))
+
+
+def _form(row: Mapping[str, Any], folder: Path) -> Form:
+    return as_form(page_of(row, folder), fields_of(row["spans"]))
+
+
+def fields_of(spans: Mapping[str, Any]) -> list[Field]:
+    """Fields of a record, none of which shares a word with another.
+
+    Of overlapping places the longest, then the first, counts. Where two labels have the very same
+    place (a flight of one day), it goes to the one that has fewer so far, so that each gets its share.
+
+    Args:
+        spans: Label to the [start, stop) of its places.
+
+    Raises:
+        TypeError: It is not made like that.
+    """
+    labels: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+    for label, places in sorted(spans.items()):
+        for place in places:
+            if not isinstance(place, list) or len(place) != 2 or not all(type(end) is int for end in place):
+                raise TypeError("a span is not a pair of word numbers")
+            labels[place[0], place[1]].append(label)
+    fields: list[Field] = []
+    counts: Counter[str] = Counter()
+    for start, stop in sorted(labels, key=lambda place: (place[0] - place[1], place)):
+        if all(stop <= field.start or field.stop <= start for field in fields):
+            label = min(labels[start, stop], key=lambda name: (counts[name], name))
+            counts[label] += 1
+            fields.append(Field(f"{label}-{counts[label]}", label, start, stop))
+    return fields

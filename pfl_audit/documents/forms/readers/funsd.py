@@ -1,0 +1,93 @@
+"""FUNSD: scanned forms of the tobacco industry (Jaume et al., ICDAR-OST 2019).
+
+``annotations/NAME.json`` holds the entities of a page, each with ``id``, ``label`` (question, answer,
+header, other), ``words`` (``text`` and a pixel ``box``) and ``linking`` (pairs of entity ids), and
+``images/NAME.png`` the page. The data set has two such folders, ``training_data`` and
+``testing_data``; both are read, and one alone may be given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pfl_audit.documents.corpus import Problem
+from pfl_audit.documents.document import Document
+from pfl_audit.documents.forms.form import Field, Form, FormCorpus
+from pfl_audit.documents.forms.readers.records import as_form, find_image, gather, on_page
+from pfl_audit.documents.readers.jsonl import list_of, text_of
+from pfl_audit.files import read_json
+
+_ROOTS = ("", "dataset", "training_data", "testing_data", "dataset/training_data", "dataset/testing_data")
+_RANKS = {"header": 0, "question": 1, "answer": 2}
+"""Links go from the one that names to the one that answers; FUNSD has some the other way round."""
+
+
+class FunsdReader:
+    """Reads FUNSD's annotation folders."""
+
+    name = "funsd"
+
+    def recognises(self, path: Path) -> bool:
+        """``annotations/`` and ``images/``, or the data set's folders that hold them."""
+        return bool(_folders(path))
+
+    def read(self, path: Path) -> FormCorpus:
+        """Every entity with words becomes a field with FUNSD's label."""
+        files = [file for folder in _folders(path) for file in sorted((folder / "annotations").glob("*.json"))]
+        problems: list[Problem] = []
+        forms = gather(((file.name, partial(_form, file)) for file in files), problems)
+        return FormCorpus(forms, self.name, None, tuple(problems))
+
+
+def _folders(path: Path) -> list[Path]:
+    folders = [path / root for root in _ROOTS]
+    return [folder for folder in folders if all((folder / name).is_dir() for name in ("annotations", "images"))]
+
+
+def _form(file: Path) -> Form:
+    image, size = find_image(file.parent.parent / "images", file.stem)
+    words: list[str] = []
+    boxes: list[Any] = []
+    fields: list[Field] = []
+    links: list[tuple[str, str]] = []
+    for entity in list_of(_object(read_json(file)), "form"):
+        start = len(words)
+        for word in list_of(_object(entity), "words"):
+            if not isinstance(_object(word)["text"], str):
+                raise TypeError("the text of a word is not a text")
+            if word["text"].strip():
+                words.append(word["text"])
+                boxes.append(word["box"])
+        if len(words) > start:
+            fields.append(Field(_id(entity["id"]), text_of(entity, "label"), start, len(words)))
+        links += [_link(pair) for pair in entity.get("linking") or []]
+    document = Document(f"{file.stem}_1", "", tuple(words), on_page(boxes, size), image)
+    return as_form(document, fields, _directed(links, fields))
+
+
+def _directed(links: list[tuple[str, str]], fields: list[Field]) -> list[tuple[str, str]]:
+    """Links between fields that have words, each from the one that names."""
+    ranks = {field.id: _RANKS.get(field.label, len(_RANKS)) for field in fields}
+    known = [pair for pair in links if pair[0] != pair[1] and ranks.keys() >= set(pair)]
+    return [(other, one) if ranks[other] < ranks[one] else (one, other) for one, other in known]
+
+
+def _link(pair: Any) -> tuple[str, str]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise TypeError("linking does not hold pairs of entity ids")
+    return _id(pair[0]), _id(pair[1])
+
+
+def _id(value: Any) -> str:
+    if not isinstance(value, str | int):
+        raise TypeError("the id of an entity is not a number")
+    return str(value)
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError("it is not made of JSON objects")
+    return value

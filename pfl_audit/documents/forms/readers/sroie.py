@@ -1,0 +1,124 @@
+"""SROIE: scanned receipts with company, date, address and total (Huang et al., ICDAR 2019).
+
+``box/NAME.txt`` holds a text line a line, ``x1,y1,...,x4,y4,text`` in pixels; ``entities/NAME.txt`` a
+JSON object of the four values; ``img/NAME.jpg`` the page. Copies call the second folder ``key`` and the
+files ``.csv`` and ``.json``, and put all three below ``train``, ``test`` or ``data``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from pfl_audit.documents.corpus import Problem
+from pfl_audit.documents.document import Document
+from pfl_audit.documents.forms.form import Field, Form, FormCorpus
+from pfl_audit.documents.forms.readers.matching import find_value
+from pfl_audit.documents.forms.readers.records import as_form, find_image, gather, on_page
+from pfl_audit.errors import AuditError
+from pfl_audit.files import read_json
+
+LABELS = ("company", "date", "address", "total")
+_ROOTS = ("", "data", "train", "test", "data/train", "data/test")
+_NAMES = {"box": ("box",), "key": ("entities", "key"), "image": ("img", "images")}
+_TEXT = (".txt", ".csv", ".json")
+_Folders = dict[str, Path]
+_Box = tuple[float, float, float, float]
+
+
+class SroieReader:
+    """Reads SROIE's box and entity files."""
+
+    name = "sroie"
+
+    def recognises(self, path: Path) -> bool:
+        """Folders of boxes, of entities and of images, or a folder of the data set that holds them."""
+        return bool(_folders(path))
+
+    def read(self, path: Path) -> FormCorpus:
+        """Every entity that stands among the words becomes a field; the others are problems."""
+        problems: list[Problem] = []
+        records = [
+            (file.name, partial(_form, file, folders, problems))
+            for folders in _folders(path)
+            for file in sorted(folders["box"].iterdir())
+            if file.suffix in _TEXT
+        ]
+        return FormCorpus(gather(records, problems), self.name, None, tuple(problems))
+
+
+def _folders(path: Path) -> list[_Folders]:
+    found = []
+    for root in _ROOTS:
+        folders = {
+            role: next((path / root / name for name in names if (path / root / name).is_dir()), None)
+            for role, names in _NAMES.items()
+        }
+        complete = {role: folder for role, folder in folders.items() if folder is not None}
+        if len(complete) == len(_NAMES):
+            found.append(complete)
+    return found
+
+
+def _form(file: Path, folders: _Folders, problems: list[Problem]) -> Form:
+    image, size = find_image(folders["image"], file.stem)
+    words, boxes = _words(file)
+    document = Document(f"{file.stem}_1", "", tuple(words), on_page(boxes, size), image)
+    fields: list[Field] = []
+    missed: list[Problem] = []
+    for label, value in _values(folders["key"], file.stem).items():
+        where = find_value(words, value, after="total" if label == "total" else None)
+        if where is None:
+            missed.append(Problem(f"{file.name} {label}", "its value does not stand among the words"))
+        elif any(where[0] < field.stop and field.start < where[1] for field in fields):
+            missed.append(Problem(f"{file.name} {label}", "it shares a word with another entity"))
+        else:
+            fields.append(Field(label, label, *where))
+    form = as_form(document, fields)
+    problems += missed
+    return form
+
+
+def _values(folder: Path, stem: str) -> dict[str, str]:
+    file = next((folder / f"{stem}{suffix}" for suffix in _TEXT if (folder / f"{stem}{suffix}").is_file()), None)
+    if file is None:
+        raise ValueError("its entity file is missing")
+    values = read_json(file)
+    if not isinstance(values, Mapping):
+        raise TypeError("its entity file is not a JSON object")
+    named = {label: values[label] for label in LABELS if values.get(label)}
+    if not all(isinstance(value, str) for value in named.values()):
+        raise TypeError("a value of its entity file is not a text")
+    return named
+
+
+def _words(file: Path) -> tuple[list[str], list[_Box]]:
+    """The words of the lines, and boxes that share a line's width by their letters."""
+    try:
+        # Some files of the data set hold a stray byte: one letter is lost, not the page.
+        lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError as error:
+        raise AuditError(f"{file} cannot be read: {error.strerror}", "Check the path") from error
+    words: list[str] = []
+    boxes: list[_Box] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        *corners, text = line.split(",", 8)
+        try:
+            left, top, right, bottom = _around([float(corner) for corner in corners])
+        except ValueError as error:
+            raise ValueError(f"line {number} of its boxes is not x1,y1,...,x4,y4,text") from error
+        letter = (right - left) / max(len(text), 1)
+        for word in re.finditer(r"\S+", text):
+            words.append(word.group())
+            boxes.append((left + word.start() * letter, top, left + word.end() * letter, bottom))
+    return words, boxes
+
+
+def _around(corners: list[float]) -> _Box:
+    if len(corners) != 8:
+        raise ValueError("not four corners")
+    return min(corners[::2]), min(corners[1::2]), max(corners[::2]), max(corners[1::2])

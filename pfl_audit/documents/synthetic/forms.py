@@ -1,0 +1,102 @@
+"""Synthetic forms in three parts, with random values planted in each: what an attack must find, and must not."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from pfl_audit.documents.document import Document
+from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus, FormPart
+from pfl_audit.documents.forms.readers import open_forms
+from pfl_audit.documents.forms.writer import write_forms
+from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.synthetic.forms_content import PLANTED, draw_sheet
+from pfl_audit.documents.synthetic.forms_render import FormPage
+from pfl_audit.errors import UsageError
+from pfl_audit.files import atomic_write, write_json
+from pfl_audit.progress import Progress
+
+SIZE = (396, 560)
+"""Width and height of a page image in pixels."""
+JPEG_QUALITY = 20
+
+
+@dataclass(frozen=True)
+class FormRecipe:
+    """What to draw.
+
+    Attributes:
+        private: Forms to train the model under audit on.
+        public: Forms that the adversary may have.
+        validation: Forms to choose checkpoints by.
+        planted: Random values a form, 2 to 4.
+        seed: Of everything.
+    """
+
+    private: int = 40
+    public: int = 40
+    validation: int = 20
+    planted: int = 3
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise UsageError where the recipe asks for what cannot be."""
+        if min(self.private, self.public, self.validation) < 1:
+            raise UsageError("every part needs a form", "Set --private, --public and --validation to 1 or more")
+        if not 2 <= self.planted <= len(PLANTED):
+            raise UsageError(f"a form has 2 to {len(PLANTED)} planted values", "Correct --planted")
+
+
+def make_forms(recipe: FormRecipe, folder: Path, progress: Progress) -> FormCorpus:
+    """Draw forms and write them as ``forms.jsonl`` with ``images/``.
+
+    The same recipe gives the same bytes. Every part has a generator of its own, so that more forms of
+    one leave the others as they were. Fields are labelled header, question and answer; those with a
+    random value are told by ``forms_content.is_planted``.
+
+    Args:
+        recipe: What to draw.
+        folder: Where to; must be empty or missing.
+        progress: Told of every page.
+
+    Returns:
+        The forms as they are read from the folder.
+
+    Raises:
+        UsageError: The recipe cannot be drawn, or the folder holds something.
+    """
+    recipe.check()
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty", "Name a new folder")
+    counts: dict[FormPart, int] = {part: getattr(recipe, part) for part in PARTS}
+    seeds = np.random.SeedSequence(recipe.seed).spawn(len(PARTS))
+    forms: list[Form] = []
+    parts: dict[str, FormPart] = {}
+    with progress.task("forms", sum(counts.values())) as task:
+        for part, seed in zip(PARTS, seeds, strict=True):
+            for page_seed in seed.spawn(counts[part]):
+                form = _draw_form(recipe, folder, np.random.default_rng(page_seed))
+                forms.append(form)
+                parts[form.id] = part
+                task.advance()
+    write_forms(FormCorpus(tuple(forms), parts=parts), folder)
+    write_json(folder / "recipe.json", asdict(recipe), private=False)
+    return open_forms(folder)
+
+
+def _draw_form(recipe: FormRecipe, folder: Path, rng: np.random.Generator) -> Form:
+    sheet = draw_sheet(recipe.planted, rng)
+    page = FormPage(sheet, rng)
+    name = f"{int.from_bytes(rng.bytes(8), 'big'):016x}_1"
+    path = folder / "images" / f"{name}.jpg"
+    picture = io.BytesIO()
+    small = page.canvas.page.convert("L").resize(SIZE, Image.Resampling.BILINEAR)
+    small.save(picture, "JPEG", quality=JPEG_QUALITY, optimize=True)
+    with atomic_write(path, private=False) as file:
+        file.write(picture.getvalue())
+    document = Document(name, "", tuple(page.canvas.words), page.canvas.boxes(), PageImage(path))
+    return Form(document, tuple(page.fields), tuple(page.links))
