@@ -77,7 +77,7 @@ def _download(name: str) -> Path:
     from huggingface_hub import constants, snapshot_download
 
     constants.HF_HUB_OFFLINE = False  # it was read from the environment when something else imported the hub
-    patterns = ["*.json", "*.safetensors", "pytorch_model*.bin", "spiece.model", "tokenizer*"]
+    patterns = ["*.json", "*.safetensors", "pytorch_model*.bin", "spiece.model", "tokenizer*", "vocab.*", "merges.txt"]
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))
     except Exception as error:  # the hub raises many kinds

@@ -16,6 +16,9 @@ from pfl_audit.models.pickle_scan import refuse_code
 CONFIG = "config.json"
 _SINGLE = ("model.safetensors", "pytorch_model.bin")
 _INDEXED = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+_TOKENIZER = (
+    "spiece.model", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt",
+)  # fmt: skip
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
@@ -86,7 +89,7 @@ def tensor_names(folder: Path) -> frozenset[str]:
 
 def fingerprint_files(folder: Path) -> dict[str, str]:
     """File name to SHA-256, for all files that decide what the model answers."""
-    tokenizer = (folder / name for name in ("spiece.model", "tokenizer.json", "tokenizer_config.json"))
+    tokenizer = (folder / name for name in _TOKENIZER)
     settings = (folder / name for name in (CONFIG, "generation_config.json", "preprocessor_config.json"))
     wanted = [*checkpoint_files(folder), *settings, *tokenizer]
     return {path.name: sha256_file(path) for path in wanted if path.is_file()}

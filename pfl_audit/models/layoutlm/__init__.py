@@ -1,1 +1,1 @@
-"""Extractive question answering by LayoutLM, v1 and v3."""
+"""LayoutLM checkpoints, version 1 and 3, that answer questions by a span of the page."""

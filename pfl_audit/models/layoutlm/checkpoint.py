@@ -1,0 +1,111 @@
+"""A LayoutLM from a folder as save_pretrained makes it. Nothing in it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LayoutLMForQuestionAnswering, LayoutLMv3ForQuestionAnswering
+
+from pfl_audit.errors import AuditError
+from pfl_audit.models.layoutlm.config import SHORTEST_INPUT, QaConfig, Version, config_from_folder, not_a_layoutlm
+from pfl_audit.models.layoutlm.pixels import PixelSettings, pixel_settings
+from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
+from pfl_audit.models.weights import read_config, read_state
+
+_LISTED = 5
+_DERIVED = ("embeddings.position_ids", "visual_bbox")
+"""Endings of tensors that older releases wrote, and that follow from the settings."""
+
+
+@dataclass(frozen=True)
+class LoadedQa:
+    """An opened checkpoint.
+
+    Attributes:
+        network: transformers' own, in evaluation mode.
+        config: Its settings.
+        tokenizer: Of the folder.
+        pixels: How it takes a page's image, or None where it takes none.
+    """
+
+    network: Any
+    config: QaConfig
+    tokenizer: WordTokenizer
+    pixels: PixelSettings | None
+
+
+def load_qa(folder: Path, version: Version) -> LoadedQa:
+    """Open a checkpoint folder.
+
+    Raises:
+        AuditError: No checkpoint, not a LayoutLM with a question-answering head, or the weights do not fit
+            (the tensors are named).
+    """
+    config = config_from_folder(folder, read_config(folder), version)
+    tokenizer = WordTokenizer.open(folder)
+    if tokenizer.size > int(config.network.vocab_size):
+        raise AuditError(
+            f"{folder}: the tokenizer has {tokenizer.size} pieces, the embedding only {config.network.vocab_size} rows",
+            "Copy the tokenizer that the model was trained with",
+        )
+    if tokenizer.longest is not None and tokenizer.longest < SHORTEST_INPUT:
+        raise AuditError(
+            f"{folder}: tokenizer_config.json allows only {tokenizer.longest} tokens at once",
+            "Correct model_max_length, or delete it",
+        )
+    pixels = pixel_settings(folder, config) if config.sees else None
+    network = _build(config, folder)
+    state = {name: tensor for name, tensor in read_state(folder).items() if not name.endswith(_DERIVED)}
+    _fit(network, state, folder)
+    network.load_state_dict(state, assign=True)
+    _derive(network, config)
+    return LoadedQa(network.eval(), config, tokenizer, pixels)
+
+
+def _build(config: QaConfig, folder: Path) -> Any:
+    """The network without weights."""
+    kind = LayoutLMv3ForQuestionAnswering if config.version == 3 else LayoutLMForQuestionAnswering
+    try:
+        with torch.device("meta"):
+            return kind(config.network)
+    except Exception as error:  # torch and transformers raise many kinds
+        raise not_a_layoutlm(folder, error) from error
+
+
+def _derive(network: Any, config: QaConfig) -> None:
+    """Fill in the buffers that no checkpoint holds."""
+    backbone = network.base_model
+    backbone.embeddings.position_ids = torch.arange(int(config.network.max_position_embeddings))[None]
+    if hasattr(backbone, "visual_bbox"):
+        backbone.visual_bbox = backbone.create_visual_bbox(image_size=(config.patches, config.patches))
+
+
+def _fit(network: Any, state: dict[str, Tensor], folder: Path) -> None:
+    expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    for names, what in ((set(expected) - set(state), "lacks"), (set(state) - set(expected), "has unknown")):
+        if names:
+            raise AuditError(
+                f"{folder}: the checkpoint {what} {len(names)} tensors ({_listed(sorted(names), ', ')})",
+                "Check that config.json and the weights belong together",
+            )
+    wrong = [
+        f"{name} is {tuple(state[name].shape)}, config.json asks for {shape}"
+        for name, shape in sorted(expected.items())
+        if tuple(state[name].shape) != shape
+    ]
+    wrong += [f"{name} is of {state[name].dtype}" for name in sorted(state) if not state[name].is_floating_point()]
+    if wrong:
+        raise AuditError(
+            f"{folder}: the weights do not fit: {_listed(wrong, '; ')}", "Check that config.json is the model's own"
+        )
+
+
+def _listed(names: Sequence[str], separator: str) -> str:
+    """The first few, and how many more there are."""
+    more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    return separator.join([*names[:_LISTED], *more])

@@ -1,0 +1,167 @@
+"""Settings of a LayoutLM: what of ``config.json`` decides its answers, each value held against bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from transformers import LayoutLMConfig, LayoutLMv3Config
+
+from pfl_audit.errors import AuditError
+
+Version = Literal[1, 3]
+
+SHORTEST_INPUT = 16
+"""Tokens that a model must take at least: less leaves no room for a question beside a page."""
+_LONGEST_INPUT = 1 << 13
+_LARGEST_SIZE = 1 << 20
+_MOST_PATCHES = 1 << 12
+_SIZES = {
+    "vocab_size": (1, _LARGEST_SIZE),
+    "hidden_size": (1, _LARGEST_SIZE),
+    "num_hidden_layers": (1, 200),
+    "num_attention_heads": (1, _LARGEST_SIZE),
+    "intermediate_size": (1, _LARGEST_SIZE),
+    "max_position_embeddings": (SHORTEST_INPUT, _LONGEST_INPUT),
+    "max_2d_position_embeddings": (2, _LARGEST_SIZE),
+    "type_vocab_size": (1, _LARGEST_SIZE),
+    "pad_token_id": (0, _LARGEST_SIZE),
+}
+_SIZES_V3 = {
+    "coordinate_size": (1, _LARGEST_SIZE),
+    "shape_size": (1, _LARGEST_SIZE),
+    "rel_pos_bins": (4, _LARGEST_SIZE),
+    "max_rel_pos": (1, _LARGEST_SIZE),
+    "rel_2d_pos_bins": (4, _LARGEST_SIZE),
+    "max_rel_2d_pos": (1, _LARGEST_SIZE),
+    "input_size": (1, 1 << 12),
+    "num_channels": (3, 3),
+    "patch_size": (1, 1 << 12),
+}
+_SWITCHES_V3 = ("has_relative_attention_bias", "has_spatial_attention_bias", "visual_embed", "text_embed")
+
+
+@dataclass(frozen=True)
+class QaConfig:
+    """A LayoutLM that answers questions, of any size.
+
+    Attributes:
+        version: 1 or 3.
+        network: As transformers takes it. Whatever config.json says beyond the sizes, activation and
+            switches of the network is left out.
+    """
+
+    version: Version
+    network: Any
+
+    @property
+    def longest(self) -> int:
+        """Text tokens that have a position. Version 3 numbers them from behind the padding token, as RoBERTa does."""
+        positions = int(self.network.max_position_embeddings)
+        return positions - int(self.network.pad_token_id) - 1 if self.version == 3 else positions
+
+    @property
+    def highest_box(self) -> int:
+        """Largest row of the position tables that a box may name."""
+        return min(1000, int(self.network.max_2d_position_embeddings) - 1)
+
+    @property
+    def sees(self) -> bool:
+        """Whether it takes the page's image."""
+        return self.version == 3 and bool(self.network.visual_embed)
+
+    @property
+    def patches(self) -> int:
+        """Patches on a side of the page, or 0."""
+        return int(self.network.input_size) // int(self.network.patch_size) if self.sees else 0
+
+    @property
+    def visual_tokens(self) -> int:
+        """Patches of a page and the CLS token before them, or 0."""
+        return self.patches**2 + 1 if self.sees else 0
+
+
+def config_from_folder(folder: Path, config: Mapping[str, Any], version: Version) -> QaConfig:
+    """Read a LayoutLM's settings.
+
+    Args:
+        folder: Where they stand, for the message.
+        config: ``config.json``. What it does not say, or says as null, is transformers' default.
+        version: Of LayoutLM.
+
+    Raises:
+        AuditError: A setting that is no setting of a LayoutLM.
+    """
+    try:
+        read = QaConfig(version, _network(config, version))
+        _refuse_what_computes_nothing(read)
+        return read
+    except Exception as error:  # transformers raises many kinds
+        raise not_a_layoutlm(folder, error) from error
+
+
+def not_a_layoutlm(folder: Path, error: Exception) -> AuditError:
+    """What to say of a folder whose settings make no network."""
+    text = " ".join(str(error).split())[:200] or type(error).__name__
+    return AuditError(
+        f"{folder}: config.json does not describe a LayoutLM: {text}", "Compare it with the checkpoint's source"
+    )
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """Check a whole number that came from outside.
+
+    Raises:
+        ValueError: With the name of the setting.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{name} is not a whole number of {least} to {most}")
+    return value
+
+
+def _network(config: Mapping[str, Any], version: Version) -> Any:
+    sizes = _SIZES | _SIZES_V3 if version == 3 else _SIZES
+    switches = _SWITCHES_V3 if version == 3 else ()
+    said = {name: value for name, value in config.items() if value is not None}
+    taken: dict[str, Any] = {name: whole(name, said[name], *bounds) for name, bounds in sizes.items() if name in said}
+    for name in switches:
+        if name in said and not isinstance(said[name], bool):
+            raise ValueError(f"{name} is neither true nor false")
+        taken |= {name: said[name]} if name in said else {}
+    if "layer_norm_eps" in said:
+        taken["layer_norm_eps"] = _epsilon(said["layer_norm_eps"])
+    if "hidden_act" in said:
+        taken["hidden_act"] = str(said["hidden_act"])
+    return (LayoutLMv3Config if version == 3 else LayoutLMConfig)(**taken, num_labels=2)
+
+
+def _epsilon(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ValueError("layer_norm_eps is not a number between 0 and 1")
+    return float(value)
+
+
+def _refuse_what_computes_nothing(config: QaConfig) -> None:
+    """Refuse settings that transformers accepts, and only the first question would fail on.
+
+    Raises:
+        ValueError: With the name of the setting.
+    """
+    network = config.network
+    whole("pad_token_id", network.pad_token_id, 0, int(network.vocab_size) - 1)
+    if config.version == 1:
+        return
+    whole("max_position_embeddings", network.max_position_embeddings, network.pad_token_id + 1 + SHORTEST_INPUT,
+          _LONGEST_INPUT)  # fmt: skip
+    if 4 * network.coordinate_size + 2 * network.shape_size != network.hidden_size:
+        raise ValueError("hidden_size is not 4 times coordinate_size and 2 times shape_size")
+    if not network.text_embed:
+        raise ValueError("text_embed is false, and questions are text")
+    # A distance within the exact buckets leaves the logarithm of a position without a value.
+    whole("max_rel_pos", network.max_rel_pos, network.rel_pos_bins // 4 + 1, _LARGEST_SIZE)
+    whole("max_rel_2d_pos", network.max_rel_2d_pos, network.rel_2d_pos_bins // 4 + 1, _LARGEST_SIZE)
+    if config.sees:
+        whole("patch_size", network.patch_size, 1, network.input_size)
+        whole("the number of patches", config.patches**2, 1, _MOST_PATCHES)

@@ -1,0 +1,160 @@
+"""From a query to numbers: question and page as a pair, in overlapping windows where the page is long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.models.layoutlm.config import QaConfig
+from pfl_audit.models.layoutlm.spans import find_answer
+from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
+
+OVERLAP = 128
+"""Tokens that a window shares with the one before it, as in the usual training on SQuAD."""
+
+
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """A question, and as much of the page as fits beside it.
+
+    Attributes:
+        ids: int64 (tokens,), special tokens included.
+        boxes: int64 (tokens, 4), rows of the position tables.
+        types: int64 (tokens,), the segment of each token.
+        offset: The first token of the page.
+        words: int64 (tokens of the page,), the word that each belongs to.
+        begin: Tokens of the page that stand before this passage.
+    """
+
+    ids: NDArray[np.int64]
+    boxes: NDArray[np.int64]
+    types: NDArray[np.int64]
+    offset: int
+    words: NDArray[np.int64]
+    begin: int
+
+    @property
+    def stop(self) -> int:
+        """The first token after the page's."""
+        return self.offset + len(self.words)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What training would ask for: a passage, and the first and last token of the answer in it."""
+
+    passage: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Passages, padded on the right.
+
+    Attributes:
+        ids: int64 (batch, tokens).
+        boxes: int64 (batch, tokens, 4).
+        types: int64 (batch, tokens).
+        mask: int64 (batch, tokens), 1 where a token is not padding.
+    """
+
+    ids: Tensor
+    boxes: Tensor
+    types: Tensor
+    mask: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class _Page:
+    ids: NDArray[np.int64]
+    boxes: NDArray[np.int64]
+    words: NDArray[np.int64]
+
+
+class InputBuilder:
+    """Builds a LayoutLM's inputs.
+
+    Args:
+        config: Of the model.
+        tokenizer: Of the model.
+    """
+
+    def __init__(self, config: QaConfig, tokenizer: WordTokenizer) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self.longest = min(config.longest, tokenizer.longest or config.longest)
+        self._pages: dict[int, tuple[Document, _Page]] = {}
+
+    def passages(self, query: Query) -> list[Passage]:
+        """The question with each window of the page, at least one.
+
+        A question longer than half of the input is cut there. Windows overlap by OVERLAP tokens, or by half
+        of what fits, so that an answer is cut in one and whole in the next.
+        """
+        question = [token for word in self.tokenizer.words(query.question.split()) for token in word]
+        question = question[: self.longest // 2]
+        page, frame = self._page(query.document), self.tokenizer.frame
+        room = self.longest - len(question) - len(frame.before + frame.between + frame.after)
+        step = room - min(OVERLAP, room // 2)
+        last = max(0, -(-(len(page.ids) - room) // step))
+        return [self._passage(question, page, number * step, room) for number in range(last + 1)]
+
+    def target(self, query: Query, passages: Sequence[Passage]) -> Target:
+        """Where training would put the first accepted answer: the first window that holds all of it.
+
+        What does not stand on the page, or in no window whole, is asked of CLS, the token 0, of the first window.
+        """
+        found = find_answer(query.document.words, query.answers[0])
+        if found is not None:
+            of = self._page(query.document).words
+            where = np.flatnonzero((of >= found[0]) & (of <= found[1]))
+            for number, passage in enumerate(passages if len(where) else ()):
+                first, last = (int(where[end]) - passage.begin for end in (0, -1))
+                if first >= 0 and last < len(passage.words):
+                    return Target(number, passage.offset + first, passage.offset + last)
+        return Target(0, 0, 0)
+
+    def collate(self, passages: Sequence[Passage]) -> Batch:
+        """Pad passages to the longest."""
+        shape = (len(passages), max(len(passage.ids) for passage in passages))
+        ids = np.full(shape, int(self.config.network.pad_token_id), dtype=np.int64)
+        boxes = np.zeros((*shape, 4), dtype=np.int64)
+        types, mask = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for row, passage in enumerate(passages):
+            length = len(passage.ids)
+            ids[row, :length], boxes[row, :length] = passage.ids, passage.boxes
+            types[row, :length], mask[row, :length] = passage.types, 1
+        return Batch(*(torch.from_numpy(array) for array in (ids, boxes, types, mask)))
+
+    def _passage(self, question: list[int], page: _Page, begin: int, room: int) -> Passage:
+        frame, part = self.tokenizer.frame, slice(begin, begin + room)
+        head = [*frame.before, *question, *frame.between]
+        count = len(page.ids[part])
+        boxes = np.zeros((len(head) + count + len(frame.after), 4), dtype=np.int64)
+        if self.config.version == 1:  # separators stand at the far corner, as in transformers' pipeline
+            boxes[len(head) - len(frame.between) :] = self.config.highest_box
+        boxes[len(head) : len(head) + count] = page.boxes[part]
+        types = np.zeros(len(boxes), dtype=np.int64)
+        types[len(head) :] = min(frame.segment, int(self.config.network.type_vocab_size) - 1)
+        ids = np.concatenate([np.array(head), page.ids[part], np.array(frame.after)])
+        return Passage(ids.astype(np.int64), boxes, types, len(head), page.words[part], begin)
+
+    def _page(self, document: Document) -> _Page:
+        known = self._pages.get(id(document))
+        if known is not None and known[0] is document:
+            return known[1]
+        pieces = self.tokenizer.words(document.words)
+        words = np.repeat(np.arange(len(pieces)), [len(piece) for piece in pieces])
+        boxes = np.clip((document.boxes.astype(np.float64) * 1000).astype(np.int64), 0, self.config.highest_box)
+        page = _Page(np.array([token for piece in pieces for token in piece], dtype=np.int64), boxes[words], words)
+        if len(self._pages) > 4096:
+            self._pages.clear()
+        self._pages[id(document)] = (document, page)
+        return page

@@ -1,0 +1,186 @@
+"""LayoutLM as a DocumentModel: one pass over each window gives answer, confidence and loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.errors import AuditError
+from pfl_audit.files import sha256_json
+from pfl_audit.models.layoutlm.checkpoint import load_qa
+from pfl_audit.models.layoutlm.config import Version
+from pfl_audit.models.layoutlm.inputs import OVERLAP, InputBuilder, Passage
+from pfl_audit.models.layoutlm.spans import LONGEST_ANSWER, best_span
+from pfl_audit.models.memory import keep_freed_memory
+from pfl_audit.models.protocol import Capability, DocumentModel, Response
+from pfl_audit.models.weights import fingerprint_files
+
+ADAPTER_VERSION = 1
+"""Raised whenever this adapter computes something else, so that stored answers are not reused."""
+
+_ATTENTION_BYTES = 192 << 20
+_MAX_BATCH = 128
+# Version 3 holds its relative biases, and the buckets they come from, beside the scores.
+_SCORE_BYTES = {1: 4, 3: 16}
+
+LogChances = NDArray[np.float64]
+"""Logarithms of the start and end probabilities of a passage's positions, (2, positions)."""
+
+
+class LayoutLmQa:
+    """A LayoutLM question-answering checkpoint on disk, ready to be audited.
+
+    The answer is the page's words from the likeliest start to the likeliest end, at most LONGEST_ANSWER
+    tokens apart; a page longer than the input is asked in windows, and the likeliest span of all windows
+    is the answer. Its confidence is the product of the two probabilities, each a softmax over all positions
+    of the window, patches included, as in training. A page without words is answered with nothing, and the
+    confidence is that of CLS, which stands for "no answer".
+
+    The loss is the mean of the cross-entropies of the true start and end (``InputBuilder.target``), as
+    transformers computes it for one window without padding. Two tokens are scored, so ``tokens`` is 2.
+
+    Args:
+        folder: The checkpoint.
+        version: Of LayoutLM.
+        device: torch's name of the device.
+
+    Raises:
+        AuditError: It cannot be opened.
+    """
+
+    capabilities = frozenset({Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE})
+
+    def __init__(self, folder: Path, version: Version, device: str = "cpu") -> None:
+        keep_freed_memory()
+        loaded = load_qa(folder, version)
+        self.family = FAMILIES[version].name
+        self.network = loaded.network.to(device)
+        self.config = loaded.config
+        self.inputs = InputBuilder(loaded.config, loaded.tokenizer)
+        self._pixels = loaded.pixels
+        self._folder = folder
+        self._device = device
+        self._files = fingerprint_files(folder)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over weights, configuration, tokenizer and this adapter's version."""
+        return sha256_json([self.family, ADAPTER_VERSION, self._files])
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the report."""
+        return {
+            "family": self.family,
+            "path": str(self._folder),
+            "sha256": self.fingerprint,
+            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
+            "notes": [
+                "page image: " + ("seen" if self.config.sees else "not seen"),
+                f"a page longer than {self.inputs.longest} tokens is asked in windows that overlap by {OVERLAP}",
+                f"answers: spans of at most {LONGEST_ANSWER} tokens",
+            ],
+        }
+
+    def cost(self, query: Query) -> int:
+        """Tokens of the longest window, and the page's patches."""
+        return len(self.inputs.passages(query)[0].ids) + self.config.visual_tokens
+
+    def batch_size(self, cost: int) -> int:
+        """As many as keep the attention scores of one layer below a fixed number of bytes."""
+        per_query = int(self.config.network.num_attention_heads) * cost * cost * _SCORE_BYTES[self.config.version]
+        return max(1, min(_MAX_BATCH, _ATTENTION_BYTES // per_query))
+
+    def respond(self, queries: Sequence[Query]) -> list[Response]:
+        """Answer a batch; every query gets what it would get alone.
+
+        Raises:
+            UnanswerableError: A page's image cannot be read.
+            AuditError: The model computes NaN or infinite losses.
+        """
+        passages = [self.inputs.passages(query) for query in queries]
+        images = self._images([query.document for query in queries])
+        rows = [(passage, row) for row, some in enumerate(passages) for passage in some]
+        size = self.batch_size(max(map(self.cost, queries), default=1))
+        chances: list[LogChances] = []
+        for at in range(0, len(rows), size):
+            some = rows[at : at + size]
+            pixels = torch.stack([images[row] for _, row in some]) if images else None
+            chances += self._chances([passage for passage, _ in some], pixels)
+        of = iter(chances)
+        return [
+            self._response(query, some, list(islice(of, len(some))))
+            for query, some in zip(queries, passages, strict=True)
+        ]
+
+    def _response(self, query: Query, passages: Sequence[Passage], chances: Sequence[LogChances]) -> Response:
+        answer, best = "", float(chances[0][:, 0].sum())
+        spans = [
+            (span, passage)
+            for passage, logs in zip(passages, chances, strict=True)
+            if (span := best_span(*logs[:, passage.offset : passage.stop])) is not None
+        ]
+        if spans:
+            (first, last, best), passage = max(spans, key=lambda found: found[0][2])
+            answer = " ".join(query.document.words[passage.words[first] : passage.words[last] + 1])
+        target = self.inputs.target(query, passages)
+        starts, ends = chances[target.passage]
+        loss = -float(starts[target.start] + ends[target.end]) / 2
+        if not (np.isfinite(loss) and np.isfinite(best)):
+            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+        return Response(answer, float(np.exp(best)), loss, 2)
+
+    @torch.inference_mode()
+    def _chances(self, passages: Sequence[Passage], pixels: Tensor | None) -> list[LogChances]:
+        """Log-probabilities of every passage's own positions, text before patches."""
+        batch = self.inputs.collate(passages)
+        inputs = {"input_ids": batch.ids, "bbox": batch.boxes, "token_type_ids": batch.types,
+                  "attention_mask": batch.mask, **({"pixel_values": pixels} if pixels is not None else {})}  # fmt: skip
+        out = self.network(**{name: tensor.to(self._device) for name, tensor in inputs.items()})
+        logits = torch.stack([out.start_logits, out.end_logits], dim=1).cpu().double()
+        padding = torch.zeros(logits.shape[::2], dtype=torch.bool)
+        padding[:, : batch.mask.shape[1]] = batch.mask == 0
+        logs = logits.masked_fill(padding[:, None], -torch.inf).log_softmax(dim=-1)
+        return [row[:, ~empty].numpy() for row, empty in zip(logs, padding, strict=True)]
+
+    def _images(self, documents: Sequence[Document]) -> list[Tensor]:
+        """Pixels of each page, every image opened once; nothing where the model takes none."""
+        if self._pixels is None:
+            return []
+        images = {document.image.digest if document.image else "": document.image for document in documents}
+        pixels = {name: self._pixels.pixels(image.open() if image else None) for name, image in images.items()}
+        return [pixels[document.image.digest if document.image else ""] for document in documents]
+
+
+@dataclass(frozen=True)
+class LayoutLmFamily:
+    """Recognises and opens LayoutLM checkpoints with a question-answering head.
+
+    Attributes:
+        name: ``model_type`` in config.json, and the prefix of the backbone's tensors.
+        version: Of LayoutLM.
+    """
+
+    name: str
+    version: Version
+
+    def recognises(self, config: dict[str, Any], tensors: frozenset[str]) -> bool:
+        """The type in config.json, and a head ``qa_outputs``."""
+        return config.get("model_type") == self.name and any(name.startswith("qa_outputs.") for name in tensors)
+
+    def open(self, folder: Path, *, device: str) -> DocumentModel:
+        """Open a checkpoint folder."""
+        return LayoutLmQa(folder, self.version, device)
+
+
+LAYOUTLM = LayoutLmFamily("layoutlm", 1)
+LAYOUTLMV3 = LayoutLmFamily("layoutlmv3", 3)
+FAMILIES = {1: LAYOUTLM, 3: LAYOUTLMV3}

@@ -1,0 +1,91 @@
+"""The page's image as LayoutLMv3 takes it, by ``preprocessor_config.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from pfl_audit.errors import AuditError
+from pfl_audit.files import read_json
+from pfl_audit.models.layoutlm.config import QaConfig, whole
+
+_FILE = "preprocessor_config.json"
+_LARGEST = 1 << 12
+_MIDDLE = (0.5, 0.5, 0.5)
+
+
+@dataclass(frozen=True)
+class PixelSettings:
+    """How a page becomes pixels.
+
+    Attributes:
+        size: Width and height, without regard to the page's proportions.
+        mean: Taken off each channel, after scaling to 0..1.
+        std: What each channel is divided by then.
+        resample: Pillow's number of the filter; bilinear where the file says nothing.
+    """
+
+    size: tuple[int, int]
+    mean: tuple[float, ...] = _MIDDLE
+    std: tuple[float, ...] = _MIDDLE
+    resample: int = Image.Resampling.BILINEAR
+
+    def pixels(self, page: Image.Image | None) -> Tensor:
+        """The page's pixels, float32 (3, height, width). A page without an image is white, as with VT5."""
+        page = page if page is not None else Image.new("RGB", self.size, (255, 255, 255))
+        small = np.asarray(page.resize(self.size, Image.Resampling(self.resample)), dtype=np.float32) / 255
+        scaled = (small - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
+        return torch.from_numpy(np.ascontiguousarray(scaled.transpose(2, 0, 1)))
+
+
+def pixel_settings(folder: Path, config: QaConfig) -> PixelSettings:
+    """Read a folder's ``preprocessor_config.json``; without one, the model's size and transformers' values.
+
+    Raises:
+        AuditError: A setting that is none, or that the model's patches do not fit.
+    """
+    content = read_json(folder / _FILE) if (folder / _FILE).is_file() else {}
+    try:
+        if not isinstance(content, Mapping):
+            raise TypeError("it is not a JSON object")
+        said = {name: value for name, value in content.items() if value is not None}
+        if not all(said.get(name, True) is True for name in ("do_resize", "do_rescale")):
+            raise ValueError("it leaves out resizing or rescaling")
+        if "rescale_factor" in said and abs(float(said["rescale_factor"]) * 255 - 1) > 1e-6:
+            raise ValueError("rescale_factor is not 1/255")
+        normal = said.get("do_normalize", True) is True
+        return PixelSettings(
+            _size(said.get("size", int(config.network.input_size)), config),
+            _channels("image_mean", said.get("image_mean", _MIDDLE)) if normal else (0.0, 0.0, 0.0),
+            _channels("image_std", said.get("image_std", _MIDDLE), zero=False) if normal else (1.0, 1.0, 1.0),
+            whole("resample", said.get("resample", int(Image.Resampling.BILINEAR)), 0, 5),
+        )
+    except (TypeError, ValueError, KeyError) as error:
+        raise AuditError(
+            f"{folder / _FILE} cannot be used: {' '.join(str(error).split())[:200]}", "Correct it, or delete it"
+        ) from error
+
+
+def _size(value: Any, config: QaConfig) -> tuple[int, int]:
+    sides = (value["width"], value["height"]) if isinstance(value, Mapping) else (value, value)
+    width, height = (whole("size", side, 1, _LARGEST) for side in sides)
+    if {side // int(config.network.patch_size) for side in (width, height)} != {config.patches}:
+        raise ValueError(
+            f"{width} x {height} pixels do not make the {config.patches} x {config.patches} patches of config.json"
+        )
+    return width, height
+
+
+def _channels(name: str, value: Any, *, zero: bool = True) -> tuple[float, ...]:
+    numbers = tuple(float(number) for number in value)
+    if len(numbers) != 3 or not all(isfinite(number) and (zero or number != 0) for number in numbers):
+        raise ValueError(f"{name} is not three numbers")
+    return numbers

@@ -1,0 +1,162 @@
+"""LayoutLM's pieces: WordPiece as BERT has it, or byte-level BPE as RoBERTa has it.
+
+Only the vocabulary (and for BPE its merges) is taken from a checkpoint; how text is cut before that is
+fixed by the kind, as in transformers. So no rule of a ``tokenizer.json`` is ever carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as FastTokenizer
+from tokenizers import models, normalizers, pre_tokenizers
+
+from pfl_audit.errors import AuditError
+from pfl_audit.files import read_json
+
+_REMEDY = "Copy the tokenizer that the model was trained with beside the weights"
+_LONGEST_NAMED = 1 << 20
+
+
+class _UnfitError(Exception):
+    """Why a tokenizer that can be read is none of ours."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Special tokens around a question and a page, and the segment that the page belongs to.
+
+    Attributes:
+        before: Ids before the question.
+        between: Ids between question and page.
+        after: Ids after the page.
+        segment: Token type of the page and of what comes after it; all else has 0.
+    """
+
+    before: tuple[int, ...]
+    between: tuple[int, ...]
+    after: tuple[int, ...]
+    segment: int
+
+
+class WordTokenizer:
+    """Words to pieces.
+
+    Special tokens are never read out of a text: a word ``[SEP]`` is a word.
+
+    Args:
+        pieces: Without added tokens or a post-processor.
+        vocabulary: Piece to id.
+        frame: Of a question and a page.
+        longest: Tokens that the checkpoint says it takes at once, or None.
+    """
+
+    def __init__(self, pieces: Any, vocabulary: Mapping[str, int], frame: Frame, longest: int | None) -> None:
+        self._pieces = pieces
+        self.size = max(vocabulary.values()) + 1
+        self.frame = frame
+        self.longest = longest
+        self.encode = lru_cache(maxsize=1 << 16)(self._encode)
+
+    @classmethod
+    def open(cls, folder: Path) -> WordTokenizer:
+        """Open a folder's tokenizer: ``tokenizer.json``, else ``vocab.txt``, else ``vocab.json`` with ``merges.txt``.
+
+        Raises:
+            AuditError: None of them is there, or it is damaged or of another kind.
+        """
+        try:
+            settings = _settings(folder)
+            if (folder / "tokenizer.json").is_file():
+                return _from_json(read_json(folder / "tokenizer.json"), settings)
+            if (folder / "vocab.txt").is_file():
+                return _word_piece(models.WordPiece.read_file(str(folder / "vocab.txt")), {}, {}, settings)
+            if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+                vocabulary, merges = models.BPE.read_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+                return _byte_pairs(vocabulary, merges, {}, settings)
+        except AuditError:
+            raise
+        except Exception as error:  # the tokenizers library raises bare exceptions
+            text = str(error) if isinstance(error, _UnfitError) else "it is damaged"
+            raise AuditError(f"the tokenizer of {folder} cannot be used: {text}", _REMEDY) from error
+        raise AuditError(f"{folder} has no tokenizer (tokenizer.json, vocab.txt or vocab.json and merges.txt)", _REMEDY)
+
+    def words(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        """Ids of each word, none for a word of which nothing is left."""
+        return [self.encode(word) for word in words]
+
+    def _encode(self, word: str) -> tuple[int, ...]:
+        return tuple(self._pieces.encode(word, add_special_tokens=False).ids)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What ``tokenizer_config.json`` says: it goes before what ``tokenizer.json`` says."""
+
+    casing: dict[str, bool]
+    longest: int | None
+
+
+def _settings(folder: Path) -> _Settings:
+    path = folder / "tokenizer_config.json"
+    content = read_json(path) if path.is_file() else {}
+    names = {"do_lower_case": "lowercase", "strip_accents": "strip_accents",
+             "tokenize_chinese_chars": "handle_chinese_chars"}  # fmt: skip
+    casing = {ours: content[theirs] for theirs, ours in names.items() if isinstance(content.get(theirs), bool)}
+    longest = content.get("model_max_length")
+    return _Settings(casing, longest if isinstance(longest, int) and 0 < longest < _LONGEST_NAMED else None)
+
+
+def _from_json(content: Any, settings: _Settings) -> WordTokenizer:
+    """Read what ``tokenizer.json`` says of the vocabulary, and of BERT's casing."""
+    model = content["model"]
+    specials = {str(token["content"]): token["id"] for token in content.get("added_tokens") or ()}
+    if model["type"] == "WordPiece":
+        return _word_piece(model["vocab"], specials, content.get("normalizer") or {}, settings)
+    if model["type"] == "BPE":
+        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+        return _byte_pairs(model["vocab"], [(left, right) for left, right in pairs], specials, settings)
+    raise _UnfitError("it is neither WordPiece nor BPE")
+
+
+def _word_piece(
+    vocabulary: Mapping[str, int], specials: Mapping[str, int], normalizer: Mapping[str, Any], settings: _Settings
+) -> WordTokenizer:
+    if normalizer and normalizer["type"] != "BertNormalizer":
+        raise _UnfitError("its WordPiece does not cut text as BERT does")
+    names = ("lowercase", "strip_accents", "handle_chinese_chars")
+    casing = {name: normalizer[name] for name in names if isinstance(normalizer.get(name), bool)}
+    every = _whole(vocabulary, specials)
+    begin, end, _ = (_special(every, name) for name in ("[CLS]", "[SEP]", "[UNK]"))
+    pieces: Any = FastTokenizer(models.WordPiece(every, unk_token="[UNK]"))  # noqa: S106 - a token, no secret
+    pieces.normalizer = normalizers.BertNormalizer(**(casing | settings.casing))
+    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return WordTokenizer(pieces, every, Frame((begin,), (end,), (end,), segment=1), settings.longest)
+
+
+def _byte_pairs(
+    vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], specials: Mapping[str, int], settings: _Settings
+) -> WordTokenizer:
+    every = _whole(vocabulary, specials)
+    begin, end = (_special(every, name) for name in ("<s>", "</s>"))
+    pieces: Any = FastTokenizer(models.BPE(every, list(merges)))
+    pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    return WordTokenizer(pieces, every, Frame((begin,), (end, end), (end,), segment=0), settings.longest)
+
+
+def _whole(vocabulary: Mapping[str, Any], specials: Mapping[str, Any]) -> dict[str, int]:
+    """Every piece and its number."""
+    every = {**specials, **vocabulary}
+    if not all(isinstance(number, int) and number >= 0 for number in every.values()):
+        raise _UnfitError("the number of a piece is no whole number")
+    return every
+
+
+def _special(vocabulary: Mapping[str, int], name: str) -> int:
+    if name not in vocabulary:
+        raise _UnfitError(f"it has no {name}")
+    return vocabulary[name]
