@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pfl_audit.audit.numbers import chance, in_form
-from pfl_audit.audit.results import Metric
+from pfl_audit.audit.results import Data, Metric
 
 LEVELS: Final = {
     "leak": "Leak",
@@ -37,6 +37,22 @@ GLOSSARY: Final = {
     "Gap": "A score on pages of members minus the same on pages of non-members. Without memorization it is zero.",
     "s": "Attacks are made on the providers with more than s questions; more questions show more.",
 }
+FORMS_GLOSSARY: Final = {
+    "Form": "A page with labelled fields. Private forms are those that the model was trained on; new forms were seen "
+    "neither by it nor by the public model.",
+    "Public knowledge alone": "The same procedure with a model that was trained on public forms only: what anybody "
+    "could have guessed.",
+    "Improvement factor": "How many times better the attack is than public knowledge alone, averaged over perfect "
+    "reconstructions and the three distances. One is no better.",
+    "Perfect reconstructions": "Share of the fields of which every token is right.",
+    "Hamming distance": "Share of a field's tokens that are wrong. Levenshtein and Jaro-Winkler distances forgive "
+    "shifts.",
+    "AccAt p, AccAUC": "Share of perfect reconstructions among the p % of the fields that the attacker believes in "
+    "most; its mean over all p.",
+    "HamAAC": "One minus the mean, over all p, of the Hamming distance among the p % believed in most.",
+    "Interval": "Where the number would lie, in 95 of 100 cases, had other documents been drawn. It comes from "
+    "resampling whole documents.",
+}
 NO_PROOF: Final = (
     "A failed attack is no proof of privacy: another attack may succeed. The numbers hold for the documents and "
     "models named here. What could not be tested is listed and never counts as a pass."
@@ -48,6 +64,11 @@ CLAIM: Final = (
     "is that of any attack on one provider; the comparison takes members and non-members to be of one kind. To stay "
     "below it proves nothing."
 )
+
+
+def glossary(data: Data) -> dict[str, str]:
+    """The terms that a report needs."""
+    return FORMS_GLOSSARY if data.parts else GLOSSARY
 
 
 def slice_name(metric_slice: dict[str, str | int | float]) -> str:

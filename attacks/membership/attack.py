@@ -16,7 +16,7 @@ from pfl_audit.attacks.membership.features import G4, MEANING, aggregate, memory
 from pfl_audit.attacks.membership.rows import ABLATION, ROWS, AttackRow, spec
 from pydantic import BaseModel, ConfigDict, Field
 
-from pfl_audit.audit.attack import AuditContext
+from pfl_audit.audit.attack import QuestionContext
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.results import Check, Metric, Table
 from pfl_audit.documents.corpus import Corpus, require_both_classes
@@ -47,7 +47,7 @@ class MembershipAttack:
     specs = tuple(spec(row) for row in ROWS)
     Settings = MembershipSettings
 
-    def run(self, context: AuditContext, settings: MembershipSettings) -> list[Check]:
+    def run(self, context: QuestionContext, settings: MembershipSettings) -> list[Check]:
         """Ask the models once, then let every attack decide on the same features."""
         corpus = context.red.where(lambda query: context.red.label(query.document.provider) is not Membership.UNKNOWN)
         require_both_classes(corpus)
@@ -70,7 +70,7 @@ class MembershipAttack:
 
     def _check(
         self,
-        context: AuditContext,
+        context: QuestionContext,
         row: AttackRow,
         outcomes: Sequence[Outcome],
         control: Sequence[Outcome],
@@ -94,7 +94,7 @@ class MembershipAttack:
 
 
 def _features(
-    context: AuditContext,
+    context: QuestionContext,
     corpus: Corpus,
     engine: QueryEngine,
     pretrained: QueryEngine | None,
@@ -112,7 +112,9 @@ def _features(
     return aggregate(frame, memory)
 
 
-def _memory(context: AuditContext, corpus: Corpus, engine: QueryEngine, settings: MembershipSettings) -> pd.DataFrame:
+def _memory(
+    context: QuestionContext, corpus: Corpus, engine: QueryEngine, settings: MembershipSettings
+) -> pd.DataFrame:
     """G4: the memorization test on the provider's name, and what changes when nothing was asked."""
     test = scrubbed_questions(corpus, "provider_name", seed=context.seed, threshold=settings.threshold)
     known = engine.ask(test.queries, "provider names on pages without them")
@@ -154,7 +156,7 @@ def _left_out(table: pd.DataFrame, labels: NDArray[np.bool_], s: int) -> Metric:
 
 
 def _evaluate(
-    context: AuditContext,
+    context: QuestionContext,
     row: AttackRow,
     table: pd.DataFrame,
     labels: NDArray[np.bool_],
@@ -180,7 +182,7 @@ def _evaluate(
 
 
 def _control(
-    context: AuditContext,
+    context: QuestionContext,
     corpus: Corpus,
     rows: Sequence[AttackRow],
     subsets: Sequence[int],
@@ -196,7 +198,7 @@ def _control(
 
 
 def _with_overview(
-    context: AuditContext,
+    context: QuestionContext,
     check: Check,
     outcomes: Mapping[str, Sequence[Outcome]],
     table: pd.DataFrame,

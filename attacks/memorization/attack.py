@@ -20,7 +20,7 @@ from pfl_audit.attacks.memorization.unprompted import (
 )
 from pydantic import BaseModel, ConfigDict, Field
 
-from pfl_audit.audit.attack import AuditContext, CheckSpec
+from pfl_audit.audit.attack import CheckSpec, QuestionContext
 from pfl_audit.audit.engine import Answers, QueryEngine
 from pfl_audit.audit.results import Check, Metric
 from pfl_audit.documents.clues import ClueKind, picture_clues, residual_clues
@@ -81,7 +81,7 @@ class MemorizationAttack:
     )
     Settings = MemorizationSettings
 
-    def run(self, context: AuditContext, settings: MemorizationSettings) -> list[Check]:
+    def run(self, context: QuestionContext, settings: MemorizationSettings) -> list[Check]:
         """Run the checks that were chosen, key by key."""
         checks = []
         for description in self.specs:
@@ -94,7 +94,7 @@ class MemorizationAttack:
         return checks
 
 
-def _memorization(context: AuditContext, settings: MemorizationSettings, spec: CheckSpec) -> Check:
+def _memorization(context: QuestionContext, settings: MemorizationSettings, spec: CheckSpec) -> Check:
     key = spec.id.split(".", 1)[1]
     test = scrubbed_questions(context.red, key, seed=context.seed, blue=context.blue, threshold=settings.threshold)
     labelled = [query for query in test.queries if _label(context.red, query.document.provider) is not None]
@@ -129,7 +129,7 @@ def _memorization(context: AuditContext, settings: MemorizationSettings, spec: C
     )
 
 
-def _second_look(context: AuditContext, queries: Sequence[Query]) -> dict[str, list[ClueKind]]:
+def _second_look(context: QuestionContext, queries: Sequence[Query]) -> dict[str, list[ClueKind]]:
     """Query id to the kinds of what still points to the value: among the words, and in the picture if there is OCR."""
     read: dict[str, str] = {}
     if context.reader is not None:
@@ -168,7 +168,7 @@ def _pages(
     return pd.DataFrame(rows, columns=["page", "provider", "member", "acc", "anls", "conf", "clues"])
 
 
-def _gaps(context: AuditContext, key: str, pages: pd.DataFrame, model: str) -> dict[tuple[str, str], GapEstimate]:
+def _gaps(context: QuestionContext, key: str, pages: pd.DataFrame, model: str) -> dict[tuple[str, str], GapEstimate]:
     """ACC and ANLS on all pages, on the confident answers, and on pages without residual clues."""
     slices = {
         present.ALL_PAGES: pages,
@@ -190,7 +190,7 @@ def _label(corpus: Corpus, provider: str) -> bool | None:
     return None if label is Membership.UNKNOWN else label is Membership.MEMBER
 
 
-def _unprompted(context: AuditContext, spec: CheckSpec) -> Check:
+def _unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
     queries = unprompted_questions(context.red, context.rng("unprompted"))
     if not queries:
         return spec.not_run("skipped", "no page of a non-member provider is without such a number")

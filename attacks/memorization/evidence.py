@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pfl_audit.audit.attack import AuditContext
+from pfl_audit.audit.attack import QuestionContext
 from pfl_audit.audit.engine import Answers
 from pfl_audit.audit.results import Evidence
 from pfl_audit.documents.document import Membership, Query
@@ -12,7 +12,7 @@ from pfl_audit.metrics.answers import accuracy
 
 
 def keep_evidence(
-    context: AuditContext, kept: int, shown: int, test: ScrubbedQuestions, answers: Answers, before: Answers | None
+    context: QuestionContext, kept: int, shown: int, test: ScrubbedQuestions, answers: Answers, before: Answers | None
 ) -> list[Evidence]:
     """Keep scrubbed pages, the most telling first, and show the first few.
 
@@ -44,14 +44,16 @@ def keep_evidence(
     return evidence
 
 
-def _rank(context: AuditContext, query: Query, answers: Answers) -> tuple[bool, bool, float, str]:
+def _rank(context: QuestionContext, query: Query, answers: Answers) -> tuple[bool, bool, float, str]:
     """Right answers before wrong ones, members first, the most confident first."""
     response = answers[query]
     member = context.red.label(query.document.provider) is Membership.MEMBER
     return (not accuracy(response.answer, query.answers), not member, -(response.confidence or 0.0), query.id)
 
 
-def _describe(context: AuditContext, query: Query, answers: Answers, before: Answers | None, picture: str) -> Evidence:
+def _describe(
+    context: QuestionContext, query: Query, answers: Answers, before: Answers | None, picture: str
+) -> Evidence:
     hide = context.redactor
     response = answers[query]
     facts: dict[str, str | int | float | None] = {

@@ -10,7 +10,7 @@ import pandas as pd
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.scores import score_gap, score_mean
 
-from pfl_audit.audit.attack import AuditContext, CheckSpec
+from pfl_audit.audit.attack import CheckSpec, QuestionContext
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.results import Check, Metric
 from pfl_audit.documents.document import Membership
@@ -29,7 +29,7 @@ SPEC = CheckSpec(
 )
 
 
-def generalisation(context: AuditContext) -> Check:
+def generalisation(context: QuestionContext) -> Check:
     """Ask every question of RED, as the membership attacks do: what was answered is not asked again."""
     metrics: list[Metric] = []
     finding = None
@@ -53,7 +53,7 @@ def generalisation(context: AuditContext) -> Check:
     return SPEC.ran(settings={"alpha": context.alpha}, metrics=metrics, finding=finding)
 
 
-def _pages(context: AuditContext, engine: QueryEngine, name: str) -> pd.DataFrame:
+def _pages(context: QuestionContext, engine: QueryEngine, name: str) -> pd.DataFrame:
     """One row a question of a labelled provider."""
     labels = {Membership.MEMBER: True, Membership.NON_MEMBER: False}
     queries = [query for query in context.red.queries if context.red.label(query.document.provider) in labels]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import entry_points
@@ -15,8 +15,12 @@ from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check
+from pfl_audit.audit.store import Records
 from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.forms.form import FormCorpus
+from pfl_audit.documents.forms.parts import Parts
 from pfl_audit.errors import UsageError
+from pfl_audit.models.form_protocol import FormModel
 from pfl_audit.models.protocol import Capability
 from pfl_audit.progress import Progress
 
@@ -28,9 +32,13 @@ class Resource(StrEnum):
 
     PRETRAINED = "pre-trained model (--pretrained)"
     BLUE = "training corpus (--blue)"
+    FORMS = "forms with labelled fields (--forms)"
+    PUBLIC = "masked language model of public forms (--public)"
 
 
 Need = Capability | Resource
+Subject = Literal["questions", "forms"]
+"""What a model is audited by: questions about pages, or the tokens of forms."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,11 @@ class CheckSpec:
         """Name of the attack that it belongs to."""
         return self.id.split(".", 1)[0]
 
+    @property
+    def subject(self) -> Subject:
+        """What it works on."""
+        return "forms" if Resource.FORMS in self.needs else "questions"
+
     def ran(self, **parts: Any) -> Check:
         """The check's result: metrics, tables, curves, evidence, settings, finding."""
         return self._check(status="ran", **parts)
@@ -66,40 +79,72 @@ class CheckSpec:
         return Check(id=self.id, family=self.family, title=self.title, threat_model=dict(self.threat_model), **parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AuditContext:
-    """Everything that an attack may use.
+    """What every attack may use.
 
     Attributes:
-        target: The model under audit.
-        pretrained: The public model that it was trained from, or None.
-        red: Queries of member and non-member providers.
-        blue: The training corpus, or None.
         checks: Ids of the checks that shall run; their needs are met.
         seed: Of the whole audit.
         alpha: Chance of a false alarm that one check may spend.
         redactor: Through which every name and value goes.
         evidence: Takes pictures.
-        reader: Reads pages' pictures by OCR, or None.
         progress: Told of the work.
     """
 
-    target: QueryEngine
-    pretrained: QueryEngine | None
-    red: Corpus
-    blue: Corpus | None
     checks: frozenset[str]
     seed: int
     alpha: float
     redactor: Redactor
     evidence: EvidenceBox
     progress: Progress
-    reader: QueryEngine | None = None
 
     def rng(self, *purpose: str | int) -> np.random.Generator:
         """A generator for one purpose, seeded apart from all others."""
         words = [part if isinstance(part, int) else int.from_bytes(part.encode(), "little") for part in purpose]
         return np.random.default_rng(np.random.SeedSequence([self.seed, *words]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionContext(AuditContext):
+    """For attacks that ask questions about pages.
+
+    Attributes:
+        target: The model under audit.
+        pretrained: The public model that it was trained from, or None.
+        red: Queries of member and non-member providers.
+        blue: The training corpus, or None.
+        reader: Reads pages' pictures by OCR, or None.
+    """
+
+    target: QueryEngine
+    pretrained: QueryEngine | None
+    red: Corpus
+    blue: Corpus | None
+    reader: QueryEngine | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormContext(AuditContext):
+    """For attacks that fill forms in.
+
+    Attributes:
+        target: The model under audit.
+        public: A masked language model of public forms.
+        corpus: All forms.
+        parts: ``private`` the target was trained on, ``public`` everybody may have, ``validation`` is new to both.
+        records: Memory of earlier runs.
+        epochs: Epoch of the target's training to how its checkpoint is opened; empty where none was kept.
+        quick: The target in a coarser precision, to be used where that changes nothing, or None.
+    """
+
+    target: FormModel
+    public: FormModel
+    corpus: FormCorpus
+    parts: Parts
+    records: Records
+    epochs: Mapping[int, Callable[[], FormModel]] = field(default_factory=dict)
+    quick: FormModel | None = None
 
 
 class Attack(Protocol):
@@ -109,8 +154,13 @@ class Attack(Protocol):
     specs: Sequence[CheckSpec]
     Settings: type[BaseModel]
 
-    def run(self, context: AuditContext, settings: Any) -> list[Check]:
-        """Run the checks of ``context.checks`` that are this family's."""
+    def run(self, context: Any, settings: Any) -> list[Check]:
+        """Run the checks of ``context.checks`` that are this family's.
+
+        Args:
+            context: A QuestionContext or a FormContext, as the subject of its checks is.
+            settings: Of the type ``Settings``.
+        """
         ...
 
 
@@ -128,15 +178,15 @@ def unmet_needs(spec: CheckSpec, have: frozenset[Need]) -> str | None:
     return f"needs {', '.join(missing)}; the audit has {', '.join(sorted(str(need) for need in have)) or 'nothing'}"
 
 
-def choose_checks(attacks: Mapping[str, Attack], wanted: Sequence[str]) -> dict[str, CheckSpec]:
-    """Check ids to specifications: those named, or all of the attacks.
+def choose_checks(attacks: Mapping[str, Attack], wanted: Sequence[str], subject: Subject) -> dict[str, CheckSpec]:
+    """Check ids to specifications: those named, or all of the attacks on the subject.
 
     Raises:
         UsageError: A name is neither a check nor an attack.
     """
     every = {spec.id: spec for attack in attacks.values() for spec in attack.specs}
     if not wanted:
-        return every
+        return {key: spec for key, spec in every.items() if spec.subject == subject}
     chosen: dict[str, CheckSpec] = {}
     for name in wanted:
         matches = {key: spec for key, spec in every.items() if key == name or key.split(".")[0] == name}

@@ -9,6 +9,8 @@ from statistics import NormalDist
 from pfl_audit.audit.results import Check, Metric, Results
 
 _LEVEL = 0.95
+_PLAIN = ("AUC", "AccAUC", "HamAAC", "improvement factor", "Hamming", "Levenshtein", "Jaro-Winkler")
+"""Beginnings of the names of metrics that are no shares."""
 
 
 def headline(check: Check) -> Metric | None:
@@ -89,6 +91,6 @@ def in_form(metric: Metric, value: float, *, bare: bool = False) -> str:
         return f"{value:.0f}"
     if metric.name.endswith("gap"):
         return f"{100 * value:+.1f}" if bare else f"{100 * value:+.1f} points"
-    if metric.name == "AUC":
+    if metric.name.startswith(_PLAIN):
         return f"{value:.3f}"
     return f"{100 * value:.1f}" if bare else f"{100 * value:.1f} %"

@@ -131,11 +131,14 @@ class Data(_Part):
     format: str
     path: str
     sha256: str
-    providers: int
-    members: int
-    non_members: int
+    providers: int = 0
+    members: int = 0
+    non_members: int = 0
     documents: int
-    queries: int
+    queries: int = Field(description="Questions, or fields of forms")
+    parts: dict[str, int] = Field(
+        default_factory=dict, description="Forms in each part; empty where it was questions that were asked"
+    )
     problems: list[str] = Field(default_factory=list, description="Records that could not be used")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,6 @@ from pfl_audit.audit.attack import (
     Attack,
     AuditContext,
     CheckSpec,
-    Need,
-    Resource,
     choose_checks,
     installed_attacks,
     unmet_needs,
@@ -25,23 +24,52 @@ from pfl_audit.audit.attack import (
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Check, Data, Provenance, Results, Target, write_results
+from pfl_audit.audit.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.audit.run_folder import RunFolder
-from pfl_audit.audit.store import ResponseStore
+from pfl_audit.audit.store import Records, ResponseStore
+from pfl_audit.audit.subjects import Opened, OpenedForms, OpenedQuestions
 from pfl_audit.audit.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.audit.training_record import read_training
 from pfl_audit.audit.verdict import ALPHA, FailOn, decide
 from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.forms.parts import divide
+from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.models.encoders.model import Precision, open_form_model
+from pfl_audit.models.form_protocol import FormModel
 from pfl_audit.models.open import open_model
 from pfl_audit.models.page_reader import PageReader
-from pfl_audit.models.protocol import DocumentModel
 from pfl_audit.models.recorded import RecordedModel
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 
-_LISTED_PROBLEMS = 100
+_EPOCH = "epoch-"
+
+
+@dataclass(frozen=True)
+class FormPlan:
+    """What a model that reads the tokens of forms is audited with.
+
+    Attributes:
+        path: Forms with labelled fields.
+        public: Checkpoint of a masked language model of public forms, or None.
+        split_seed: By which forms are divided where their source does not say it.
+        visual_noise: Seed of noise that takes the place of the pages' pictures (an ablation), or None.
+        precision: Of the model under audit, where that changes nothing.
+        epochs: Folder with checkpoints of single epochs to go through, or None.
+    """
+
+    path: Path
+    public: str | None = None
+    split_seed: int = 0
+    visual_noise: int | None = None
+    precision: Precision = "float32"
+    epochs: Path | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the results."""
+        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -51,11 +79,12 @@ class AuditPlan:
     Attributes:
         title: Of the report.
         out: Folder of the run.
-        red: Corpus of member and non-member providers.
+        red: Corpus of member and non-member providers, or None with ``forms``.
         model: Checkpoint under audit, or None with ``answers``.
         answers: Recorded answers of a model that cannot be asked.
         pretrained: Checkpoint that it was trained from, or None.
         blue: Training corpus, or None.
+        forms: Forms for a model that reads their tokens, or None with ``red``.
         checks: Ids or families; empty for all.
         settings: Family to its settings.
         store: Response store; in ``out`` where it is None.
@@ -70,11 +99,12 @@ class AuditPlan:
 
     title: str
     out: Path
-    red: Path
+    red: Path | None = None
     model: str | None = None
     answers: Path | None = None
     pretrained: str | None = None
     blue: Path | None = None
+    forms: FormPlan | None = None
     checks: tuple[str, ...] = ()
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     store: Path | None = None
@@ -93,8 +123,9 @@ class AuditPlan:
             "model": self.model,
             "answers": str(self.answers) if self.answers else None,
             "pretrained": self.pretrained,
-            "red": str(self.red),
+            "red": str(self.red) if self.red else None,
             "blue": str(self.blue) if self.blue else None,
+            "forms": self.forms.identity() if self.forms else None,
             "checks": list(self.checks),
             "settings": {name: dict(values) for name, values in self.settings.items()},
             "seed": self.seed,
@@ -113,16 +144,18 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
     """
     if (plan.model is None) == (plan.answers is None):
         raise UsageError("one of --model and --answers is needed, and not both", "Give the checkpoint folder")
+    if (plan.red is None) == (plan.forms is None):
+        raise UsageError("one of --red and --forms is needed, and not both", "Give the folder of the documents")
     attacks = installed_attacks()
     settings = {name: _settings(attack, plan.settings.get(name, {})) for name, attack in attacks.items()}
-    specs = choose_checks(attacks, plan.checks)
+    specs = choose_checks(attacks, plan.checks, "forms" if plan.forms else "questions")
     started, clock = datetime.now(UTC), time.monotonic()
     folder = RunFolder(plan.out, plan.identity())
     try:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
-            session = _open(plan, store, progress)
+            opened = _open_forms(plan, plan.forms, store) if plan.forms else _open_questions(plan, store, progress)
             hide = Redactor(store.salt, reveal=plan.reveal)
-            checks = _run_checks(plan, session, attacks, settings, specs, hide, progress)
+            checks = _run_checks(plan, opened, attacks, settings, specs, hide, progress)
     except KeyboardInterrupt:
         folder.mark("cancelled")
         raise
@@ -130,14 +163,13 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
         folder.mark("error", reason=str(error))
         raise
     seconds = round(time.monotonic() - clock, 1)
-    asked = sum(engine.asked for engine in session.engines())
-    reused = sum(engine.reused for engine in session.engines())
+    target, before = opened.models()
     results = Results(
         title=plan.title,
         verdict=decide(checks, plan.fail_on),
-        target=_target(session.target.model, plan.model),
-        pretrained=_target(session.pretrained.model, plan.pretrained) if session.pretrained else None,
-        data=_data(session, plan.red, hide),
+        target=_target(target, plan.model),
+        pretrained=_target(before, plan.forms.public if plan.forms else plan.pretrained) if before else None,
+        data=opened.data(plan.forms.path if plan.forms else plan.red or Path(), hide),
         checks=checks,
         provenance=Provenance(
             command=plan.command,
@@ -151,34 +183,15 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
         ),
     )
     write_results(results, plan.out)
-    folder.mark("success", seconds=seconds, queries_asked=asked, queries_reused=reused)
-    progress.say(f"{asked} queries asked, {reused} answered from the store")
+    work = opened.work()
+    folder.mark("success", seconds=seconds, **work)
+    progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
     return results
 
 
-@dataclass(frozen=True)
-class _Session:
-    target: QueryEngine
-    pretrained: QueryEngine | None
-    reader: QueryEngine | None
-    red: Corpus
-    blue: Corpus | None
-
-    def engines(self) -> list[QueryEngine]:
-        """Everybody who is asked."""
-        return [engine for engine in (self.target, self.pretrained, self.reader) if engine is not None]
-
-    def have(self) -> frozenset[Need]:
-        """What the checks may need and get."""
-        have: set[Need] = set(self.target.capabilities)
-        if self.pretrained is not None:
-            have.add(Resource.PRETRAINED)
-        if self.blue is not None:
-            have.add(Resource.BLUE)
-        return frozenset(have)
-
-
-def _open(plan: AuditPlan, store: ResponseStore, progress: Progress) -> _Session:
+def _open_questions(plan: AuditPlan, store: ResponseStore, progress: Progress) -> OpenedQuestions:
+    if plan.red is None:
+        raise UsageError("--red is needed", "Give the folder of the documents")
     red = open_corpus(plan.red, "red")
     if not red.queries:
         raise NotAuditableError(
@@ -194,13 +207,46 @@ def _open(plan: AuditPlan, store: ResponseStore, progress: Progress) -> _Session
         else open_model(plan.model or "", device=plan.device, download=plan.download)
     )
     before = open_model(plan.pretrained, device=plan.device, download=plan.download) if plan.pretrained else None
-    return _Session(
+    return OpenedQuestions(
         target=QueryEngine(model, store, progress),
         pretrained=QueryEngine(before, store, progress) if before else None,
         reader=QueryEngine(PageReader(), store, progress) if plan.ocr else None,
         red=red,
         blue=blue,
     )
+
+
+def _open_forms(plan: AuditPlan, forms: FormPlan, store: ResponseStore) -> OpenedForms:
+    if plan.model is None:
+        raise UsageError("recorded answers tell nothing about forms", "Give --model")
+    corpus = open_forms(forms.path)
+
+    def open_one(folder: Path, precision: Precision = "float32") -> FormModel:
+        return open_form_model(folder, plan.device, forms.visual_noise, precision)
+
+    return OpenedForms(
+        target=open_one(Path(plan.model)),
+        public=open_form_model(Path(forms.public), plan.device) if forms.public else None,
+        quick=open_one(Path(plan.model), forms.precision) if forms.precision != "float32" else None,
+        corpus=corpus,
+        parts=divide(corpus, seed=forms.split_seed),
+        records=Records(store),
+        epochs={epoch: partial(open_one, folder) for epoch, folder in _epochs(forms.epochs).items()},
+    )
+
+
+def _epochs(folder: Path | None) -> dict[int, Path]:
+    """Epoch to its checkpoint, in order.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if folder is None:
+        return {}
+    found = {int(path.name.removeprefix(_EPOCH)): path for path in folder.glob(f"{_EPOCH}[0-9]*") if path.is_dir()}
+    if not found:
+        raise UsageError(f"{folder} holds no checkpoint of an epoch", "Train with --keep-every")
+    return dict(sorted(found.items()))
 
 
 def _refuse_overlap(red: Corpus, blue: Corpus) -> None:
@@ -216,29 +262,25 @@ def _refuse_overlap(red: Corpus, blue: Corpus) -> None:
 
 def _run_checks(
     plan: AuditPlan,
-    session: _Session,
+    opened: Opened,
     attacks: Mapping[str, Attack],
     settings: Mapping[str, BaseModel],
     specs: Mapping[str, CheckSpec],
     hide: Redactor,
     progress: Progress,
 ) -> list[Check]:
-    have = session.have()
+    have = opened.have()
     unmet = {key: reason for key, spec in specs.items() if (reason := unmet_needs(spec, have)) is not None}
     runnable = frozenset(key for key in specs if key not in unmet)
-    context = AuditContext(
-        target=session.target,
-        pretrained=session.pretrained,
-        red=session.red,
-        blue=session.blue,
+    common = AuditContext(
         checks=runnable,
         seed=plan.seed,
         alpha=ALPHA / max(1, len(runnable)),
         redactor=hide,
         evidence=EvidenceBox(plan.out, reveal=plan.reveal),
         progress=progress,
-        reader=session.reader,
     )
+    context = opened.context(common)
     done: dict[str, Check] = {}
     for name, attack in attacks.items():
         wanted = [spec for key, spec in specs.items() if key in runnable and spec in attack.specs]
@@ -272,24 +314,6 @@ def _settings(attack: Attack, values: Mapping[str, Any]) -> BaseModel:
         raise UsageError(f"the setting '{name}' of {attack.name} is wrong: {first['msg']}", "Correct it") from error
 
 
-def _target(model: DocumentModel, name: str | None) -> Target:
+def _target(facts: Mapping[str, Any], name: str | None) -> Target:
     claim, review = read_training(Path(name) / TRAINING_RECORD) if name else (None, None)
-    return Target(**model.describe(), training_claim=claim, claim_review=review)
-
-
-def _data(session: _Session, path: Path, hide: Redactor) -> Data:
-    corpus = session.red
-    unusable = [f"{problem.record}: {problem.reason}" for problem in corpus.problems]
-    unanswered = dict.fromkeys(problem for engine in session.engines() for problem in engine.problems)
-    unusable += [f"{hide.page(problem.record)}: {problem.reason}" for problem in unanswered]
-    return Data(
-        format=corpus.format,
-        path=str(path),
-        sha256=corpus.digest,
-        providers=len(corpus.providers),
-        members=len(corpus.members()),
-        non_members=len(corpus.non_members()),
-        documents=len(corpus.documents),
-        queries=len(corpus.queries),
-        problems=unusable[:_LISTED_PROBLEMS],
-    )
+    return Target(**facts, training_claim=claim, claim_review=review)

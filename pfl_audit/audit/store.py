@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.protocol import Response
@@ -16,12 +17,49 @@ from pfl_audit.models.protocol import Response
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS responses
     (key TEXT PRIMARY KEY, answer TEXT NOT NULL, confidence REAL, loss REAL, tokens INTEGER);
+CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
-_TABLES = {"responses", "meta"}
+_TABLES = {"responses", "records", "meta"}
 _VERSION = 1
 _LOOKUP = 500
 _SELECT = "SELECT key, answer, confidence, loss, tokens FROM responses"
+
+
+class Records:
+    """What was found about something that takes many passes, as JSON by the content of what was asked.
+
+    Args:
+        store: In whose file it stands.
+
+    Attributes:
+        put_count: Records that were put by this process.
+        got_count: Records that were found.
+    """
+
+    def __init__(self, store: ResponseStore) -> None:
+        self._store = store
+        self.put_count = 0
+        self.got_count = 0
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """What was put under ``key``, or None.
+
+        Raises:
+            AuditError: The file is damaged.
+        """
+        found = self._store.record(key)
+        self.got_count += found is not None
+        return found
+
+    def put(self, key: str, value: dict[str, Any]) -> None:
+        """Keep a JSON object, in a transaction of its own.
+
+        Raises:
+            AuditError: The disk is full.
+        """
+        self._store.put_record(key, value)
+        self.put_count += 1
 
 
 class ResponseStore:
@@ -97,6 +135,33 @@ class ResponseStore:
         try:
             with self._db:
                 self._db.executemany("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", rows)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def record(self, key: str) -> dict[str, Any] | None:
+        """The JSON object that was put under ``key``, or None.
+
+        Raises:
+            AuditError: The file is damaged.
+        """
+        try:
+            row = self._db.execute("SELECT value FROM records WHERE key = ?", (key,)).fetchone()
+            found = json.loads(row[0]) if row else None
+            if not isinstance(found, dict | None):
+                raise TypeError("a row holds no record")
+        except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
+            raise self._failed(error) from error
+        return found
+
+    def put_record(self, key: str, value: dict[str, Any]) -> None:
+        """Keep a JSON object.
+
+        Raises:
+            AuditError: The disk is full.
+        """
+        try:
+            with self._db:
+                self._db.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", (key, json.dumps(value)))
         except sqlite3.Error as error:
             raise self._failed(error) from error
 

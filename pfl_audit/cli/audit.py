@@ -50,21 +50,21 @@ def audit(
 
     plan = AuditPlan(
         title="Audit of a document model",
-        out=_folder(out, "audit"),
+        out=run_folder(out, "audit"),
         red=red,
         model=model,
         answers=answers,
         pretrained=pretrained,
         blue=blue,
         checks=tuple(check or ()),
-        store=store or _shared_store(out),
+        store=store or shared_store(out),
         seed=seed,
         device=device,
         download=download,
         fail_on=fail_on,
         reveal=reveal,
         ocr=ocr,
-        command=_command(),
+        command=command(),
     )
     run_and_show(plan, as_json=as_json, quiet=quiet)
 
@@ -118,7 +118,7 @@ def memorize(
     checks = [f"memorization.{name}" for name in keys]
     plan = AuditPlan(
         title="Memorization test",
-        out=_folder(out, "memorize"),
+        out=run_folder(out, "memorize"),
         red=red,
         model=model,
         answers=answers,
@@ -126,14 +126,14 @@ def memorize(
         blue=blue,
         checks=(*checks, *(["memorization.unprompted"] if unprompted else [])),
         settings={"memorization": {"threshold": threshold}},
-        store=store or _shared_store(out),
+        store=store or shared_store(out),
         seed=seed,
         device=device,
         download=download,
         fail_on=fail_on,
         reveal=reveal,
         ocr=ocr,
-        command=_command(),
+        command=command(),
     )
     run_and_show(plan, as_json=as_json, quiet=quiet)
 
@@ -184,20 +184,20 @@ def mia(
     }
     plan = AuditPlan(
         title="Provider membership inference",
-        out=_folder(out, "mia"),
+        out=run_folder(out, "mia"),
         red=red,
         model=model,
         answers=answers,
         pretrained=pretrained,
         checks=tuple(check or ("membership",)),
         settings={"membership": settings},
-        store=store or _shared_store(out),
+        store=store or shared_store(out),
         seed=seed,
         device=device,
         download=download,
         fail_on=fail_on,
         reveal=reveal,
-        command=_command(),
+        command=command(),
     )
     run_and_show(plan, as_json=as_json, quiet=quiet)
 
@@ -268,16 +268,18 @@ def _tell_export(found: dict[str, Any]) -> None:
     note(f"{asked} written to {found['folder']}; record the answers by id for --answers")
 
 
-def _folder(out: Path | None, command: str) -> Path:
+def run_folder(out: Path | None, command: str) -> Path:
+    """The folder of a run, named by command and time unless it was given."""
     return out or Path("pfl-audit-runs") / f"{command}-{datetime.now():%Y%m%d-%H%M%S}"
 
 
-def _shared_store(out: Path | None) -> Path | None:
+def shared_store(out: Path | None) -> Path | None:
     """Runs without a folder of their own share one store, so that the same command goes on."""
     return Path("pfl-audit-runs") / "responses.sqlite" if out is None else None
 
 
-def _command() -> str:
+def command() -> str:
+    """What was typed, for the report."""
     from pfl_audit.provenance import command_line
 
     return command_line(sys.argv[1:])

@@ -9,7 +9,7 @@ import pytest
 from pfl_audit.attacks.memorization import ATTACK
 from pfl_audit.attacks.memorization.unprompted import disclosures, unprompted_questions
 
-from pfl_audit.audit.attack import AuditContext
+from pfl_audit.audit.attack import QuestionContext
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.redaction import Redactor
@@ -49,7 +49,7 @@ def run(
     model = FakeModel(lambda query: Response(answer(query, blue), 0.95, 0.1, 3))
     public = FakeModel(lambda query: Response("no idea", 0.1, 3.0, 3), name="public")
     with ResponseStore(out / "store.sqlite") as store:
-        context = AuditContext(
+        context = QuestionContext(
             target=QueryEngine(model, store, Silent()),
             pretrained=QueryEngine(public, store, Silent()),
             red=red,

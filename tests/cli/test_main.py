@@ -31,7 +31,21 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["demo", "audit", "memorize", "mia", "report", "train", "account", "inspect", "list", "data check", "data make"],
+    [
+        "demo",
+        "audit",
+        "memorize",
+        "mia",
+        "reconstruct",
+        "report",
+        "train",
+        "account",
+        "inspect",
+        "list",
+        "data check",
+        "data make",
+        "data make-forms",
+    ],
 )
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command.split(), "--help"]) == 0

@@ -92,7 +92,7 @@ class Worker:
         self._whole = not done
         advance(done)
         drawn = self.drawn(round_number)
-        jobs = [
+        jobs: list[Job] = [
             (self.client.providers[provider], (round_number, self.client.number, self.client.tags[provider]))
             for provider in drawn[done:]
         ]

@@ -1,0 +1,126 @@
+"""What an evaluation of reconstructions finds.
+
+Source: cdmi-reconstruction, sections 5.2 and 5.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pfl_audit.attacks.reconstruction.search import Reconstruction
+from pfl_audit.attacks.reconstruction.settings import MembershipMetric
+
+from pfl_audit.metrics.intervals import Estimate
+
+Floats = NDArray[np.float64]
+
+SHARES = {"AccAt 1 %": 0.01, "AccAt 5 %": 0.05, "AccAt 100 %": 1.0}
+FIRST = 0.10
+"""Share of the fields that are called first-ranked."""
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A field, what stood there, and what was put there.
+
+    Attributes:
+        document: To which it belongs: what is resampled as a whole.
+        truth: Ids of the tokens that stood there.
+        found: What was put there.
+    """
+
+    document: str
+    truth: tuple[int, ...]
+    found: Reconstruction
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A number of the attack and of the baseline.
+
+    Attributes:
+        attack: Of the attack.
+        baseline: Of the same with PUB-MLM alone.
+        difference: Attack minus baseline, in the same resamples.
+    """
+
+    attack: Estimate
+    baseline: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Pick:
+    """One attempt a field, and the fields in an order. All arrays are by field, as they were given.
+
+    Attributes:
+        attempts: int64 (n,), number of the attempt that was kept.
+        scores: float64 (n,), membership score of that attempt.
+        order: int64 (n,), places of the fields, the most plausible first.
+        values: float64 (n, 4), ``similarity.NAMES`` of what was kept.
+        shares: float64 (n,), i / n.
+        acc_at: float64 (n,), AccAt of each share.
+        ham_at: float64 (n,), HamAt of each share.
+    """
+
+    attempts: NDArray[np.int64]
+    scores: Floats
+    order: NDArray[np.int64]
+    values: Floats
+    shares: Floats
+    acc_at: Floats
+    ham_at: Floats
+
+
+@dataclass(frozen=True)
+class MultiShot:
+    """The multi-shot variant with one membership metric.
+
+    Attributes:
+        attack: What the metric kept, and its curves.
+        baseline: What PUB-MLM alone would have kept.
+        scores: ``AccAUC``, ``HamAAC`` and those of SHARES; higher is better.
+        first: How much better the first-ranked fields are than all, in the same resamples: ``PR`` and
+            ``Hamming similarity`` of the first 10 % minus those of every field.
+    """
+
+    attack: Pick
+    baseline: Pick
+    scores: dict[str, Compared]
+    first: dict[str, Estimate]
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """The one-shot variant: the first attempt at every field.
+
+    Attributes:
+        attack: float64 (n, 4), ``similarity.NAMES`` by field.
+        baseline: The same of the baseline.
+        scores: By ``similarity.NAMES``, means over the fields.
+        improvement: IpF (equation 6).
+    """
+
+    attack: Floats
+    baseline: Floats
+    scores: dict[str, Compared]
+    improvement: Estimate
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything that one set of fields tells.
+
+    Attributes:
+        documents: Forms with an attacked field.
+        fields: Attacked fields.
+        one_shot: The first attempts.
+        multi_shot: By membership metric.
+    """
+
+    documents: int
+    fields: int
+    one_shot: OneShot
+    multi_shot: dict[MembershipMetric, MultiShot]

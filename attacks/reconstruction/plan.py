@@ -1,0 +1,78 @@
+"""Which fields are attacked, and what that costs at most."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
+
+from pfl_audit.models.form_protocol import Blank
+
+Truth = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Fields that are attacked, and how many are not.
+
+    Attributes:
+        fields: Blank and what stood there, in the order of the source.
+        too_short: Form and field id of those with fewer tokens than the shortest.
+        too_long: The same of those with more than the longest.
+        not_drawn: How many others were left out because fields enough are attacked.
+    """
+
+    fields: tuple[tuple[Blank, Truth], ...]
+    too_short: tuple[tuple[str, str], ...]
+    too_long: tuple[tuple[str, str], ...]
+    not_drawn: int
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Forward passes of attack and baseline together.
+
+    The least is taken where all attempts at a field agree, the most where they part at its first token.
+    """
+
+    public_least: int
+    public_most: int
+    target_least: int
+    target_most: int
+
+
+def choose(fields: Sequence[tuple[Blank, Truth]], settings: ReconstructionSettings, seed: int) -> Chosen:
+    """Keep fields of the right length (cdmi-reconstruction, section 5.1), and of those as many as are wanted.
+
+    Who is drawn depends on the seed and the names alone; a smaller draw is part of a larger one.
+    """
+    short = tuple(_name(blank) for blank, _ in fields if blank.length < settings.shortest)
+    long = tuple(_name(blank) for blank, _ in fields if blank.length > settings.longest)
+    fit = [pair for pair in fields if settings.shortest <= pair[0].length <= settings.longest]
+    drawn = sorted(range(len(fit)), key=lambda place: _lot(seed, fit[place][0]))[: settings.fields]
+    return Chosen(tuple(fit[place] for place in sorted(drawn)), short, long, len(fit) - len(drawn))
+
+
+def count_passes(blanks: Sequence[Blank], settings: ReconstructionSettings, *, mlm: bool) -> Passes:
+    """Forward passes that the fields take, if none is known from an earlier run.
+
+    Args:
+        blanks: To be attacked.
+        settings: Of the attack.
+        mlm: Whether the target is a masked language model, which is asked once a step instead of once a candidate.
+    """
+    least = sum(blank.length for blank in blanks)
+    most = sum(1 + (blank.length - 1) * settings.attempts for blank in blanks)
+    width = 1 if mlm else settings.candidates
+    return Passes(2 * least, 2 * most, width * least, width * most)
+
+
+def _name(blank: Blank) -> tuple[str, str]:
+    return blank.window.form.id, blank.span.field.id
+
+
+def _lot(seed: int, blank: Blank) -> bytes:
+    return hashlib.sha256(json.dumps([seed, *_name(blank)]).encode()).digest()

@@ -1,0 +1,293 @@
+"""From reconstructions to what results.json says of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from pfl_audit.attacks.reconstruction import similarity
+from pfl_audit.attacks.reconstruction.evidence import show_reconstructions
+from pfl_audit.attacks.reconstruction.outcomes import Compared, Evaluation, MultiShot
+from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
+
+from pfl_audit.audit.attack import CheckSpec, FormContext
+from pfl_audit.audit.results import Check, Curve, Finding, Metric, SliceValue, Table
+from pfl_audit.audit.verdict import level_of
+from pfl_audit.documents.forms.form import Field, Form
+from pfl_audit.metrics.intervals import LEVEL, Estimate, estimate
+
+METHOD = "percentile bootstrap over documents"
+REMEDY = (
+    "Do not hand out the weights of a model that was trained on documents like these; behind an interface, give no "
+    "scores and limit repeated queries on one page; do not share the scrubbed documents; train with "
+    "differential privacy."
+)
+IMPROVEMENT = "improvement factor"
+GAIN = "AccAUC over public knowledge"
+FEWEST_DOCUMENTS = 10
+_READ = {
+    "PR": "perfect reconstructions",
+    "HD": "Hamming distance",
+    "LD": "Levenshtein distance",
+    "JWD": "Jaro-Winkler distance",
+}
+_TARGET: dict[str, SliceValue] = {"model": "target"}
+
+
+class Presenter:
+    """Words and numbers of one audit.
+
+    Args:
+        context: Of the audit.
+        settings: Of the attack.
+    """
+
+    def __init__(self, context: FormContext, settings: ReconstructionSettings) -> None:
+        self._context = context
+        self._settings = settings
+
+    def one_shot(self, spec: CheckSpec, outcome: Any, epochs: Mapping[int, Any]) -> Check:
+        """The first attempt at every field, and where they were given, at checkpoints of earlier epochs."""
+        private, new = outcome.private, outcome.new
+        metrics = [_metric(IMPROVEMENT, private.one_shot.improvement, private, {"fields": "private forms"}, chance=1.0)]
+        if new is not None:
+            metrics.append(_metric(IMPROVEMENT, new.one_shot.improvement, new, {"fields": "new forms"}, chance=1.0))
+        for found, fields in ((private, "private forms"), (new, "new forms")):
+            if found is not None:
+                for name in similarity.NAMES:
+                    metrics += _both(_READ[name], found.one_shot.scores[name], found, fields)
+        return spec.ran(
+            settings=self._said(),
+            metrics=metrics,
+            tables=[self._by_label(outcome), self._left_out(outcome)],
+            curves=_epoch_curves(epochs),
+            finding=self._one_shot_finding(private, new),
+        )
+
+    def multi_shot(self, spec: CheckSpec, outcome: Any) -> Check:
+        """The most plausible attempt at every field, and the fields in the order of their plausibility."""
+        private, new, ranking = outcome.private, outcome.new, self._settings.ranking
+        metrics = [_metric(GAIN, private.multi_shot[ranking].scores["AccAUC"].difference, private, {}, chance=0.0)]
+        for found, fields in ((private, "private forms"), (new, "new forms")):
+            if found is not None:
+                for name, score in found.multi_shot[ranking].scores.items():
+                    metrics += _both(name, score, found, fields)
+        first = private.multi_shot[ranking].first
+        metrics += [
+            _metric(f"{name} of the first 10 % over the average", first[name], private, {}, chance=0.0)
+            for name in first
+        ]
+        return spec.ran(
+            settings=self._said(),
+            metrics=metrics,
+            tables=[self._perfect(outcome), self._rankings(private)],
+            curves=_curves(private.multi_shot[ranking]),
+            evidence=show_reconstructions(self._context, outcome, ranking),
+            finding=self._multi_shot_finding(private, new),
+        )
+
+    def _one_shot_finding(self, private: Evaluation, new: Evaluation | None) -> Finding:
+        found = private.one_shot.improvement
+        control = _gap(found, new.one_shot.improvement) if new else None
+        perfect = private.one_shot.scores["PR"]
+        text = (
+            f"Of {private.fields} fields of {private.documents} forms, the attack puts {_share(perfect.attack)} back "
+            f"without an error, public knowledge alone {_share(perfect.baseline)}; improvement factor {_plain(found)}, "
+            "where 1 is no better"
+        )
+        if new is not None:
+            text += f", and {_plain(new.one_shot.improvement)} on forms that the model has never seen"
+        return self._finding(text, IMPROVEMENT, {"fields": "private forms"}, found, 1.0, control, private)
+
+    def _multi_shot_finding(self, private: Evaluation, new: Evaluation | None) -> Finding:
+        ranking = self._settings.ranking
+        found = private.multi_shot[ranking].scores["AccAUC"].difference
+        control = _gap(found, new.multi_shot[ranking].scores["AccAUC"].difference) if new else None
+        scores = private.multi_shot[ranking].scores
+        text = (
+            f"Of the 5 % of the fields that the attacker believes in most, {_share(scores['AccAt 5 %'].attack)} are "
+            f"without an error (public knowledge alone: {_share(scores['AccAt 5 %'].baseline)}); AccAUC "
+            f"{_plain(scores['AccAUC'].attack)} against {_plain(scores['AccAUC'].baseline)}"
+        )
+        return self._finding(text, GAIN, {}, found, 0.0, control, private)
+
+    def _finding(
+        self,
+        text: str,
+        metric: str,
+        about: dict[str, SliceValue],
+        found: Estimate,
+        chance: float,
+        control: Estimate | None,
+        private: Evaluation,
+    ) -> Finding:
+        """Both must be sure: better than public knowledge, and better so than on forms that are new to the model."""
+        alpha, enough = self._context.alpha, private.documents >= FEWEST_DOCUMENTS
+        low, adjusted = found.low - chance, found.lower_bound(alpha) - chance
+        if control is not None:
+            low, adjusted = min(low, control.low), min(adjusted, control.lower_bound(alpha))
+        level = level_of(low, adjusted, 0.0, enough=enough)
+        end = {
+            "leak": "",
+            "weak": " That is a sign, too weak for one of several checks.",
+            "none": " That is no evidence that these forms are remembered.",
+            "unresolved": f" {private.documents} forms are too few to tell.",
+        }[level]
+        return Finding(level=level, text=f"{text}.{end}", remedy=REMEDY, metric=metric, slice={**_TARGET, **about})
+
+    def _perfect(self, outcome: Any) -> Table:
+        """What came back without an error, masked, by rank."""
+        hide, pick = self._context.redactor, outcome.private.multi_shot[self._settings.ranking].attack
+        often = Counter(form.text(field).casefold() for form in self._context.parts.private for field in form.fields)
+        public = Counter(form.text(field).casefold() for form in self._context.parts.public for field in form.fields)
+        rows: list[list[str | int | float | None]] = []
+        for rank, place in enumerate(pick.order, start=1):
+            if pick.values[place, 0]:
+                blank = outcome.chosen.fields[place][0]
+                form, field = blank.window.form, blank.span.field
+                text = form.text(field)
+                seen = often[text.casefold()], public[text.casefold()]
+                rows.append([rank, hide.page(form.id), field.label, hide.value(text), blank.length, *seen])
+        return Table(
+            title="Fields that came back without an error",
+            columns=["rank", "form", "label", "value", "tokens", "fields with it, private", "public"],
+            rows=rows,
+            note=f"Of {len(outcome.fields)} fields, in the order in which the attacker believes in them. A value that "
+            "stands in public forms as well may have been guessed.",
+        )
+
+    def _rankings(self, private: Evaluation) -> Table:
+        """All five membership metrics."""
+        names = ["AccAUC", "HamAAC", "AccAt 1 %", "AccAt 5 %", "AccAt 100 %"]
+        rows: list[list[str | int | float | None]] = [
+            [name, *(_plain(found.scores[score].attack) for score in names)]
+            for name, found in private.multi_shot.items()
+        ]
+        some = next(iter(private.multi_shot.values()))
+        rows.append(["public knowledge alone", *(_plain(some.scores[score].baseline) for score in names)])
+        return Table(
+            title="By membership metric",
+            columns=["metric", *names],
+            rows=rows,
+            note=f"The finding goes by the {self._settings.ranking}; the metric was fixed before the attack.",
+        )
+
+    def _by_label(self, outcome: Any) -> Table:
+        values, baseline = outcome.private.one_shot.attack, outcome.private.one_shot.baseline
+        places: dict[str, list[int]] = {}
+        for place, (blank, _) in enumerate(outcome.chosen.fields):
+            places.setdefault(blank.span.field.label, []).append(place)
+        rows: list[list[str | int | float | None]] = [
+            [
+                label,
+                len(mine),
+                int(values[mine, 0].sum()),
+                int(baseline[mine, 0].sum()),
+                round(float(values[mine, 1].mean()), 3),
+                round(float(baseline[mine, 1].mean()), 3),
+            ]
+            for label, mine in sorted(places.items())
+        ]
+        columns = ["label", "fields", "perfect", "perfect, public alone", "Hamming distance", "the same, public alone"]
+        return Table(title="By label, one attempt", columns=columns, rows=rows)
+
+    def _left_out(self, outcome: Any) -> Table:
+        """Fields that were not attacked, by label and reason."""
+        chosen, known = outcome.chosen, self._context.redactor
+        forms = {form.id: form for form in self._context.parts.private}
+        rows: list[list[str | int | float | None]] = [
+            [known.page(form), _field(forms[form], field).label, reason]
+            for reason, some in (("too short", chosen.too_short), ("too long", chosen.too_long))
+            for form, field in some
+        ]
+        note = f"Attacked are fields of {self._settings.shortest} to {self._settings.longest} tokens."
+        if chosen.not_drawn:
+            note += f" {chosen.not_drawn} more were not drawn."
+        return Table(title="Fields that were not attacked", columns=["form", "label", "reason"], rows=rows, note=note)
+
+    def _said(self) -> dict[str, Any]:
+        context = self._context
+        return {
+            **self._settings.model_dump(mode="json"),
+            "alpha": context.alpha,
+            "target task": context.target.task,
+            "target family": context.target.family,
+            "public model": context.public.describe()["sha256"],
+        }
+
+
+def _metric(
+    name: str, found: Estimate, by: Evaluation, about: dict[str, SliceValue], *, chance: float | None = None
+) -> Metric:
+    return Metric(
+        name=name,
+        value=found.value,
+        ci=(found.low, found.high),
+        level=LEVEL,
+        method=METHOD,
+        n=by.documents,
+        unit="documents",
+        chance=chance,
+        slice={**_TARGET, **about},
+    )
+
+
+def _both(name: str, found: Compared, by: Evaluation, fields: str) -> list[Metric]:
+    return [
+        _metric(name, one, by, {"fields": fields, "with": what})
+        for one, what in ((found.attack, "the attack"), (found.baseline, "public knowledge alone"))
+    ]
+
+
+def _gap(here: Estimate, there: Estimate) -> Estimate:
+    """How much larger a number is here than there, from independent resamples."""
+    return estimate(here.value - there.value, here.samples - there.samples)
+
+
+def _curves(found: MultiShot) -> list[Curve]:
+    parts = ((found.attack, "attack"), (found.baseline, "public knowledge alone"))
+    kinds = (("AccAt(p)", "fields without an error", "acc_at"), ("HamAt(p)", "mean Hamming distance", "ham_at"))
+    return [
+        Curve(
+            title=title,
+            kind="line",
+            x_label="share of the fields, the most believed in first (p)",
+            y_label=label,
+            series=[
+                {"name": name, "x": pick.shares.round(5).tolist(), "y": getattr(pick, values).round(5).tolist()}
+                for pick, name in parts
+            ],
+        )
+        for title, label, values in kinds
+    ]
+
+
+def _epoch_curves(epochs: Mapping[int, Any]) -> list[Curve]:
+    """How the attack fares as training goes on."""
+    if not epochs:
+        return []
+    found = [outcome.private.one_shot.improvement for outcome in epochs.values()]
+    series = [
+        {
+            "name": IMPROVEMENT,
+            "x": list(epochs),
+            "y": [one.value for one in found],
+            "low": [one.low for one in found],
+            "high": [one.high for one in found],
+        },
+        {"name": "no better", "x": list(epochs), "y": [1.0] * len(found)},
+    ]
+    return [Curve(title="Over the training", kind="line", x_label="epoch", y_label=IMPROVEMENT, series=series)]
+
+
+def _field(form: Form, name: str) -> Field:
+    return next(field for field in form.fields if field.id == name)
+
+
+def _share(found: Estimate) -> str:
+    return f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]".replace("%", " %")
+
+
+def _plain(found: Estimate) -> str:
+    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"

@@ -1,0 +1,188 @@
+"""How likely the next token of an attempt is: by the target's losses, by a target's own logits, or by PUB-MLM alone.
+
+Source: cdmi-reconstruction, Algorithm 2 (lines 2 to 9), "Targeting a MLM head" (section 4.3), baseline (section 5.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pfl_audit.attacks.reconstruction.likelihoods import (
+    Floats,
+    Ids,
+    log_mean,
+    log_softmax,
+    loss_scores,
+    temperature_at,
+    top,
+)
+from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
+
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.models.form_protocol import Attempt, FormModel
+from pfl_audit.models.protocol import Capability
+
+_LEAST = float(np.log(np.finfo(np.float64).tiny))
+"""Below this a logarithm of a likelihood is not told apart, so that it stays a number."""
+
+Kind = Literal["attack", "baseline"]
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Candidates for one token.
+
+    Attributes:
+        tokens: int64 (n,), ids of the candidates.
+        log_target: float64 (n,), logarithm of the likelihood to sample from; sums to 1 over the candidates.
+        log_public: float64 (n,), logarithm of the PUB-MLM likelihood.
+    """
+
+    tokens: Ids
+    log_target: Floats
+    log_public: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Proposer:
+    """A procedure that proposes tokens.
+
+    Attributes:
+        name: For the progress.
+        kind: Attack or baseline, which draw apart.
+        identity: Fingerprints and settings: everything that decides what it proposes.
+        propose: The procedure: attempts that are all at the same step, and that step.
+    """
+
+    name: str
+    kind: Kind
+    identity: tuple[object, ...]
+    propose: Callable[[Sequence[Attempt], int], list[Proposal]]
+
+    def __call__(self, attempts: Sequence[Attempt], step: int) -> list[Proposal]:
+        """One proposal an attempt, in their order."""
+        return self.propose(attempts, step)
+
+
+def proposer(public: FormModel, target: FormModel, settings: ReconstructionSettings) -> Proposer:
+    """The attack's procedure against this target.
+
+    Raises:
+        UsageError: The models have different vocabularies, or lack what they are asked for.
+    """
+    if public.vocabulary != target.vocabulary:
+        raise UsageError(
+            "the public model and the target have different vocabularies", "Train them with the same tokenizer"
+        )
+    _require(public, Capability.TOKENS, "public model")
+    mlm = target.task == "mlm"
+    _require(target, Capability.TOKENS if mlm else Capability.FORM_LOSS, "target")
+    by = _by_logits if mlm else _by_losses
+    return Proposer(
+        "reconstruct",
+        "attack",
+        ("attack", public.fingerprint, target.fingerprint, *_relevant(settings, mlm=mlm)),
+        lambda attempts, step: by(public, target, settings, attempts, step),
+    )
+
+
+def baseline_proposer(public: FormModel, settings: ReconstructionSettings) -> Proposer:
+    """The same with PUB-MLM alone: what can be guessed from public knowledge (section 5.2).
+
+    Raises:
+        UsageError: The public model lacks a masked-language head.
+    """
+    _require(public, Capability.TOKENS, "public model")
+    return Proposer(
+        "baseline",
+        "baseline",
+        ("baseline", public.fingerprint, *_relevant(settings, mlm=True)),
+        lambda attempts, step: _by_public(public, settings, attempts, step),
+    )
+
+
+def _by_public(
+    public: FormModel, settings: ReconstructionSettings, attempts: Sequence[Attempt], step: int
+) -> list[Proposal]:
+    """Steps 1 and 3: the top candidates of PUB-MLM with their likelihoods among each other."""
+    temperature = _temperature(settings, step)
+    proposals = []
+    for logits in _logits(public, attempts):
+        tokens = top(logits, settings.candidates)
+        log_public = log_softmax(logits[tokens], temperature)
+        proposals.append(Proposal(tokens, log_public, log_public))
+    return proposals
+
+
+def _by_losses(
+    public: FormModel, target: FormModel, settings: ReconstructionSettings, attempts: Sequence[Attempt], step: int
+) -> list[Proposal]:
+    """Steps 1 to 5: PUB-MLM's candidates, weighed by what the target loses on each. One call a model."""
+    guessed = _by_public(public, settings, attempts, step)
+    tried = [
+        Attempt(attempt.blank, (*attempt.tokens, int(token)))
+        for attempt, proposal in zip(attempts, guessed, strict=True)
+        for token in proposal.tokens
+    ]
+    losses = np.asarray(target.losses(tried), dtype=np.float64)
+    if losses.shape != (len(tried),) or not np.isfinite(losses).all():
+        raise _not_numbers(target, "losses")
+    ends = np.cumsum([len(proposal.tokens) for proposal in guessed])[:-1]
+    proposals = []
+    for proposal, some in zip(guessed, np.split(losses, ends), strict=True):
+        log_loss = log_softmax(loss_scores(some), settings.target_temperature)
+        log_target = log_mean(log_loss, proposal.log_public, settings.weight, settings.mean)
+        proposals.append(Proposal(proposal.tokens, log_target, proposal.log_public))
+    return proposals
+
+
+def _by_logits(
+    public: FormModel, target: FormModel, settings: ReconstructionSettings, attempts: Sequence[Attempt], step: int
+) -> list[Proposal]:
+    """Private MLM (section 4.3): steps 1 and 3 with the target's own logits, and no other.
+
+    PUB-MLM's likelihood, which ranking alone needs, is taken over its whole vocabulary at the same temperature:
+    over its own candidates a token could be missing, over the target's it would look likelier than it is.
+    """
+    temperature = _temperature(settings, step)
+    proposals = []
+    for own, others in zip(_logits(target, attempts), _logits(public, attempts), strict=True):
+        tokens = top(own, settings.candidates)
+        log_public = np.maximum(log_softmax(others, temperature)[tokens], _LEAST)
+        proposals.append(Proposal(tokens, log_softmax(own[tokens], temperature), log_public))
+    return proposals
+
+
+def _logits(model: FormModel, attempts: Sequence[Attempt]) -> NDArray[np.float32]:
+    logits = model.token_logits(attempts)
+    usable = np.isfinite(logits).any(axis=-1).all() and not (np.isnan(logits) | np.isposinf(logits)).any()
+    if logits.shape != (len(attempts), len(model.vocabulary)) or not usable:
+        raise _not_numbers(model, "logits")
+    return logits
+
+
+def _temperature(settings: ReconstructionSettings, step: int) -> float:
+    return temperature_at(step, settings.public_temperature, settings.decay_start, settings.decay_steps)
+
+
+def _relevant(settings: ReconstructionSettings, *, mlm: bool) -> tuple[object, ...]:
+    """The settings that proposals depend on."""
+    always = (settings.candidates, settings.public_temperature, settings.decay_start, settings.decay_steps)
+    return always if mlm else (*always, settings.target_temperature, settings.mean, settings.weight)
+
+
+def _require(model: FormModel, capability: Capability, who: str) -> None:
+    if capability not in model.capabilities:
+        head = "masked-language" if capability is Capability.TOKENS else model.task
+        raise UsageError(f"the {who} ({model.family}, {model.task}) has no {head} head", "Name another checkpoint")
+
+
+def _not_numbers(model: FormModel, what: str) -> AuditError:
+    return AuditError(
+        f"the {model.family} model for {model.task} gives {what} that are not numbers",
+        "Check that its checkpoint is whole",
+    )

@@ -1,0 +1,224 @@
+"""Filling scrubbed fields in, token by token from the left.
+
+Source: cdmi-reconstruction, section 4.1, Algorithm 2, and the variants of section 4.3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from pfl_audit.attacks.reconstruction.likelihoods import draw
+from pfl_audit.attacks.reconstruction.proposals import Proposer, baseline_proposer, proposer
+from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
+
+from pfl_audit import __version__
+from pfl_audit.files import sha256_json
+from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
+from pfl_audit.progress import Progress, Task
+
+FIELDS_AT_ONCE = 16
+"""Fields that go through the steps together: what a killed run loses at most, and what one call is made of."""
+FIRST_FIELDS = 2
+"""Fields of the first chunk, from which the time is told."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One attempt at a field.
+
+    Attributes:
+        tokens: Ids, as many as the field has.
+        log_target: Logarithm of each token's likelihood p_i in the mean that it was sampled from, over the
+            candidates and before the nucleus is cut out; natural, at most 0.
+        log_public: Logarithm of its PUB-MLM likelihood g_i at the same temperature.
+    """
+
+    tokens: tuple[int, ...]
+    log_target: tuple[float, ...]
+    log_public: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """What was put into a field.
+
+    Attributes:
+        form: Id of the form.
+        field: Id of the field.
+        attack: One guess an attempt; the first is the one-shot variant.
+        baseline: The same with PUB-MLM alone.
+    """
+
+    form: str
+    field: str
+    attack: tuple[Guess, ...]
+    baseline: tuple[Guess, ...]
+
+
+class Keep(Protocol):
+    """Remembers what was found, so that a run that was cut asks no field twice."""
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """What was put under ``key``, or None."""
+        ...
+
+    def put(self, key: str, value: dict[str, Any]) -> None:
+        """Keep a JSON object."""
+        ...
+
+
+def reconstruct(
+    blanks: Sequence[Blank],
+    public: FormModel,
+    target: FormModel,
+    settings: ReconstructionSettings,
+    seed: int,
+    *,
+    progress: Progress,
+    keep: Keep | None = None,
+    label: str = "",
+) -> list[Reconstruction]:
+    """Fill every blank in by the attack, and by public knowledge alone.
+
+    What comes out for a field depends on the models, the settings, the seed, the form and the field; not on
+    the other blanks, their order or where an earlier run was cut.
+
+    Args:
+        blanks: Fields to attack; none twice.
+        public: PUB-MLM, with TOKENS.
+        target: The model under audit: with its own token logits where its task is ``mlm``, else by its losses.
+        settings: Of the attack.
+        seed: Of the audit.
+        progress: Told of every token.
+        keep: Memory of earlier runs.
+        label: Of which fields, shown with the progress.
+
+    Returns:
+        One a blank, in their order.
+
+    Raises:
+        UsageError: The models have different vocabularies, or lack what they are asked for.
+        AuditError: A model says something that is not a number.
+    """
+    attack = _fill(blanks, proposer(public, target, settings), settings, seed, progress, keep, label)
+    baseline = _fill(blanks, baseline_proposer(public, settings), settings, seed, progress, keep, label)
+    return [
+        Reconstruction(blank.window.form.id, blank.span.field.id, ours, theirs)
+        for blank, ours, theirs in zip(blanks, attack, baseline, strict=True)
+    ]
+
+
+def _fill(
+    blanks: Sequence[Blank],
+    proposer: Proposer,
+    settings: ReconstructionSettings,
+    seed: int,
+    progress: Progress,
+    keep: Keep | None,
+    label: str,
+) -> list[tuple[Guess, ...]]:
+    """Every blank filled in ``settings.attempts`` times by one procedure, from memory where it was before."""
+    keys = [_key(blank, proposer, settings, seed) for blank in blanks]
+    known: dict[str, tuple[Guess, ...]] = {}
+    if keep is not None:
+        for key, blank in zip(keys, blanks, strict=True):
+            found = _guesses(keep.get(key), blank.length, settings.attempts)
+            if found is not None:
+                known[key] = found
+    pending = {key: blank for key, blank in zip(keys, blanks, strict=True) if key not in known}
+    total = sum(blank.length for blank in blanks)
+    left = sum(blank.length for blank in pending.values())
+    name = f"{proposer.name} {label}".strip()
+    begun = time.monotonic()
+    with progress.task(name, total, total - left) as task:
+        for number, chunk in enumerate(_chunks(list(pending.items()))):
+            walked = _walk([blank for _, blank in chunk], proposer, settings, seed, task)
+            for (key, _), guesses in zip(chunk, walked, strict=True):
+                known[key] = guesses
+                if keep is not None:
+                    keep.put(key, {"guesses": [asdict(guess) for guess in guesses]})
+            if number == 0:
+                spent, done = time.monotonic() - begun, sum(blank.length for _, blank in chunk)
+                progress.say(
+                    f"{name}: {done} of {left} tokens took {spent:.1f} s, "
+                    f"so all of them about {spent * left / done / 60:.1f} min"
+                )
+    return [known[key] for key in keys]
+
+
+def _walk(
+    blanks: Sequence[Blank], proposer: Proposer, settings: ReconstructionSettings, seed: int, task: Task
+) -> list[tuple[Guess, ...]]:
+    """All attempts at some fields, in lock-step. Attempts that share a prefix share its distribution."""
+    count = settings.attempts
+    chances = [[_rng(seed, blank, number, proposer.kind) for number in range(count)] for blank in blanks]
+    paths: list[list[list[tuple[int, float, float]]]] = [[[] for _ in range(count)] for _ in blanks]
+    for step in range(max(blank.length for blank in blanks)):
+        open_fields = [place for place, blank in enumerate(blanks) if blank.length > step]
+        prefixes = {
+            (place, tuple(token for token, _, _ in path)): None for place in open_fields for path in paths[place]
+        }
+        proposals = proposer([Attempt(blanks[place], prefix) for place, prefix in prefixes], step)
+        by_prefix = dict(zip(prefixes, proposals, strict=True))
+        for place in open_fields:
+            for path, rng in zip(paths[place], chances[place], strict=True):
+                proposal = by_prefix[place, tuple(token for token, _, _ in path)]
+                at = draw(proposal.log_target, settings.nucleus, rng)
+                path.append((int(proposal.tokens[at]), float(proposal.log_target[at]), float(proposal.log_public[at])))
+        task.advance(len(open_fields))
+    return [tuple(Guess(*zip(*path, strict=True)) for path in attempts) for attempts in paths]
+
+
+def _chunks(items: list[tuple[str, Blank]]) -> Iterator[list[tuple[str, Blank]]]:
+    """A small chunk first, then fields of similar length together, longest first (what does not fit shows at once)."""
+    order = sorted(items, key=lambda item: (-item[1].length, item[0]))
+    if order:
+        yield order[:FIRST_FIELDS]
+    for at in range(FIRST_FIELDS, len(order), FIELDS_AT_ONCE):
+        yield order[at : at + FIELDS_AT_ONCE]
+
+
+def _rng(seed: int, blank: Blank, attempt: int, kind: str) -> np.random.Generator:
+    """Chance of one attempt at one field, apart from all others."""
+    name = json.dumps([seed, blank.window.form.id, blank.span.field.id, attempt, kind])
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(name.encode()).digest(), "little"))
+
+
+def _key(blank: Blank, proposer: Proposer, settings: ReconstructionSettings, seed: int) -> str:
+    """Content of everything that decides what comes out for a field."""
+    window, span = blank.window, blank.span
+    held = [
+        window.form.id,
+        span.field.id,
+        window.form.digest,
+        window.number,
+        window.ids.tolist(),
+        window.boxes.tolist(),
+        blank.patch.tolist(),
+        [span.start, span.stop],
+    ]
+    return sha256_json([__version__, "cdmi", *proposer.identity, settings.attempts, settings.nucleus, seed, held])
+
+
+def _guesses(kept: dict[str, Any] | None, length: int, attempts: int) -> tuple[Guess, ...] | None:
+    """Guesses as they were kept, or None where they are not such."""
+    try:
+        guesses = tuple(
+            Guess(
+                tuple(int(token) for token in guess["tokens"]),
+                tuple(float(value) for value in guess["log_target"]),
+                tuple(float(value) for value in guess["log_public"]),
+            )
+            for guess in (kept or {})["guesses"]
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+    parts = [part for guess in guesses for part in (guess.tokens, guess.log_target, guess.log_public)]
+    right = len(guesses) == attempts and all(len(part) == length and np.isfinite(part).all() for part in parts)
+    return guesses if right else None

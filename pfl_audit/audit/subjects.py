@@ -1,0 +1,178 @@
+"""What an audit opens: a model that answers questions, or one that reads the tokens of forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from pfl_audit.audit.attack import AuditContext, FormContext, Need, QuestionContext, Resource, Subject
+from pfl_audit.audit.engine import QueryEngine
+from pfl_audit.audit.redaction import Redactor
+from pfl_audit.audit.results import Data
+from pfl_audit.audit.store import Records
+from pfl_audit.documents.corpus import Corpus, Problem
+from pfl_audit.documents.forms.form import PARTS, FormCorpus
+from pfl_audit.documents.forms.parts import Parts
+from pfl_audit.models.form_protocol import FormModel
+
+_LISTED_PROBLEMS = 100
+
+
+class Opened(Protocol):
+    """A model and the documents that it is audited with."""
+
+    subject: ClassVar[Subject]
+
+    def have(self) -> frozenset[Need]:
+        """What the checks may need and get."""
+        ...
+
+    def context(self, common: AuditContext) -> AuditContext:
+        """Everything that an attack may use."""
+        ...
+
+    def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Facts of the model under audit, and of the one before it."""
+        ...
+
+    def data(self, path: Path, hide: Redactor) -> Data:
+        """What the model was asked about."""
+        ...
+
+    def work(self) -> dict[str, int]:
+        """What was done, and what was known already."""
+        ...
+
+
+@dataclass(frozen=True)
+class OpenedQuestions:
+    """A model that answers questions about pages."""
+
+    subject: ClassVar[Subject] = "questions"
+    target: QueryEngine
+    pretrained: QueryEngine | None
+    reader: QueryEngine | None
+    red: Corpus
+    blue: Corpus | None
+
+    def have(self) -> frozenset[Need]:
+        """What the checks may need and get."""
+        have: set[Need] = set(self.target.capabilities)
+        if self.pretrained is not None:
+            have.add(Resource.PRETRAINED)
+        if self.blue is not None:
+            have.add(Resource.BLUE)
+        return frozenset(have)
+
+    def context(self, common: AuditContext) -> QuestionContext:
+        """Everything that an attack may use."""
+        return QuestionContext(
+            target=self.target,
+            pretrained=self.pretrained,
+            red=self.red,
+            blue=self.blue,
+            reader=self.reader,
+            **_shared(common),
+        )
+
+    def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Facts of the model under audit, and of the one before it."""
+        return self.target.model.describe(), self.pretrained.model.describe() if self.pretrained else None
+
+    def data(self, path: Path, hide: Redactor) -> Data:
+        """What the model was asked about."""
+        corpus = self.red
+        unanswered = dict.fromkeys(problem for engine in self._engines() for problem in engine.problems)
+        more = [f"{hide.page(problem.record)}: {problem.reason}" for problem in unanswered]
+        return Data(
+            format=corpus.format,
+            path=str(path),
+            sha256=corpus.digest,
+            providers=len(corpus.providers),
+            members=len(corpus.members()),
+            non_members=len(corpus.non_members()),
+            documents=len(corpus.documents),
+            queries=len(corpus.queries),
+            problems=_listed(corpus.problems, more),
+        )
+
+    def work(self) -> dict[str, int]:
+        """What was done, and what was known already."""
+        engines = self._engines()
+        return {
+            "queries_asked": sum(engine.asked for engine in engines),
+            "queries_reused": sum(engine.reused for engine in engines),
+        }
+
+    def _engines(self) -> list[QueryEngine]:
+        return [engine for engine in (self.target, self.pretrained, self.reader) if engine is not None]
+
+
+@dataclass(frozen=True)
+class OpenedForms:
+    """A model that reads the tokens of forms."""
+
+    subject: ClassVar[Subject] = "forms"
+    target: FormModel
+    public: FormModel | None
+    corpus: FormCorpus
+    parts: Parts
+    records: Records
+    epochs: Mapping[int, Callable[[], FormModel]]
+    quick: FormModel | None = None
+
+    def have(self) -> frozenset[Need]:
+        """What the checks may need and get."""
+        have: set[Need] = {*self.target.capabilities, Resource.FORMS}
+        if self.public is not None:
+            have.add(Resource.PUBLIC)
+        return frozenset(have)
+
+    def context(self, common: AuditContext) -> AuditContext:
+        """Everything that an attack may use; without a public model no attack can run."""
+        if self.public is None:
+            return common
+        return FormContext(
+            target=self.target,
+            public=self.public,
+            corpus=self.corpus,
+            parts=self.parts,
+            records=self.records,
+            epochs=self.epochs,
+            quick=self.quick,
+            **_shared(common),
+        )
+
+    def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Facts of the model under audit, and of the public one."""
+        return self.target.describe(), self.public.describe() if self.public else None
+
+    def data(self, path: Path, hide: Redactor) -> Data:
+        """What the model was asked about."""
+        return Data(
+            format=self.corpus.format,
+            path=str(path),
+            sha256=self.corpus.digest,
+            documents=len(self.corpus.forms),
+            queries=sum(len(form.fields) for form in self.corpus.forms),
+            parts={
+                **{part: len(self.parts.of(part)) for part in PARTS},
+                "near_duplicates": self.parts.near_duplicates,
+                "left_out": len(self.parts.left_out),
+            },
+            problems=_listed(self.corpus.problems, []),
+        )
+
+    def work(self) -> dict[str, int]:
+        """What was done, and what was known already."""
+        return {"fields_filled": self.records.put_count, "fields_reused": self.records.got_count}
+
+
+def _shared(common: AuditContext) -> dict[str, Any]:
+    return {field.name: getattr(common, field.name) for field in fields(AuditContext)}
+
+
+def _listed(problems: Sequence[Problem], more: Sequence[str]) -> list[str]:
+    return [*(f"{problem.record}: {problem.reason}" for problem in problems), *more][:_LISTED_PROBLEMS]
