@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pfl_audit.cli import options
+from pfl_audit.cli import options, train_forms
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.federation import write_federation
 from pfl_audit.cli.unused import refuse_unused
@@ -29,10 +29,12 @@ def train(
         Path | None,
         typer.Option(
             "--data",
-            help="Corpus whose BLUE training part is trained on; with --engine flower its held-out part is looked at.",
+            help="Corpus whose BLUE training part is trained on; with --engine flower its held-out part is looked at; "
+            "forms with every other --task than qa.",
             show_default=False,
         ),
     ] = None,
+    task: train_forms.Task = "qa",
     mode: Annotated[
         Literal["central", "fl", "central-dp", "fl-dp"],
         typer.Option("--mode", help="All documents in one place, or federated; with provider-level privacy, or not."),
@@ -40,12 +42,20 @@ def train(
     start: Annotated[
         Path | None, typer.Option("--from", help="Checkpoint to begin with.", show_default="random weights")
     ] = None,
-    size: Annotated[str, typer.Option("--size", help="Size of a model from nothing: small or base.")] = "small",
+    size: Annotated[
+        str, typer.Option("--size", help="Of a model from nothing: small, base; of forms tiny too.")
+    ] = "small",
     vocabulary: Annotated[int, typer.Option("--vocabulary", help="Pieces of a tokenizer from nothing.")] = 1000,
     lora: Annotated[int, typer.Option("--lora", min=0, help="Rank of low-rank adapters; 0 trains whole tensors.")] = 0,
     steps: Annotated[int, typer.Option("--steps", help="Optimiser steps of the mode central.")] = 2000,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Queries a step.")] = 32,
-    learning_rate: Annotated[float, typer.Option("--learning-rate", help="Highest learning rate.")] = 2e-4,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", help="Queries, or windows of forms, a step.", show_default="32; of forms 8"),
+    ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option("--learning-rate", help="Highest learning rate.", show_default="2e-4; on forms 5e-4"),
+    ] = None,
     optimizer: Annotated[
         Literal["adamw", "adafactor"], typer.Option("--optimizer", help="adafactor learns faster from nothing.")
     ] = "adamw",
@@ -153,6 +163,13 @@ def train(
             "--secagg", help="Sum updates by SecAgg+: the server sees no single one.", rich_help_panel=_FLOWER
         ),
     ] = False,
+    backbone: train_forms.Backbone = "layoutlm",
+    modality: train_forms.Modality = "unimodal",
+    part: train_forms.Part = "private",
+    epochs: train_forms.Epochs = 60,
+    max_tokens: train_forms.MaxTokens = 512,
+    keep_every: train_forms.KeepEvery = 0,
+    split_seed: train_forms.SplitSeed = 0,
     half: Annotated[bool, typer.Option("--half", help="Save the weights as float16.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print plan, messages, noise, time and memory; train nothing.")
@@ -163,7 +180,7 @@ def train(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Train a VT5 on the BLUE part of a corpus. Killed at any time, the same command goes on.
+    """Train a VT5 on the BLUE part of a corpus, or with --task an encoder on forms. Killed, the same command goes on.
 
     Example: pfl-audit train --mode fl-dp --from base --data data/blue --out ckpt --epsilon 8
     """
@@ -172,9 +189,31 @@ def train(
     from pfl_audit.training.settings import TrainSettings
 
     by_clients = mode == "fl-dp" and sampling == "clients"
-    refuse_unused(context, _unused(mode, engine, by_clients=by_clients, has_start=start is not None))
+    unused = _unused(mode, engine, by_clients=by_clients, has_start=start is not None)
+    refuse_unused(context, unused | train_forms.unused(task))
     if engine == "local" and data is None:
         raise UsageError("--data is needed", "Give the corpus to train on")
+    if task != "qa":
+        given = {
+            "task": task,
+            "backbone": backbone,
+            "modality": modality,
+            "part": part,
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "learning_rate": learning_rate,
+            "optimizer": optimizer,
+            "seed": seed,
+            "split_seed": split_seed,
+            "max_tokens": max_tokens,
+            "size": size,
+            "vocabulary": vocabulary,
+            "keep_every": keep_every,
+        }
+        train_forms.train_forms(given, data or Path(), out, start, device, as_json=as_json, quiet=quiet)
+        return
+    batch_size = 32 if batch_size is None else batch_size
+    learning_rate = 2e-4 if learning_rate is None else learning_rate
     run = TrainRun(
         data=data or Path(),
         out=out,

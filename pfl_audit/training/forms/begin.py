@@ -1,0 +1,98 @@
+"""Form encoders to begin with: from nothing, or with what a checkpoint has learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from pfl_audit.errors import UsageError
+from pfl_audit.models.encoders.config import SECTION, EncoderConfig, VisualConfig, config_from_dict
+from pfl_audit.models.encoders.network import FormEncoder
+from pfl_audit.models.encoders.start import Started, start_from
+from pfl_audit.models.weights import read_config
+from pfl_audit.training.forms.settings import FormTrainSettings
+
+_WITHOUT_DROPOUT: Final = {
+    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout_prob": 0.0,
+}  # fmt: skip
+SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "tiny": {
+        "hidden": 128, "layers": 2, "heads": 4, "intermediate": 512, "text": _WITHOUT_DROPOUT,
+        "visual": VisualConfig(stem=8, channels=(8, 16, 32), side=112),
+    },
+    "small": {
+        "hidden": 256, "layers": 4, "heads": 4, "intermediate": 1024, "text": _WITHOUT_DROPOUT,
+        "visual": VisualConfig(),
+    },
+    "base": {
+        "hidden": 768, "layers": 12, "heads": 12, "intermediate": 3072, "text": {},
+        "visual": VisualConfig(stem=64, channels=(64, 128, 256, 512), depths=(2, 2, 2, 2)),
+    },
+}  # fmt: skip
+"""``tiny`` and ``small`` are stand-ins that a CPU trains in minutes; ``base`` has the sizes of the released models,
+and with ``bimodal`` those of a ResNet-18."""
+
+
+def new_encoder(settings: FormTrainSettings, labels: tuple[str, ...], vocabulary: int) -> FormEncoder:
+    """An encoder with random weights, the same for the same seed; chance elsewhere is left as it was.
+
+    Args:
+        settings: Size, task, backbone, modality, longest window and seed.
+        labels: Field labels that it tells apart.
+        vocabulary: Pieces of its tokenizer.
+
+    Raises:
+        UsageError: There is no such size, or the settings make no network.
+    """
+    if settings.size not in SIZES:
+        raise UsageError(f"there is no size '{settings.size}'", f"Choose one of: {', '.join(SIZES)}")
+    config = _config(settings, labels, {**SIZES[settings.size], "vocabulary": vocabulary})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        return FormEncoder(config)
+
+
+def encoder_from(settings: FormTrainSettings, labels: tuple[str, ...], start: Path) -> Started:
+    """An encoder that begins with a checkpoint of any backbone and task, in its sizes; the same for the same seed.
+
+    Args:
+        settings: Task, backbone, modality, longest window and seed.
+        labels: Field labels that it tells apart.
+        start: Folder of the checkpoint.
+
+    Raises:
+        UsageError: The settings make no network of its sizes.
+        AuditError: It cannot be opened, or its tensors do not fit (they are named).
+    """
+    values = read_config(start)
+    section = values.get(SECTION, {})
+    if isinstance(section, Mapping):  # its own head does not count
+        values = {**values, SECTION: {**section, "task": "mlm", "labels": []}}
+    given = config_from_dict(values, frozenset(), start)
+    names = ("hidden", "layers", "heads", "intermediate", "vocabulary", "positions", "text")
+    sizes = {name: getattr(given, name) for name in names}
+    config = _config(settings, labels, {**sizes, "visual": given.visual or VisualConfig()})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        return start_from(config, start)
+
+
+def _config(settings: FormTrainSettings, labels: tuple[str, ...], sizes: dict[str, Any]) -> EncoderConfig:
+    if settings.modality == "unimodal":
+        del sizes["visual"]
+    try:
+        return EncoderConfig(
+            backbone=settings.backbone,
+            task=settings.task,
+            modality=settings.modality,
+            labels=labels,
+            max_tokens=settings.max_tokens,
+            **sizes,
+        )
+    except ValueError as error:
+        raise UsageError(
+            f"no encoder can be made: {error}", "Correct the settings or the labels of the forms"
+        ) from error
