@@ -1,0 +1,185 @@
+"""A form encoder from and to a folder in transformers' layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from pfl_audit.errors import AuditError
+from pfl_audit.files import atomic_write, write_json
+from pfl_audit.models.encoders.config import EncoderConfig, config_from_dict, not_an_encoder
+from pfl_audit.models.encoders.network import FormEncoder
+from pfl_audit.models.encoders.tokens import FormTokenizer
+from pfl_audit.models.weights import CONFIG, read_config, read_state
+
+_LISTED = 5
+_DECODER = "cls.predictions.decoder.weight"
+_DECODER_BIAS = "cls.predictions.decoder.bias"
+# Poolers and the next-sentence head are part of many checkpoints and of none of our tasks; counters and tables that
+# follow from the configuration are computed, not read.
+_LEFT_OUT = re.compile(
+    r"(.*\.)?pooler\..*|cls\.seq_relationship\..*|.*(position_ids|token_type_ids|inv_freq|num_batches_tracked)"
+)
+
+
+@dataclass(frozen=True)
+class LoadedEncoder:
+    """An opened checkpoint.
+
+    Attributes:
+        network: In evaluation mode.
+        tokenizer: Of the folder.
+        config: Of the network.
+        notes: What was found while opening, a sentence each.
+    """
+
+    network: FormEncoder
+    tokenizer: FormTokenizer
+    config: EncoderConfig
+    notes: tuple[str, ...] = ()
+
+
+def open_encoder(folder: Path, device: str = "cpu") -> LoadedEncoder:
+    """Open a checkpoint folder. Nothing in it is run, and torch's global chance is left as it was.
+
+    Raises:
+        AuditError: No checkpoint, no form encoder, or weights or a tokenizer that do not fit (they are named).
+    """
+    state = read_text_names(folder)
+    config = config_from_dict(read_config(folder), frozenset(state), folder)
+    tokenizer = FormTokenizer.open(folder)
+    if len(tokenizer.vocabulary) > config.vocabulary:
+        raise AuditError(
+            f"{folder}: the tokenizer has {len(tokenizer.vocabulary)} pieces, "
+            f"the embedding only {config.vocabulary} rows",
+            "Copy the tokenizer that the model was trained with",
+        )
+    notes: list[str] = []
+    _untie(state, config, notes)
+    with torch.device("meta"):
+        _fit(build(config, folder), state, folder)
+    network = build(config, folder)
+    if _DECODER in state:
+        decoder = network.get_submodule("cls.predictions.decoder")
+        decoder.weight = torch.nn.Parameter(torch.empty_like(state[_DECODER]))
+    network.load_state_dict(state, strict=False)
+    return LoadedEncoder(network.to(device).eval(), tokenizer, config, tuple(notes))
+
+
+def save_encoder(
+    loaded: LoadedEncoder,
+    folder: Path,
+    *,
+    dtype: torch.dtype = torch.float32,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a checkpoint that open_encoder opens, and for the heads that it knows transformers as well.
+
+    Args:
+        loaded: What to save.
+        folder: Where to. The weights appear whole or not at all, and last.
+        dtype: Of the parameters in the file; statistics stay as they are.
+        extra: JSON files to put beside them, name to content.
+    """
+    write_json(folder / CONFIG, loaded.config.to_dict(), private=False)
+    for name, content in (extra or {}).items():
+        write_json(folder / name, content, private=False)
+    loaded.tokenizer.save(folder)
+    parameters = dict(loaded.network.named_parameters(remove_duplicate=False))
+    tensors = {
+        name: tensor.detach().to("cpu", dtype if name in parameters else tensor.dtype).contiguous()
+        for name, tensor in own_tensors(loaded.network).items()
+    }
+    with atomic_write(folder / "model.safetensors", private=False) as file:
+        file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))
+
+
+def own_tensors(network: FormEncoder) -> dict[str, Tensor]:
+    """The network's tensors by name, each once, without what is computed."""
+    state = {name: tensor for name, tensor in network.state_dict().items() if not _LEFT_OUT.fullmatch(name)}
+    state.pop(_DECODER_BIAS, None)
+    if _DECODER in state and state[_DECODER].data_ptr() == network.words.weight.data_ptr():
+        del state[_DECODER]
+    return state
+
+
+def build(config: EncoderConfig, folder: Path) -> FormEncoder:
+    """The network with new weights; torch's global chance is left as it was.
+
+    Raises:
+        AuditError: The settings make none.
+    """
+    try:
+        with torch.random.fork_rng(devices=[]):
+            return FormEncoder(config)
+    except Exception as error:  # torch and transformers raise many kinds
+        raise not_an_encoder(folder, error) from error
+
+
+def read_text_names(folder: Path) -> dict[str, Tensor]:
+    """A checkpoint's tensors under today's names, without those that no task of ours uses.
+
+    Raises:
+        AuditError: They cannot be read, or one is no table of floats.
+    """
+    state = {
+        name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): tensor
+        for name, tensor in read_state(folder).items()
+        if not _LEFT_OUT.fullmatch(name)
+    }
+    for name, tensor in state.items():
+        if not tensor.is_floating_point():
+            raise AuditError(f"{folder}: the tensor {name[:120]} is of {tensor.dtype}", "Export the model again")
+    return state
+
+
+def _untie(state: dict[str, Tensor], config: EncoderConfig, notes: list[str]) -> None:
+    """Leave the output layer of ``mlm`` only where it is a tensor of its own."""
+    bias, decoder_bias = state.get("cls.predictions.bias"), state.pop(_DECODER_BIAS, None)
+    if config.task == "mlm" and bias is None and decoder_bias is not None:
+        state["cls.predictions.bias"] = decoder_bias
+    if config.task != "mlm" or _DECODER not in state:
+        return
+    words = state.get(f"{config.backbone}.embeddings.word_embeddings.weight")
+    if words is not None and torch.equal(words, state[_DECODER]):
+        del state[_DECODER]
+    else:
+        notes.append("output layer: a tensor of its own, not the embedding's")
+
+
+def _fit(network: FormEncoder, state: dict[str, Tensor], folder: Path) -> None:
+    """Refuse tensors that are missing, unknown or of another shape.
+
+    Raises:
+        AuditError: With the first few names.
+    """
+    expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    needed = {name for name in expected if name not in (_DECODER, _DECODER_BIAS) and not _LEFT_OUT.fullmatch(name)}
+    for names, what in ((needed - set(state), "lacks"), (set(state) - set(expected), "has unknown")):
+        if names:
+            raise AuditError(
+                f"{folder}: for {network.config.task}, the checkpoint {what} {len(names)} tensors ({_listed(names)})",
+                "Check that config.json and the weights belong together, and that the model has the task's head",
+            )
+    wrong = {
+        f"{name} is {tuple(tensor.shape)}, config.json asks for {expected[name]}"
+        for name, tensor in state.items()
+        if tuple(tensor.shape) != expected[name]
+    }
+    if wrong:
+        raise AuditError(
+            f"{folder}: the weights do not fit: {_listed(wrong)}", "Check that config.json is the model's own"
+        )
+
+
+def _listed(names: set[str]) -> str:
+    """The first few, and how many more there are."""
+    more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    return ", ".join([*(name[:160] for name in sorted(names)[:_LISTED]), *more])

@@ -1,0 +1,294 @@
+"""Settings of a form encoder: transformers' own ``config.json`` keys, and a section of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from pfl_audit.errors import AuditError
+from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
+from pfl_audit.models.form_protocol import FormTask
+
+Backbone = Literal["layoutlm", "bros", "bert"]
+Modality = Literal["unimodal", "bimodal"]
+
+SECTION = "pfl_audit"
+"""Key of ``config.json`` that holds what transformers has no key for."""
+
+_CLASS_NAMES: dict[Backbone, str] = {"layoutlm": "LayoutLM", "bros": "Bros", "bert": "Bert"}
+_HEADS: dict[FormTask, str] = {
+    "mlm": "ForMaskedLM",
+    "ee-bio": "ForTokenClassification",
+    "ee-spade": "SpadeEEForTokenClassification",
+    "el": "SpadeELForTokenClassification",
+}
+_HEAD_TENSORS: dict[FormTask, str] = {
+    "mlm": "cls.predictions.transform.dense.weight",
+    "ee-bio": "classifier.weight",
+    "ee-spade": "initial_token_classifier.1.weight",
+    "el": "entity_linker.query.weight",
+}
+_TEXT_KEYS = (
+    "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "type_vocab_size",
+    "pad_token_id", "initializer_range", "max_2d_position_embeddings", "bbox_scale", "dim_bbox",
+    "classifier_dropout", "classifier_dropout_prob",
+)  # fmt: skip
+_LARGEST = 1 << 20
+_MOST_LAYERS = 200
+_MOST_LABELS = 1000
+LAYOUT_POSITIONS = 1000
+"""Largest index of a LayoutLM's tables of coordinates: boxes come in thousandths of the page."""
+
+
+@dataclass(frozen=True)
+class VisualConfig:
+    """The vision backbone of a bimodal encoder: a transformers ResNet of basic layers.
+
+    Attributes:
+        stem: Channels of the first convolution.
+        channels: Of each stage; the first keeps a quarter of the page's side, each further one halves it.
+        depths: Layers of each stage.
+        side: Pixels that a page is scaled to, both ways.
+        bins: Places that are looked at in a token's box, both ways.
+    """
+
+    stem: int = 16
+    channels: tuple[int, ...] = (16, 32, 64)
+    depths: tuple[int, ...] = (1, 1, 1)
+    side: int = 224
+    bins: int = 2
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """A form encoder of any size.
+
+    Attributes:
+        backbone: Which of transformers' networks reads the tokens.
+        task: What its head does.
+        modality: Whether it sees the page's image as well.
+        labels: Field labels that it tells apart; empty for ``mlm``, and without use for ``el``.
+        max_tokens: Longest window, special tokens included; at most ``positions``.
+        hidden: Width.
+        layers: Number of layers.
+        heads: Attention heads of a layer.
+        intermediate: Width inside a layer.
+        vocabulary: Rows of the embedding.
+        positions: Rows of the position table.
+        visual: The vision backbone, of a bimodal encoder.
+        tags: Classes of the head by number, such as ``B-date``; made of the labels where not given.
+        text: Further keys of transformers' configuration, such as ``hidden_act``.
+
+    Raises:
+        ValueError: They make no network; the message names the setting.
+    """
+
+    backbone: Backbone
+    task: FormTask
+    modality: Modality = "unimodal"
+    labels: tuple[str, ...] = ()
+    max_tokens: int = 512
+    hidden: int = 768
+    layers: int = 12
+    heads: int = 12
+    intermediate: int = 3072
+    vocabulary: int = 30522
+    positions: int = 512
+    visual: VisualConfig | None = None
+    tags: tuple[str, ...] = ()
+    text: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from the rest, and refuse what makes no network."""
+        for name, value, known in (
+            ("backbone", self.backbone, get_args(Backbone)),
+            ("task", self.task, get_args(FormTask)),
+            ("modality", self.modality, get_args(Modality)),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} is none of {', '.join(known)}")
+        if self.modality == "bimodal" and self.visual is None:
+            object.__setattr__(self, "visual", VisualConfig())
+        if self.modality == "unimodal" and self.visual is not None:
+            raise ValueError("visual is set, but modality is unimodal")
+        if not self.tags and self.task in ("ee-bio", "ee-spade"):
+            made = bio_tags(self.labels) if self.task == "ee-bio" else spade_tags(self.labels)
+            object.__setattr__(self, "tags", made)
+        _refuse_sizes(self)
+        _refuse_labels(self)
+
+    @property
+    def architecture(self) -> str:
+        """Name of the network, as transformers builds such names."""
+        return _CLASS_NAMES[self.backbone] + _HEADS[self.task]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``config.json`` has it."""
+        values: dict[str, Any] = {
+            "architectures": [self.architecture],
+            "model_type": self.backbone,
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "intermediate_size": self.intermediate,
+            "vocab_size": self.vocabulary,
+            "max_position_embeddings": self.positions,
+            **self.text,
+        }
+        if self.tags:
+            values["id2label"] = {str(number): tag for number, tag in enumerate(self.tags)}
+            values["label2id"] = {tag: number for number, tag in enumerate(self.tags)}
+        values[SECTION] = {
+            "task": self.task,
+            "modality": self.modality,
+            "labels": list(self.labels),
+            "max_tokens": self.max_tokens,
+            "visual": asdict(self.visual) if self.visual is not None else None,
+        }
+        return values
+
+
+def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder: Path) -> EncoderConfig:
+    """Read an encoder's settings.
+
+    Args:
+        values: ``config.json``. Without our section, the architecture's name says what the model does, and
+            where that is missing, its tensors do.
+        tensors: Their names.
+        folder: Where they stand, for the message.
+
+    Raises:
+        AuditError: No encoder that this family knows, or settings that make no network.
+    """
+    section = values.get(SECTION, {})
+    try:
+        if not isinstance(section, Mapping):
+            raise ValueError(f"{SECTION} is not an object")
+        backbone = _backbone(values)
+        task = section.get("task") or _task(values, backbone, tensors)
+        tags = _tags(values) if task in ("ee-bio", "ee-spade") else ()
+        labels = section["labels"] if "labels" in section else labels_of_tags(tags, task)
+        if not isinstance(labels, list | tuple):
+            raise ValueError(f"{SECTION}.labels is not a list")
+        positions = values.get("max_position_embeddings", 512)
+        return EncoderConfig(
+            backbone=backbone,
+            task=task,
+            modality=section.get("modality", "unimodal"),
+            labels=tuple(labels),
+            max_tokens=section.get("max_tokens", positions),
+            hidden=values.get("hidden_size", 768),
+            layers=values.get("num_hidden_layers", 12),
+            heads=values.get("num_attention_heads", 12),
+            intermediate=values.get("intermediate_size", 3072),
+            vocabulary=values.get("vocab_size", 30522),
+            positions=positions,
+            visual=_visual(section.get("visual")),
+            tags=tags,
+            text={key: values[key] for key in _TEXT_KEYS if values.get(key) is not None},
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise not_an_encoder(folder, error) from error
+
+
+def not_an_encoder(folder: Path, error: Exception) -> AuditError:
+    """What to say of a folder whose settings make no network."""
+    text = " ".join(str(error).split())[:200] or type(error).__name__
+    return AuditError(
+        f"{folder}: config.json does not describe a form encoder: {text}",
+        "Give a LayoutLM, BROS or BERT checkpoint for mlm, ee-bio, ee-spade or el",
+    )
+
+
+def _backbone(values: Mapping[str, Any]) -> Backbone:
+    kind = values.get("model_type")
+    if kind not in _CLASS_NAMES:
+        raise ValueError(f"model_type is none of {', '.join(_CLASS_NAMES)}")
+    return cast("Backbone", kind)
+
+
+def _task(values: Mapping[str, Any], backbone: Backbone, tensors: frozenset[str]) -> FormTask:
+    names = values.get("architectures") or []
+    for task, head in _HEADS.items():
+        if isinstance(names, list) and _CLASS_NAMES[backbone] + head in names:
+            return task
+    if names:
+        raise ValueError(f"the architecture {names!s:.80} has none of the heads {', '.join(_HEADS)}")
+    for task, tensor in _HEAD_TENSORS.items():
+        if tensor in tensors:
+            return task
+    raise ValueError(f"it names no architecture, and the weights have none of the heads {', '.join(_HEADS)}")
+
+
+def _tags(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The classes in the order of their numbers."""
+    table = values.get("id2label")
+    if not isinstance(table, Mapping) or not table:
+        raise ValueError("id2label is missing, so nobody knows what its classes are")
+    if sorted(map(str, table)) != sorted(str(number) for number in range(len(table))):
+        raise ValueError("id2label does not count from 0")
+    return tuple(table[key] for key in sorted(table, key=int))
+
+
+def _visual(values: Any) -> VisualConfig | None:
+    if values is None:
+        return None
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{SECTION}.visual is not an object")
+    if unknown := sorted(set(values) - set(VisualConfig.__dataclass_fields__)):
+        raise ValueError(f"{SECTION}.visual has an unknown key {unknown[0]!r:.40}")
+    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    return VisualConfig(**given)
+
+
+def _refuse_sizes(config: EncoderConfig) -> None:
+    for name in ("hidden", "heads", "intermediate", "vocabulary", "positions"):
+        _size(name, getattr(config, name))
+    _size("layers", config.layers, most=_MOST_LAYERS)
+    _size("max_tokens", config.max_tokens, least=3, most=config.positions)
+    if config.hidden % config.heads:
+        raise ValueError(f"a hidden size of {config.hidden} is not a multiple of {config.heads} heads")
+    if config.backbone == "bros" and config.hidden % 64:
+        raise ValueError(f"BROS needs a hidden size that is a multiple of 64, not {config.hidden}")
+    if config.text.get("dim_bbox", 8) != 8:
+        raise ValueError("dim_bbox is not 8")
+    table = config.text.get("max_2d_position_embeddings", LAYOUT_POSITIONS + 1)
+    _size("max_2d_position_embeddings", table, least=LAYOUT_POSITIONS + 1)
+    _size("pad_token_id", config.text.get("pad_token_id", 0), least=0, most=config.vocabulary - 1)
+    if (visual := config.visual) is not None:
+        _size("visual.stem", visual.stem)
+        _size("visual.side", visual.side, least=32, most=2048)
+        _size("visual.bins", visual.bins, most=16)
+        stages: tuple[tuple[str, Any, int], ...] = (
+            ("channels", visual.channels, _LARGEST),
+            ("depths", visual.depths, _MOST_LAYERS),
+        )
+        for name, sizes, most in stages:
+            if not isinstance(sizes, tuple) or not 1 <= len(sizes) <= 5:
+                raise ValueError(f"visual.{name} is not a list of 1 to 5 numbers")
+            for size in sizes:
+                _size(f"visual.{name}", size, most=most)
+        if len(visual.channels) != len(visual.depths):
+            raise ValueError("visual.channels and visual.depths are not of the same length")
+
+
+def _size(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{name} is not a whole number of {least} to {most}")
+
+
+def _refuse_labels(config: EncoderConfig) -> None:
+    given: tuple[tuple[str, tuple[Any, ...]], ...] = (("labels", config.labels), ("classes", config.tags))
+    for what, names in given:
+        if len(names) > _MOST_LABELS or not all(isinstance(name, str) and 0 < len(name) <= 200 for name in names):
+            raise ValueError(f"the {what} are not at most {_MOST_LABELS} names")
+        if len(set(names)) != len(names):
+            raise ValueError(f"the {what} have one name twice")
+    if config.task in ("ee-bio", "ee-spade"):
+        if not config.labels:
+            raise ValueError(f"{config.task} needs the labels of the fields")
+        made = bio_tags(config.labels) if config.task == "ee-bio" else spade_tags(config.labels)
+        if sorted(made) != sorted(config.tags):
+            raise ValueError("id2label and the labels do not belong together")

@@ -1,0 +1,86 @@
+"""What stands on top of a backbone, with the tensor names that transformers gives it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from pfl_audit.models.encoders.config import EncoderConfig
+
+INITIAL_STD = 0.02
+"""Of new weights, as BERT's."""
+
+
+class RelationExtractor(nn.Module):
+    """Scores from every token to every token and to nowhere (BROS, section 4.2; Hwang et al., SPADE).
+
+    Args:
+        hidden: Width.
+        dropout: Before both projections.
+    """
+
+    def __init__(self, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(dropout)
+        self.query = nn.Linear(hidden, hidden)
+        self.key = nn.Linear(hidden, hidden)
+        self.dummy_node = nn.Parameter(torch.zeros(1, hidden))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Float (b, n, hidden) to scores (b, n, n + 1); the last column is nowhere."""
+        nowhere = self.dummy_node.expand(len(hidden), 1, -1)
+        keys = self.key(self.drop(torch.cat([hidden, nowhere.to(hidden.dtype)], dim=1)))
+        scores: Tensor = self.query(self.drop(hidden)) @ keys.transpose(1, 2)
+        return scores
+
+
+def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, text: object) -> None:
+    """Give a network the head of its task, under transformers' names, with new weights.
+
+    Args:
+        network: Gets the modules.
+        config: Of the network.
+        words: The backbone's embedding, whose weights the masked-language head shares.
+        text: The backbone's configuration.
+    """
+    hidden, dropout = config.hidden, float(config.text.get("hidden_dropout_prob", 0.1))
+    classifier_dropout = config.text.get("classifier_dropout", dropout)
+    relation_dropout = float(config.text.get("classifier_dropout_prob", 0.1))
+    modules: dict[str, nn.Module] = {}
+    if config.task == "mlm":
+        from transformers.models.bert.modeling_bert import BertOnlyMLMHead
+
+        modules["cls"] = BertOnlyMLMHead(text)
+    elif config.task == "ee-bio":
+        modules["dropout"] = nn.Dropout(classifier_dropout)
+        modules["classifier"] = nn.Linear(hidden, len(config.tags))
+    elif config.task == "ee-spade":
+        modules["initial_token_classifier"] = nn.Sequential(
+            nn.Dropout(classifier_dropout),
+            nn.Linear(hidden, hidden),
+            nn.Dropout(classifier_dropout),
+            nn.Linear(hidden, len(config.tags)),
+        )
+        modules["subsequent_token_classifier"] = RelationExtractor(hidden, relation_dropout)
+    else:
+        modules["entity_linker"] = RelationExtractor(hidden, relation_dropout)
+    for name, module in modules.items():
+        module.apply(_initialise)
+        network.add_module(name, module)
+    if config.task == "mlm":
+        tie(network, words)
+
+
+def tie(network: nn.Module, words: nn.Embedding) -> None:
+    """Let the masked-language head share the embedding's weights, and its decoder the head's bias."""
+    predictions = network.get_submodule("cls.predictions")
+    predictions.decoder.weight = words.weight  # type: ignore[union-attr]
+    predictions.decoder.bias = predictions.bias  # type: ignore[union-attr]
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=INITIAL_STD)
+        nn.init.zeros_(module.bias)
+    elif isinstance(module, RelationExtractor):
+        nn.init.normal_(module.dummy_node, std=INITIAL_STD)

@@ -1,0 +1,255 @@
+"""A form encoder as a FormModel: many attempts at many fields, each told what it would be told alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.documents.forms.form import Form
+from pfl_audit.errors import AuditError
+from pfl_audit.files import sha256_json
+from pfl_audit.models.encoders.batch import FormBatch, collate
+from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
+from pfl_audit.models.encoders.config import EncoderConfig
+from pfl_audit.models.encoders.labels import WindowLabels, labels_of
+from pfl_audit.models.encoders.sight import Sight
+from pfl_audit.models.form_protocol import Attempt, Blank, FormTask, TokenIds
+from pfl_audit.models.memory import keep_freed_memory
+from pfl_audit.models.protocol import Capability
+from pfl_audit.models.weights import fingerprint_files
+
+ADAPTER_VERSION = 1
+"""Raised whenever this adapter computes something else, so that stored losses are not reused."""
+
+Precision = Literal["float32", "bfloat16"]
+
+_BATCH_TOKENS = 8192
+
+
+class EncoderModel:
+    """A form encoder, ready to be attacked.
+
+    Args:
+        loaded: Network and tokenizer.
+        files: File name to SHA-256 of what it was opened from.
+        path: Where that stands, for the report.
+        device: torch's name of the device.
+        visual_noise: Seed of Gaussian noise that replaces every page image (CDMI, section 6.2), or None.
+        precision: Of the backbone and the head; page features and losses are float32 either way.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedEncoder,
+        files: dict[str, str],
+        path: Path,
+        device: str = "cpu",
+        visual_noise: int | None = None,
+        precision: Precision = "float32",
+    ) -> None:
+        keep_freed_memory()
+        self.network = loaded.network.to(device).eval()
+        self.tokenizer = loaded.tokenizer
+        self.config: EncoderConfig = loaded.config
+        self._notes = loaded.notes
+        self._path = path
+        self._device = torch.device(device)
+        self._precision = precision
+        self._noise = visual_noise
+        self._sight = Sight(self.network, self._device, visual_noise) if self.config.visual is not None else None
+        self.fingerprint = sha256_json(
+            [self.family, ADAPTER_VERSION, files, self.tokenizer.fingerprint, visual_noise, precision]
+        )
+        closed = np.ones(len(self.vocabulary), dtype=np.bool_)
+        closed[self.tokenizer.ordinary] = False
+        self._closed = closed
+
+    @property
+    def family(self) -> str:
+        """``layoutlm``, ``bros`` or ``bert``."""
+        return self.config.backbone
+
+    @property
+    def task(self) -> FormTask:
+        """What its head does."""
+        return self.config.task
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """FORM_LOSS, and of ``mlm`` TOKENS."""
+        return frozenset({Capability.FORM_LOSS} | ({Capability.TOKENS} if self.task == "mlm" else set()))
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Tokens by id."""
+        return self.tokenizer.vocabulary
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the report."""
+        return {
+            "family": self.family,
+            "path": str(self._path),
+            "sha256": self.fingerprint,
+            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
+            "notes": [
+                f"{self.task}, {self.config.modality}, {self._precision}",
+                *(["page features of noise"] if self._noise is not None else []),
+                *self._notes,
+            ],
+        }
+
+    def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:
+        """Every field of a form scrubbed, one at a time, with the ids that stood there, in the order of the fields.
+
+        Left out are fields that no window holds whole, and fields that the tokenizer loses: of which no token is
+        left, or one that is unknown to it.
+        """
+        windows = self.tokenizer.windows(form, self.config.max_tokens)
+        blanks = [self.tokenizer.scrub(window, span) for window in windows for span in window.spans]
+        return [(blank, truth) for blank, truth in blanks if self.tokenizer.unk not in truth]
+
+    @torch.inference_mode()
+    def token_logits(self, attempts: Sequence[Attempt]) -> NDArray[np.float32]:
+        """Logits of the next open token of each attempt, float32 (attempts, vocabulary).
+
+        Special and unused tokens get minus infinity.
+
+        Raises:
+            AuditError: The model computes what is no number, or a page image cannot be used.
+            ValueError: The task is not ``mlm``, or an attempt has no open token.
+        """
+        if self.task != "mlm":
+            raise ValueError(f"a model for {self.task} has no logits of tokens")
+        out = np.empty((len(attempts), len(self.vocabulary)), dtype=np.float32)
+        places = [attempt.blank.span.start + len(attempt.tokens) for attempt in attempts]
+        if any(place >= attempt.blank.span.stop for place, attempt in zip(places, attempts, strict=True)):
+            raise ValueError("an attempt has no open token")
+        for rows in self._chunks([attempt.blank for attempt in attempts]):
+            batch = self._batch([attempts[row].blank for row in rows], [_filled(attempts[row]) for row in rows])
+            with self._autocast():
+                hidden = self.network.hidden(batch)
+                at = torch.tensor([places[row] for row in rows], device=self._device)
+                logits = self.network.class_logits(hidden[torch.arange(len(rows), device=self._device), at])
+            out[rows] = _checked(logits)[:, : len(self.vocabulary)]
+        out[:, self._closed] = -np.inf
+        return out
+
+    @torch.inference_mode()
+    def losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
+        """The training loss of each attempt's window, float64 (attempts,): not averaged over the mini-batch.
+
+        The attempt's tokens are filled in, the others of the field stay masked, and the labels are those of the
+        window's fields and links (CDMI, section 4.2, step 2). Of ``mlm``, whose labels are the tokens themselves, the
+        whole field stays masked, and it is the mean cross-entropy of the attempt's tokens; 0 where there are none.
+
+        Raises:
+            AuditError: The model computes what is no number, does not know a field's label, or a page image
+                cannot be used.
+        """
+        if self.task == "mlm":
+            return self._masked_losses(attempts)
+        blanks = {id(attempt.blank): attempt.blank for attempt in attempts}
+        labels = {name: labels_of(blank.window, self.config) for name, blank in blanks.items()}
+        out = np.empty(len(attempts), dtype=np.float64)
+        for rows in self._chunks([attempt.blank for attempt in attempts]):
+            batch = self._batch(
+                [attempts[row].blank for row in rows],
+                [_filled(attempts[row]) for row in rows],
+                [labels[id(attempts[row].blank)] for row in rows],
+            )
+            with self._autocast():
+                losses = self.network.loss(batch)
+            out[rows] = _checked(losses)
+        return out
+
+    def _masked_losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
+        """One pass a blank serves all attempts at it, since none of them is seen by the network."""
+        blanks = list({id(attempt.blank): attempt.blank for attempt in attempts}.values())
+        by_blank: dict[int, list[int]] = {id(blank): [] for blank in blanks}
+        for number, attempt in enumerate(attempts):
+            by_blank[id(attempt.blank)].append(number)
+        out = np.zeros(len(attempts), dtype=np.float64)
+        for rows in self._chunks(blanks):
+            some = [blanks[row] for row in rows]
+            batch = self._batch(some, [blank.window.ids for blank in some])
+            with self._autocast():
+                hidden = self.network.hidden(batch)
+                fields = [hidden[row, blank.span.start : blank.span.stop] for row, blank in enumerate(some)]
+                logits = self.network.class_logits(torch.cat(fields))
+            surprises = _checked(-logits.float().log_softmax(dim=-1))
+            first = 0
+            for blank in some:
+                for number in by_blank[id(blank)]:
+                    tokens = list(attempts[number].tokens)
+                    if tokens:
+                        out[number] = surprises[np.arange(first, first + len(tokens)), tokens].mean()
+                first += blank.length
+        return out
+
+    def _chunks(self, blanks: Sequence[Blank]) -> Iterator[list[int]]:
+        """Numbers of blanks that go through the network together: of similar length, and as many as are fast."""
+        lengths = [len(blank.window.ids) for blank in blanks]
+        if lengths and max(lengths) > self.config.positions:
+            raise AuditError(
+                f"a window has {max(lengths)} tokens, and the {self.family} model reads {self.config.positions}",
+                "Give models that read windows of one length",
+            )
+        places: dict[int, int] = {}  # BROS's geometry is shared by rows of one window, and costs the most
+        if self.config.backbone == "bros":
+            places = {name: number for number, name in enumerate(dict.fromkeys(id(b.window.boxes) for b in blanks))}
+        kinds = [(-lengths[row], places.get(id(blank.window.boxes), 0)) for row, blank in enumerate(blanks)]
+        chunk: list[int] = []
+        for row in sorted(range(len(blanks)), key=lambda row: (kinds[row], row)):
+            first = chunk[0] if chunk else row
+            if (len(chunk) + 1) * lengths[first] > _BATCH_TOKENS or kinds[first][1] != kinds[row][1]:
+                yield chunk
+                chunk = []
+            chunk.append(row)
+        if chunk:
+            yield chunk
+
+    def _batch(
+        self, blanks: Sequence[Blank], ids: Sequence[TokenIds], labels: Sequence[WindowLabels] | None = None
+    ) -> FormBatch:
+        features, page = self._sight.look(blanks) if self._sight is not None else (None, None)
+        windows = [blank.window for blank in blanks]
+        batch = collate(windows, ids=ids, labels=labels, features=features, page=page, pad=self.tokenizer.pad)
+        return batch.to(self._device)
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._precision == "bfloat16")
+
+
+def open_form_model(
+    folder: Path, device: str = "cpu", visual_noise: int | None = None, precision: Precision = "float32"
+) -> EncoderModel:
+    """Open a checkpoint folder as a form model.
+
+    Raises:
+        AuditError: It cannot be opened.
+    """
+    return EncoderModel(open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision)
+
+
+def recognises(config: dict[str, Any], tensors: frozenset[str]) -> bool:
+    """Whether a checkpoint with this ``config.json`` and these tensors is a form encoder, whatever its task."""
+    return config.get("model_type") in ("layoutlm", "bros", "bert") and "qa_outputs.weight" not in tensors
+
+
+def _filled(attempt: Attempt) -> TokenIds:
+    ids = attempt.blank.window.ids.copy()
+    start = attempt.blank.span.start
+    ids[start : start + len(attempt.tokens)] = attempt.tokens
+    return ids
+
+
+def _checked(values: Tensor) -> NDArray[np.float32]:
+    if not bool(torch.isfinite(values).all()):
+        raise AuditError("the model computes NaN or infinite values", "Check how it was trained or exported")
+    return values.float().cpu().numpy()

@@ -1,0 +1,166 @@
+"""The network: one of transformers' backbones, what it sees of the page, and a head."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pfl_audit.models.encoders.batch import FormBatch
+from pfl_audit.models.encoders.config import LAYOUT_POSITIONS, EncoderConfig
+from pfl_audit.models.encoders.heads import add_head
+from pfl_audit.models.encoders.labels import IGNORED
+from pfl_audit.models.encoders.losses import window_means
+from pfl_audit.models.encoders.visual import Vision
+
+
+class Logits(NamedTuple):
+    """What a network says of b windows of n tokens; None where the task has no such thing.
+
+    Attributes:
+        classes: Float (b, n, classes).
+        pointers: float32 (b, n, n + 1): from each token to each, and in the last column to nowhere.
+    """
+
+    classes: Tensor | None
+    pointers: Tensor | None
+
+
+class FormEncoder(nn.Module):
+    """A form encoder with new weights, drawn from torch's global chance.
+
+    Tensors are named as transformers names them; what belongs to the page's image begins with ``visual.``.
+
+    Args:
+        config: Of any size.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        backbone = _backbone(config)
+        self.add_module(config.backbone, backbone)
+        self.visual = Vision(config.visual, config.hidden) if config.visual is not None else None
+        add_head(self, config, self.words, backbone.config)
+
+    @property
+    def backbone(self) -> Any:
+        """Transformers' network."""
+        return getattr(self, self.config.backbone)
+
+    @property
+    def words(self) -> nn.Embedding:
+        """The embedding of tokens."""
+        words: nn.Embedding = self.backbone.embeddings.word_embeddings
+        return words
+
+    def page(self, pixels: Tensor) -> Tensor:
+        """Feature maps of pages, (pages, c, h, w), to be shared by all their windows.
+
+        Args:
+            pixels: float32 (pages, 3, side, side).
+
+        Raises:
+            ValueError: The encoder is unimodal.
+        """
+        if self.visual is None:
+            raise ValueError("a unimodal encoder sees no page")
+        features: Tensor = self.visual.page(pixels)
+        return features
+
+    def hidden(self, batch: FormBatch) -> Tensor:
+        """The backbone's last layer, (b, n, hidden)."""
+        embeddings = self.words(batch.ids)
+        if self.visual is not None:
+            embeddings = embeddings + self._seen(batch)
+        given: dict[str, Any] = {"inputs_embeds": embeddings, "attention_mask": batch.mask.long()}
+        if self.config.backbone == "layoutlm":
+            # To the nearest thousandth: shares that were divided by 1,000 come out as they went in.
+            given["bbox"] = (batch.boxes * LAYOUT_POSITIONS).round().long().clamp(0, LAYOUT_POSITIONS)
+        elif self.config.backbone == "bros":
+            alike = bool((batch.boxes == batch.boxes[:1]).all())
+            given["bbox"] = batch.boxes[:1] if alike else batch.boxes
+        last: Tensor = self.backbone(**given).last_hidden_state
+        return last
+
+    def forward(self, batch: FormBatch) -> Logits:
+        """Logits of every token."""
+        hidden = self.hidden(batch)
+        classes = self.class_logits(hidden) if self.config.task != "el" else None
+        pointers = self._pointer_logits(hidden, batch) if self.config.task in ("ee-spade", "el") else None
+        return Logits(classes, pointers)
+
+    def class_logits(self, hidden: Tensor) -> Tensor:
+        """The head's classes for any states (..., hidden): (..., classes). Of ``mlm``, the tokens."""
+        if self.config.task == "mlm":
+            logits: Tensor = self.get_submodule("cls")(hidden)
+        elif self.config.task == "ee-bio":
+            logits = self.get_submodule("classifier")(self.get_submodule("dropout")(hidden))
+        else:
+            logits = self.get_submodule("initial_token_classifier")(hidden)
+        return logits
+
+    def loss(self, batch: FormBatch) -> Tensor:
+        """The training loss of each window, float32 (b,): never averaged over the windows.
+
+        It is the mean cross-entropy of the window's labelled tokens; of ``ee-spade`` the sum of two, for first
+        tokens and for pointers (BROS, section 4.2). A window without labelled tokens has 0. The mean over a
+        mini-batch is what training minimises.
+
+        Raises:
+            ValueError: The batch has no labels.
+        """
+        hidden = self.hidden(batch)
+        parts: list[Tensor] = []
+        if batch.classes is not None:
+            parts.append(window_means(self.class_logits(hidden[batch.classes != IGNORED]), batch.classes))
+        if batch.pointers is not None:
+            logits = self._pointer_logits(hidden, batch)
+            parts.append(window_means(logits[batch.pointers != IGNORED], batch.pointers))
+        if not parts:
+            raise ValueError("the batch has no labels")
+        return torch.stack(parts).sum(dim=0)
+
+    def _seen(self, batch: FormBatch) -> Tensor:
+        """What the page's image adds to the embeddings; in float32 whatever the rest computes in."""
+        assert self.visual is not None  # noqa: S101 - the caller looked
+        with torch.autocast(batch.ids.device.type, enabled=False):
+            if batch.features is None and batch.pixels is None:
+                raise ValueError("a bimodal encoder needs pixels or features")
+            features = batch.features if batch.features is not None else self.page(batch.pixels)  # type: ignore[arg-type]
+            seen: Tensor = self.visual(features.float(), batch.boxes, batch.page)
+        return seen
+
+    def _pointer_logits(self, hidden: Tensor, batch: FormBatch) -> Tensor:
+        """Scores from token to token, lowest where nothing can be pointed to: padding, the token itself, no target."""
+        name = "entity_linker" if self.config.task == "el" else "subsequent_token_classifier"
+        scores: Tensor = self.get_submodule(name)(hidden).float()
+        allowed = batch.mask if batch.targets is None else batch.mask & batch.targets
+        barred = torch.cat([~allowed, allowed.new_zeros(len(allowed), 1)], dim=1)[:, None, :]
+        itself = torch.eye(*scores.shape[1:], dtype=torch.bool, device=scores.device)
+        return scores.masked_fill(barred | itself, torch.finfo(scores.dtype).min)
+
+
+def _backbone(config: EncoderConfig) -> Any:
+    """Transformers' network with new weights, without the pooler, which no task of ours uses."""
+    from transformers import BertConfig, BertModel, BrosConfig, LayoutLMConfig, LayoutLMModel
+
+    from pfl_audit.models.encoders.bros import bros
+
+    values = {
+        "vocab_size": config.vocabulary,
+        "hidden_size": config.hidden,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "intermediate_size": config.intermediate,
+        "max_position_embeddings": config.positions,
+        **config.text,
+    }
+    if config.backbone == "bros":
+        return bros(BrosConfig(**values))
+    if config.backbone == "bert":
+        return BertModel(BertConfig(**values), add_pooling_layer=False)
+    network = LayoutLMModel(LayoutLMConfig(**values))
+    network.pooler = nn.Identity()
+    return network

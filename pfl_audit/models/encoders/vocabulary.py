@@ -1,0 +1,96 @@
+"""Vocabularies of word pieces: read as data, or made out of texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pfl_audit.errors import AuditError
+from pfl_audit.files import read_json
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+"""BERT's special tokens: padding, unknown, first, last, masked."""
+_MOST_BYTES = 64 << 20
+
+
+def read_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
+    """The pieces of a folder's tokenizer by id, and whether it lower-cases words.
+
+    Raises:
+        AuditError: There is none, or it is damaged or not BERT's.
+    """
+    if (path := folder / "tokenizer.json").is_file():
+        read = _from_json
+    elif (path := folder / "vocab.txt").is_file():
+        read = _from_text
+    else:
+        raise AuditError(f"{folder} has no tokenizer", "Copy vocab.txt or tokenizer.json beside the weights")
+    try:
+        return read(path)
+    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise AuditError(f"{path} is no vocabulary of BERT's word pieces: {reason}", "Copy it again") from error
+
+
+def train_vocabulary(texts: Iterable[str], size: int) -> tuple[str, ...]:
+    """Pieces of lower-cased words out of texts: special tokens, letters, then what stands together most often.
+
+    Args:
+        texts: Of any length.
+        size: At most so many pieces, a quarter of them single letters; rarer letters are left out.
+
+    Returns:
+        The same every time.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    clean = [normalizer.normalize_str(text.encode("utf-8", "replace").decode("utf-8")) for text in texts]
+    counts = Counter(letter for text in clean for letter in text if not letter.isspace())
+    letters = sorted(sorted(counts, key=lambda letter: (-counts[letter], letter))[: (size - len(SPECIAL)) // 4])
+    others = str.maketrans(dict.fromkeys(set(counts) - set(letters), " "))
+    pieces = Tokenizer(models.WordPiece(unk_token=SPECIAL[1]))
+    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    # Letters are given in order, since the trainer numbers those that it finds itself by chance.
+    fixed = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters)]
+    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=fixed, show_progress=False)
+    pieces.train_from_iterator((text.translate(others) for text in clean), trainer)
+    return _by_id(pieces.get_vocab())
+
+
+def _from_text(path: Path) -> tuple[tuple[str, ...], bool]:
+    if path.stat().st_size > _MOST_BYTES:
+        raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
+    lines = path.read_bytes().decode("utf-8").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return tuple(line.rstrip("\r") for line in lines), _lowercase(path.with_name("tokenizer_config.json"), True)
+
+
+def _from_json(path: Path) -> tuple[tuple[str, ...], bool]:
+    """Only the pieces are taken over, and the one setting of BERT's own normaliser that differs between models."""
+    content = read_json(path)
+    model = content["model"]
+    if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
+        raise ValueError("its model is not WordPiece")
+    normalizer = content.get("normalizer") or {}
+    if normalizer.get("type") != "BertNormalizer":
+        raise ValueError("its normaliser is not BERT's")
+    vocabulary = {**model["vocab"], **{token["content"]: token["id"] for token in content.get("added_tokens") or []}}
+    pieces = _by_id(vocabulary)
+    if any("\n" in piece for piece in pieces):
+        raise ValueError("a piece has a line break")
+    return pieces, bool(normalizer.get("lowercase", True))
+
+
+def _by_id(vocabulary: Mapping[Any, Any]) -> tuple[str, ...]:
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise ValueError("its ids do not count from 0")
+    return tuple(str(piece) for piece in sorted(vocabulary, key=vocabulary.__getitem__))
+
+
+def _lowercase(path: Path, otherwise: bool) -> bool:
+    config = read_json(path) if path.is_file() else {}
+    return bool(config.get("do_lower_case", otherwise)) if isinstance(config, dict) else otherwise
