@@ -42,6 +42,7 @@ MULTI_SHOT = CheckSpec(
         "does": "fills every field in several times, and believes what is likelier to the model than it should be",
     },
 )
+_ANSWER = "answer"
 _COMPARED = 8
 """Fields by which a coarser precision is judged."""
 
@@ -96,7 +97,14 @@ class ReconstructionAttack:
 
 
 def _fields(context: FormContext, settings: ReconstructionSettings, forms: Sequence[Form]) -> Chosen:
-    return choose([pair for form in forms for pair in context.target.blanks(form)], settings, context.seed)
+    labels = settings.labels or _labels(context.corpus.labels)
+    pairs = [pair for form in forms for pair in context.target.blanks(form) if pair[0].span.field.label in labels]
+    return choose(pairs, settings, context.seed)
+
+
+def _labels(known: Sequence[str]) -> tuple[str, ...]:
+    """What is personal on a form: the answers, where they are told from questions (section 5.1), else everything."""
+    return (_ANSWER,) if _ANSWER in known else tuple(known)
 
 
 def _tell(context: FormContext, settings: ReconstructionSettings, chosen: Chosen, new: Chosen | None) -> None:

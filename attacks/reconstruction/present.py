@@ -158,7 +158,7 @@ class Presenter:
         )
 
     def _rankings(self, private: Evaluation) -> Table:
-        """All five membership metrics."""
+        """Every membership metric."""
         names = ["AccAUC", "HamAAC", "AccAt 1 %", "AccAt 5 %", "AccAt 100 %"]
         rows: list[list[str | int | float | None]] = [
             [name, *(_plain(found.scores[score].attack) for score in names)]

@@ -11,9 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Mean = Literal["geometric", "arithmetic"]
 MembershipMetric = Literal[
-    "raw perplexity", "perplexity ratio", "raw and ratio", "max token likelihood gap", "max token likelihood ratio"
+    "target perplexity",
+    "raw perplexity",
+    "perplexity ratio",
+    "raw and ratio",
+    "max token likelihood gap",
+    "max token likelihood ratio",
 ]
-"""The five of cdmi-reconstruction, section 4.3."""
+"""Ours, and the five of cdmi-reconstruction, section 4.3."""
 
 
 class ReconstructionSettings(BaseModel):
@@ -40,12 +45,15 @@ class ReconstructionSettings(BaseModel):
     )
     nucleus: float = Field(default=0.10, gt=0, le=1, description="Probability that sampling keeps (paper only)")
     attempts: int = Field(default=8, ge=1, le=64, description="At every field; the first is one-shot (n_a; paper only)")
+    labels: tuple[str, ...] = Field(
+        default=(), description="Labels of the fields that are attacked; answers, where forms have such, else all"
+    )
     shortest: int = Field(default=3, ge=1, description="Tokens of the shortest field that is attacked")
     longest: int = Field(default=15, ge=1, description="Tokens of the longest field that is attacked")
     fields: int | None = Field(default=None, ge=1, description="Attack so many fields at most, drawn by chance")
     control: bool = Field(default=True, description="Attack forms too that the target has never seen")
     ranking: MembershipMetric = Field(
-        default="perplexity ratio", description="What the finding goes by; all five are reported"
+        default="target perplexity", description="What the finding goes by (ours); the paper's five are reported too"
     )
     epsilon: float = Field(default=0.01, gt=0, description="Of the improvement factor (ours; the paper gives none)")
 

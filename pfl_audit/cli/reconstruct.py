@@ -39,6 +39,15 @@ def reconstruct(
         int | None,
         typer.Option("--fields", min=1, help="Most fields to attack.", show_default="all", rich_help_panel=_ATTACK),
     ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            help="Attack fields of this label (repeat).",
+            show_default="answers, or all labels",
+            rich_help_panel=_ATTACK,
+        ),
+    ] = None,
     attempts: Annotated[
         int, typer.Option("--attempts", min=1, max=64, help="Attempts a field (n_a).", rich_help_panel=_ATTACK)
     ] = 8,
@@ -56,6 +65,7 @@ def reconstruct(
     ] = "geometric",
     ranking: Annotated[
         Literal[
+            "target perplexity",
             "raw perplexity",
             "perplexity ratio",
             "raw and ratio",
@@ -63,7 +73,7 @@ def reconstruct(
             "max token likelihood ratio",
         ],
         typer.Option("--ranking", help="Membership metric that the finding goes by.", rich_help_panel=_ATTACK),
-    ] = "perplexity ratio",
+    ] = "target perplexity",
     control: Annotated[
         bool,
         typer.Option("--control/--no-control", help="Attack the validation forms too.", rich_help_panel=_ATTACK),
@@ -110,6 +120,7 @@ def reconstruct(
     model, public, forms = _subject(model, public, forms)
     settings: dict[str, Any] = {
         "fields": fields,
+        "labels": tuple(label or ()),
         "attempts": attempts,
         "candidates": candidates,
         "nucleus": nucleus,

@@ -210,7 +210,7 @@ def train(
             "vocabulary": vocabulary,
             "keep_every": keep_every,
         }
-        train_forms.train_forms(given, data or Path(), out, start, device, as_json=as_json, quiet=quiet)
+        train_forms.train_forms(given, data or Path(), out, start, device, half=half, as_json=as_json, quiet=quiet)
         return
     batch_size = 32 if batch_size is None else batch_size
     learning_rate = 2e-4 if learning_rate is None else learning_rate

@@ -56,7 +56,7 @@ _OF_FORMS: Final = ("backbone", "modality", "part", "epochs", "max_tokens", "kee
 _OF_QUESTIONS: Final = (
     "mode", "lora", "steps", "train_visual", "validate_every", "save_every", "rounds", "clients_per_round",
     "local_epochs", "local_steps", "strategy", "epsilon", "sigma", "delta", "clip", "sampling", "client_rate",
-    "provider_rate", "accounting", "denominator", "noise_seed", "engine", "app", "clients", "secagg", "half", "dry_run",
+    "provider_rate", "accounting", "denominator", "noise_seed", "engine", "app", "clients", "secagg", "dry_run",
 )  # fmt: skip
 
 
@@ -66,7 +66,15 @@ def unused(task: str) -> dict[str, str]:
 
 
 def train_forms(
-    given: Mapping[str, Any], data: Path, out: Path, start: Path | None, device: str, *, as_json: bool, quiet: bool
+    given: Mapping[str, Any],
+    data: Path,
+    out: Path,
+    start: Path | None,
+    device: str,
+    *,
+    half: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Train on forms and say what came of it.
 
@@ -86,7 +94,7 @@ def train_forms(
     from pfl_audit.training.forms.settings import FormTrainSettings
 
     settings = FormTrainSettings(**{name: value for name, value in given.items() if value is not None})
-    record = run_form_training(FormRun(data, out, start, device), settings, make_progress(quiet=quiet))
+    record = run_form_training(FormRun(data, out, start, device, half), settings, make_progress(quiet=quiet))
     if as_json:
         print_json(record)
         return

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pfl_audit import __version__
 from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus, FormPart
 from pfl_audit.documents.forms.parts import Parts, divide
@@ -40,12 +42,14 @@ class FormRun:
         out: Folder of the checkpoints.
         start: Checkpoint to begin with, whose tokenizer is kept; or None for random weights.
         device: torch's name of the device; no part of the run's identity.
+        half: Save as float16.
     """
 
     data: Path
     out: Path
     start: Path | None = None
     device: str = "cpu"
+    half: bool = False
 
 
 def run_form_training(run: FormRun, settings: FormTrainSettings, progress: Progress) -> dict[str, Any]:
@@ -75,6 +79,7 @@ def run_form_training(run: FormRun, settings: FormTrainSettings, progress: Progr
         "data": {part: _digest(parts.of(part)) for part in PARTS},
         "start": fingerprint_files(run.start) if run.start else None,
         "settings": settings.to_dict(),
+        "half": run.half,
     }
     if (finished := _finished(run.out, identity, progress)) is not None:
         return finished
@@ -101,7 +106,8 @@ def run_form_training(run: FormRun, settings: FormTrainSettings, progress: Progr
     def keep(name: str, history: History) -> None:
         criterion = name.removeprefix("best-") if name.startswith("best-") else None
         last = {**history[-1], "criterion": criterion, "history": history}
-        save_encoder(loaded, run.out / name, extra={RECORD: {**facts, **last}})
+        dtype = torch.float16 if run.half else torch.float32
+        save_encoder(loaded, run.out / name, dtype=dtype, extra={RECORD: {**facts, **last}})
 
     history = train_encoder(
         loaded.network,

@@ -40,7 +40,6 @@ def test_command_survives_sigkill_and_makes_two_checkpoints(
         (["--task", "el", "--rounds", "3"], "--rounds means nothing with --task el"),
         (["--task", "el", "--steps", "3"], "--steps means nothing with --task el"),
         (["--task", "ee-bio", "--epsilon", "8"], "--epsilon means nothing with --task ee-bio"),
-        (["--task", "mlm", "--half"], "--half means nothing with --task mlm"),
         (["--task", "mlm", "--dry-run"], "--dry-run means nothing with --task mlm"),
         (["--task", "mlm", "--from", "x", "--size", "tiny"], "--size means nothing with --from"),
         (["--epochs", "3"], "--epochs means nothing with --task qa"),
