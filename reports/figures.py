@@ -88,14 +88,29 @@ def draw_overview(checks: Sequence[Check]) -> str:
 
 def _line(axes: Axes, curve: Curve) -> None:
     for series, colour, marker in zip(curve.series, _COLOURS, _MARKERS, strict=False):
-        style = ":" if series["name"] == "chance" else "-"
+        style = ":" if series["name"] in ("chance", "no better") else "-"
         axes.plot(
             series["x"], series["y"], style, color=colour, marker=marker, markersize=4, label=series["name"]
         )  # fmt: skip
         if "low" in series:
             axes.fill_between(series["x"], series["low"], series["high"], color=colour, alpha=0.15, linewidth=0)
     axes.set_xticks(sorted({x for series in curve.series for x in series["x"]}))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    if all(0 <= y <= 1 for series in curve.series for y in series["y"]):
+        axes.yaxis.set_major_formatter(_per_cent)
+
+
+def _step(axes: Axes, curve: Curve) -> None:
+    """Over shares: a value holds from the share before up to its own."""
+    for series, colour in zip(curve.series, _COLOURS, strict=False):
+        x, y = [0.0, *series["x"]], [series["y"][0], *series["y"]]
+        axes.step(x, y, where="pre", color=colour, label=series["name"])
+    axes.set_ylim(-0.02, 1.02)
+    axes.xaxis.set_major_formatter(_per_cent)
+    axes.yaxis.set_major_formatter(_per_cent)
+
+
+def _per_cent(value: float, _: int | None) -> str:
+    return f"{100 * value:.0f} %"
 
 
 def _scatter(axes: Axes, curve: Curve) -> None:
@@ -125,7 +140,7 @@ def _roc(axes: Axes, curve: Curve) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
 
 
-_KINDS = {"line": _line, "roc": _roc, "scatter": _scatter}
+_KINDS = {"line": _line, "step": _step, "roc": _roc, "scatter": _scatter}
 
 
 def _svg(figure: Figure) -> str:

@@ -33,6 +33,8 @@ _READ = {
     "JWD": "Jaro-Winkler distance",
 }
 _TARGET: dict[str, SliceValue] = {"model": "target"}
+_PRIVATE: dict[str, SliceValue] = {"fields": "private forms", "with": "the attack"}
+_NEW: dict[str, SliceValue] = {"fields": "new forms", "with": "the attack"}
 
 
 class Presenter:
@@ -50,9 +52,9 @@ class Presenter:
     def one_shot(self, spec: CheckSpec, outcome: Any, epochs: Mapping[int, Any]) -> Check:
         """The first attempt at every field, and where they were given, at checkpoints of earlier epochs."""
         private, new = outcome.private, outcome.new
-        metrics = [_metric(IMPROVEMENT, private.one_shot.improvement, private, {"fields": "private forms"}, chance=1.0)]
+        metrics = [_metric(IMPROVEMENT, private.one_shot.improvement, private, _PRIVATE, chance=1.0)]
         if new is not None:
-            metrics.append(_metric(IMPROVEMENT, new.one_shot.improvement, new, {"fields": "new forms"}, chance=1.0))
+            metrics.append(_metric(IMPROVEMENT, new.one_shot.improvement, new, _NEW, chance=1.0))
         for found, fields in ((private, "private forms"), (new, "new forms")):
             if found is not None:
                 for name in similarity.NAMES:
@@ -68,14 +70,16 @@ class Presenter:
     def multi_shot(self, spec: CheckSpec, outcome: Any) -> Check:
         """The most plausible attempt at every field, and the fields in the order of their plausibility."""
         private, new, ranking = outcome.private, outcome.new, self._settings.ranking
-        metrics = [_metric(GAIN, private.multi_shot[ranking].scores["AccAUC"].difference, private, {}, chance=0.0)]
+        metrics = [
+            _metric(GAIN, private.multi_shot[ranking].scores["AccAUC"].difference, private, _PRIVATE, chance=0.0)
+        ]
         for found, fields in ((private, "private forms"), (new, "new forms")):
             if found is not None:
                 for name, score in found.multi_shot[ranking].scores.items():
                     metrics += _both(name, score, found, fields)
         first = private.multi_shot[ranking].first
         metrics += [
-            _metric(f"{name} of the first 10 % over the average", first[name], private, {}, chance=0.0)
+            _metric(f"{name} of the first 10 % over the average", first[name], private, _PRIVATE, chance=0.0)
             for name in first
         ]
         return spec.ran(
@@ -98,7 +102,7 @@ class Presenter:
         )
         if new is not None:
             text += f", and {_plain(new.one_shot.improvement)} on forms that the model has never seen"
-        return self._finding(text, IMPROVEMENT, {"fields": "private forms"}, found, 1.0, control, private)
+        return self._finding(text, IMPROVEMENT, found, 1.0, control, private)
 
     def _multi_shot_finding(self, private: Evaluation, new: Evaluation | None) -> Finding:
         ranking = self._settings.ranking
@@ -110,13 +114,12 @@ class Presenter:
             f"without an error (public knowledge alone: {_share(scores['AccAt 5 %'].baseline)}); AccAUC "
             f"{_plain(scores['AccAUC'].attack)} against {_plain(scores['AccAUC'].baseline)}"
         )
-        return self._finding(text, GAIN, {}, found, 0.0, control, private)
+        return self._finding(text, GAIN, found, 0.0, control, private)
 
     def _finding(
         self,
         text: str,
         metric: str,
-        about: dict[str, SliceValue],
         found: Estimate,
         chance: float,
         control: Estimate | None,
@@ -134,7 +137,7 @@ class Presenter:
             "none": " That is no evidence that these forms are remembered.",
             "unresolved": f" {private.documents} forms are too few to tell.",
         }[level]
-        return Finding(level=level, text=f"{text}.{end}", remedy=REMEDY, metric=metric, slice={**_TARGET, **about})
+        return Finding(level=level, text=f"{text}.{end}", remedy=REMEDY, metric=metric, slice={**_TARGET, **_PRIVATE})
 
     def _perfect(self, outcome: Any) -> Table:
         """What came back without an error, masked, by rank."""
@@ -247,11 +250,14 @@ def _gap(here: Estimate, there: Estimate) -> Estimate:
 
 def _curves(found: MultiShot) -> list[Curve]:
     parts = ((found.attack, "attack"), (found.baseline, "public knowledge alone"))
-    kinds = (("AccAt(p)", "fields without an error", "acc_at"), ("HamAt(p)", "mean Hamming distance", "ham_at"))
+    kinds = (
+        ("AccAt(p)", "fields without an error", "acc_at"),
+        ("HamAt(p)", "wrong tokens (Hamming distance)", "ham_at"),
+    )
     return [
         Curve(
             title=title,
-            kind="line",
+            kind="step",
             x_label="share of the fields, the most believed in first (p)",
             y_label=label,
             series=[

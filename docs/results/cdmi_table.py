@@ -36,15 +36,15 @@ def main(work: Path) -> None:
         results = read_results(folder)
         target = work / f"{task}-{backbone}-{modality}" / f"best-{criterion}" / "training.json"
         record = json.loads(target.read_text(encoding="utf-8"))
-        own, new = {"fields": "private forms"}, {"fields": "new forms"}
+        own, new = {"fields": "private forms", "with": "the attack"}, {"fields": "new forms", "with": "the attack"}
         count = sum(int(row[1] or 0) for row in results.checks[0].tables[0].rows)
         levels = "/".join(check.finding.level if check.finding else check.status for check in results.checks)
         cells = [cell(metric(results, "improvement factor", **about)) for about in (own, new)]
-        cells += [cell(metric(results, number, **own, **{"with": "the attack"})) for number in NUMBERS]
+        cells += [cell(metric(results, number, **own)) for number in NUMBERS]
         about = [backbone, task, criterion, modality, f"{record['accuracy']:.3f}", str(record["epoch"]), str(count)]
         print(f"| {' | '.join([*about, *cells, levels])} |")
         if criterion == "precision":
-            alone = [cell(metric(results, n, **own, **{"with": "public knowledge alone"})) for n in NUMBERS]
+            alone = [cell(metric(results, n, **{**own, "with": "public knowledge alone"})) for n in NUMBERS]
             print(f"| | | | | | | | public alone | | {' | '.join(alone)} | |")
 
 

@@ -57,7 +57,7 @@ class Curve(_Part):
     """A line to draw."""
 
     title: str
-    kind: Literal["roc", "line", "scatter"]
+    kind: Literal["roc", "line", "step", "scatter"]
     x_label: str
     y_label: str
     series: list[dict[str, Any]] = Field(description="Each with `name`, `x`, `y`, and perhaps `low`, `high`")

@@ -33,13 +33,14 @@ def demo(
     """Audit the embedded models: fine-tuned on invoices of companies that do not exist, with privacy and without.
 
     The fine-tuned model leaks, and its report shows how; the pre-trained and the private one stand beside it in
-    comparison.html. The exit code is 0 all the same.
+    comparison.html. Then fields that were scrubbed from forms are put back with the help of a model that was trained
+    on them. The exit code is 0 all the same.
 
     Example: pfl-audit demo --out audit-demo
     """
     from pfl_audit.audit.comparison import compare
     from pfl_audit.audit.renderers import render_comparison
-    from pfl_audit.audit.runner import AuditPlan
+    from pfl_audit.audit.runner import AuditPlan, FormPlan
     from pfl_audit.cli.audit import run_and_show
     from pfl_audit.cli.console import note
     from pfl_audit.cli.summary import show_comparison
@@ -73,7 +74,20 @@ def demo(
     ]
     comparison = compare([found[1], found[0], found[2]])
     pages = render_comparison(comparison, out / "comparison.html")
+    forms = AuditPlan(
+        title="Reconstruction of scrubbed fields",
+        out=out / "reconstruction",
+        model=str(fixtures / "layoutlm-private"),
+        forms=FormPlan(path=fixtures / "forms", public=str(fixtures / "layoutlm-public")),
+        checks=("reconstruction",),
+        store=out / "responses.sqlite",
+        seed=seed,
+        device=device,
+        reveal=reveal,
+        command=f"pfl-audit demo --out {out}",
+    )
     if as_json:
         note(f"side by side: {', '.join(map(str, pages))}")
     else:
         show_comparison(comparison, pages)
+    run_and_show(forms, as_json=False, quiet=quiet, gate=False, show=not as_json)
