@@ -14,10 +14,10 @@ model() { # name, and options of train
 }
 
 attack() { # name of the audit, target, public model, and options of reconstruct
-    name=$1 target=$2 public=$3
+    audit=$1 attacked=$2 known=$3
     shift 3
-    [ -f "$work/audits/$name/results.json" ] || pfl reconstruct --model "$work/$target" --public "$work/$public" \
-        --forms $work/forms --store $work/records.sqlite --out "$work/audits/$name" --fail-on never -q "$@" || [ $? -eq 3 ]
+    [ -f "$work/audits/$audit/results.json" ] || pfl reconstruct --model "$work/$attacked" --public "$work/$known" \
+        --forms $work/forms --store $work/records.sqlite --out "$work/audits/$audit" --fail-on never -q "$@" || [ $? -eq 3 ]
 }
 
 for backbone in layoutlm bros; do
