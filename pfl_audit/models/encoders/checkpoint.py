@@ -17,9 +17,9 @@ from pfl_audit.files import atomic_write, write_json
 from pfl_audit.models.encoders.config import EncoderConfig, config_from_dict, not_an_encoder
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.tokens import FormTokenizer
+from pfl_audit.models.fit import require_fit
 from pfl_audit.models.weights import CONFIG, read_config, read_state
 
-_LISTED = 5
 _DECODER = "cls.predictions.decoder.weight"
 _DECODER_BIAS = "cls.predictions.decoder.bias"
 # Poolers and the next-sentence head are part of many checkpoints and of none of our tasks; counters and tables that
@@ -155,31 +155,6 @@ def _untie(state: dict[str, Tensor], config: EncoderConfig, notes: list[str]) ->
 
 
 def _fit(network: FormEncoder, state: dict[str, Tensor], folder: Path) -> None:
-    """Refuse tensors that are missing, unknown or of another shape.
-
-    Raises:
-        AuditError: With the first few names.
-    """
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    needed = {name for name in expected if name not in (_DECODER, _DECODER_BIAS) and not _LEFT_OUT.fullmatch(name)}
-    for names, what in ((needed - set(state), "lacks"), (set(state) - set(expected), "has unknown")):
-        if names:
-            raise AuditError(
-                f"{folder}: for {network.config.task}, the checkpoint {what} {len(names)} tensors ({_listed(names)})",
-                "Check that config.json and the weights belong together, and that the model has the task's head",
-            )
-    wrong = {
-        f"{name} is {tuple(tensor.shape)}, config.json asks for {expected[name]}"
-        for name, tensor in state.items()
-        if tuple(tensor.shape) != expected[name]
-    }
-    if wrong:
-        raise AuditError(
-            f"{folder}: the weights do not fit: {_listed(wrong)}", "Check that config.json is the model's own"
-        )
-
-
-def _listed(names: set[str]) -> str:
-    """The first few, and how many more there are."""
-    more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
-    return ", ".join([*(name[:160] for name in sorted(names)[:_LISTED]), *more])
+    optional = [name for name in expected if name in (_DECODER, _DECODER_BIAS) or _LEFT_OUT.fullmatch(name)]
+    require_fit(expected, state, folder, optional=optional)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import LayoutLMForQuestionAnswering, LayoutLMv3ForQuestionAnswering
 
 from pfl_audit.errors import AuditError
+from pfl_audit.models.fit import require_fit
 from pfl_audit.models.layoutlm.config import SHORTEST_INPUT, QaConfig, Version, config_from_folder, not_a_layoutlm
 from pfl_audit.models.layoutlm.pixels import PixelSettings, pixel_settings
 from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
 from pfl_audit.models.weights import read_config, read_state
 
-_LISTED = 5
 _DERIVED = ("embeddings.position_ids", "visual_bbox")
 """Endings of tensors that older releases wrote, and that follow from the settings."""
 
@@ -61,7 +59,7 @@ def load_qa(folder: Path, version: Version) -> LoadedQa:
     pixels = pixel_settings(folder, config) if config.sees else None
     network = _build(config, folder)
     state = {name: tensor for name, tensor in read_state(folder).items() if not name.endswith(_DERIVED)}
-    _fit(network, state, folder)
+    require_fit({name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}, state, folder)
     network.load_state_dict(state, assign=True)
     _derive(network, config)
     return LoadedQa(network.eval(), config, tokenizer, pixels)
@@ -83,29 +81,3 @@ def _derive(network: Any, config: QaConfig) -> None:
     backbone.embeddings.position_ids = torch.arange(int(config.network.max_position_embeddings))[None]
     if hasattr(backbone, "visual_bbox"):
         backbone.visual_bbox = backbone.create_visual_bbox(image_size=(config.patches, config.patches))
-
-
-def _fit(network: Any, state: dict[str, Tensor], folder: Path) -> None:
-    expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    for names, what in ((set(expected) - set(state), "lacks"), (set(state) - set(expected), "has unknown")):
-        if names:
-            raise AuditError(
-                f"{folder}: the checkpoint {what} {len(names)} tensors ({_listed(sorted(names), ', ')})",
-                "Check that config.json and the weights belong together",
-            )
-    wrong = [
-        f"{name} is {tuple(state[name].shape)}, config.json asks for {shape}"
-        for name, shape in sorted(expected.items())
-        if tuple(state[name].shape) != shape
-    ]
-    wrong += [f"{name} is of {state[name].dtype}" for name in sorted(state) if not state[name].is_floating_point()]
-    if wrong:
-        raise AuditError(
-            f"{folder}: the weights do not fit: {_listed(wrong, '; ')}", "Check that config.json is the model's own"
-        )
-
-
-def _listed(names: Sequence[str], separator: str) -> str:
-    """The first few, and how many more there are."""
-    more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
-    return separator.join([*names[:_LISTED], *more])

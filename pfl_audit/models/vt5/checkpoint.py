@@ -13,13 +13,13 @@ from torch import Tensor
 
 from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write, read_json, write_json
+from pfl_audit.models.fit import require_fit
 from pfl_audit.models.vt5.config import Vt5Config, config_from_folder, not_a_vt5
 from pfl_audit.models.vt5.keys import ALIASES, EMBEDDING, LM_HEAD, to_internal, to_released
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
 from pfl_audit.models.weights import read_config, read_state
 
-_LISTED = 5
 _IGNORABLE = ("mask_token", "relative_position_index", "EncDecAttention.relative_attention_bias.weight")
 
 
@@ -147,31 +147,4 @@ def _fit(network: Vt5, weights: dict[str, Tensor], folder: Path) -> None:
         del expected[LM_HEAD]
     for name in [name for name in weights if name not in expected and name.endswith(_IGNORABLE)]:
         del weights[name]
-    missing = sorted(set(expected) - set(weights))
-    extra = sorted(set(weights) - set(expected))
-    wrong = sorted(
-        f"{to_released(name)} is {tuple(weights[name].shape)}, config.json asks for {shape}"
-        for name, shape in expected.items()
-        if name in weights and tuple(weights[name].shape) != shape
-    )
-    wrong += sorted(
-        f"{to_released(name)} is of {weights[name].dtype}"
-        for name in expected
-        if name in weights and not weights[name].is_floating_point()
-    )
-    for names, what in ((missing, "lacks"), (extra, "has unknown")):
-        if names:
-            raise AuditError(
-                f"{folder}: the checkpoint {what} {len(names)} tensors ({_listed([*map(to_released, names)], ', ')})",
-                "Check that config.json and the weights belong together",
-            )
-    if wrong:
-        raise AuditError(
-            f"{folder}: the weights do not fit: {_listed(wrong, '; ')}", "Check that config.json is the model's own"
-        )
-
-
-def _listed(names: list[str], separator: str) -> str:
-    """The first few, and how many more there are."""
-    more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
-    return separator.join([*names[:_LISTED], *more])
+    require_fit(expected, weights, folder, name_of=to_released)
