@@ -109,7 +109,7 @@ def _step(axes: Axes, curve: Curve) -> None:
     axes.yaxis.set_major_formatter(_per_cent)
 
 
-def _per_cent(value: float, _: int | None) -> str:
+def _per_cent(value: float, _: float) -> str:
     return f"{100 * value:.0f} %"
 
 
