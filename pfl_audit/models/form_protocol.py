@@ -127,5 +127,5 @@ class FormModel(Protocol):
         ...
 
     def losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
-        """Training loss of the window with each attempt filled in, float64 (attempts,); never averaged over them."""
+        """Training loss at the last token of each attempt, float64 (attempts,); never averaged over them."""
         ...

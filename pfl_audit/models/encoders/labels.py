@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -59,6 +59,22 @@ def labels_of(window: Window, config: EncoderConfig) -> WindowLabels:
     if config.task == "el":
         return _links(window)
     raise ValueError("mlm has no labels without masking")
+
+
+def labels_at(labels: WindowLabels, place: int) -> WindowLabels:
+    """What a window's labels say of one token; all of them where they say nothing of it, as of links' further tokens."""
+    said = [one for one in (labels.classes, labels.pointers) if one is not None and one[place] != IGNORED]
+    if not said:
+        return labels
+    return replace(labels, classes=_only(labels.classes, place), pointers=_only(labels.pointers, place))
+
+
+def _only(values: TokenIds | None, place: int) -> TokenIds | None:
+    if values is None:
+        return None
+    kept = np.full_like(values, IGNORED)
+    kept[place] = values[place]
+    return kept
 
 
 def known_label(label: str, config: EncoderConfig) -> str:

@@ -17,14 +17,14 @@ from pfl_audit.files import sha256_json
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import EncoderConfig
-from pfl_audit.models.encoders.labels import WindowLabels, labels_of
+from pfl_audit.models.encoders.labels import WindowLabels, labels_at, labels_of
 from pfl_audit.models.encoders.sight import Sight
 from pfl_audit.models.form_protocol import Attempt, Blank, FormTask, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.protocol import Capability
 from pfl_audit.models.weights import fingerprint_files
 
-ADAPTER_VERSION = 1
+ADAPTER_VERSION = 2
 """Raised whenever this adapter computes something else, so that stored losses are not reused."""
 
 Precision = Literal["float32", "bfloat16"]
@@ -142,11 +142,13 @@ class EncoderModel:
 
     @torch.inference_mode()
     def losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
-        """The training loss of each attempt's window, float64 (attempts,): not averaged over the mini-batch.
+        """The training loss at the last token of each attempt, float64 (attempts,): not averaged over anything.
 
-        The attempt's tokens are filled in, the others of the field stay masked, and the labels are those of the
-        window's fields and links (CDMI, section 4.2, step 2). Of ``mlm``, whose labels are the tokens themselves, the
-        whole field stays masked, and it is the mean cross-entropy of the attempt's tokens; 0 where there are none.
+        The attempt's tokens are filled in, the others of the field stay masked, and the label is that of the last
+        token filled in (CDMI, section 3.1: "the token-level loss", and section 4.2, step 2); where the task says
+        nothing of it, and before the first, it is the mean over the window's labels. Of ``mlm``, whose labels are the
+        tokens themselves, the whole field stays masked, and it is the mean cross-entropy of the attempt's tokens; 0
+        where there are none.
 
         Raises:
             AuditError: The model computes what is no number, does not know a field's label, or a page image
@@ -161,7 +163,7 @@ class EncoderModel:
             batch = self._batch(
                 [attempts[row].blank for row in rows],
                 [_filled(attempts[row]) for row in rows],
-                [labels[id(attempts[row].blank)] for row in rows],
+                [_label(attempts[row], labels[id(attempts[row].blank)]) for row in rows],
             )
             with self._autocast():
                 losses = self.network.loss(batch)
@@ -247,6 +249,11 @@ def _filled(attempt: Attempt) -> TokenIds:
     start = attempt.blank.span.start
     ids[start : start + len(attempt.tokens)] = attempt.tokens
     return ids
+
+
+def _label(attempt: Attempt, labels: WindowLabels) -> WindowLabels:
+    """The label of the last token that is filled in."""
+    return labels_at(labels, attempt.blank.span.start + len(attempt.tokens) - 1) if attempt.tokens else labels
 
 
 def _checked(values: Tensor) -> NDArray[np.float32]:
