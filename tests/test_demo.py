@@ -207,3 +207,23 @@ def test_three_stories_stand_side_by_side(installed: Installed, demo: Results) -
 def holds(found: Metric, value: float) -> bool:
     assert found.ci is not None
     return found.ci[0] <= value <= found.ci[1]
+
+
+def test_fields_that_were_scrubbed_come_back(demo: Results, installed: Installed) -> None:
+    found = read_results(installed.cwd / "audit-demo" / "reconstruction")
+    assert [check.id for check in found.checks] == ["reconstruction.one_shot", "reconstruction.multi_shot"]
+    assert all(check.finding is not None and check.finding.level == "leak" for check in found.checks)
+    one_shot, multi_shot = found.checks
+
+    private: dict[str, object] = {"model": "target", "fields": "private forms", "with": "the attack"}
+    attack = metric(one_shot, "perfect reconstructions", **private)
+    alone = metric(one_shot, "perfect reconstructions", **{**private, "with": "public knowledge alone"})
+    assert attack.value is not None
+    assert alone.value is not None
+    assert attack.value >= 0.2
+    assert attack.value >= 10 * alone.value
+    first = metric(multi_shot, "PR of the first 10 % over the average", **private)
+    assert first.ci is not None
+    assert first.ci[0] > 0
+    new = metric(one_shot, "improvement factor", **{**private, "fields": "new forms"})
+    assert new.value == pytest.approx(1, abs=0.1)

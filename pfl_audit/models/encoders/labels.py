@@ -62,7 +62,7 @@ def labels_of(window: Window, config: EncoderConfig) -> WindowLabels:
 
 
 def labels_at(labels: WindowLabels, place: int) -> WindowLabels:
-    """What a window's labels say of one token; all of them where they say nothing of it, as of links' further tokens."""
+    """What a window's labels say of one token; all of them where they say nothing of it, as of links' later tokens."""
     said = [one for one in (labels.classes, labels.pointers) if one is not None and one[place] != IGNORED]
     if not said:
         return labels

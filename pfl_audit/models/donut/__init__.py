@@ -1,0 +1,1 @@
+"""Donut checkpoints that answer questions about a page from its picture alone."""

@@ -1,0 +1,88 @@
+"""A Donut from a folder as save_pretrained makes it. Nothing in it is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pfl_audit.errors import AuditError
+from pfl_audit.models.donut.config import DonutConfig, config_from_folder, not_a_donut
+from pfl_audit.models.donut.network import EMBEDDING, INDEX, LM_HEAD, build, derive
+from pfl_audit.models.donut.pixels import PixelSettings, pixel_settings
+from pfl_audit.models.donut.tokenizer import DonutTokenizer
+from pfl_audit.models.fit import require_fit
+from pfl_audit.models.weights import read_config, read_state
+
+
+@dataclass(frozen=True)
+class LoadedDonut:
+    """An opened checkpoint.
+
+    Attributes:
+        network: transformers' own, in evaluation mode.
+        config: Its settings.
+        tokenizer: Of the folder.
+        pixels: How it takes a page's image.
+        notes: What was found while opening, a sentence each.
+    """
+
+    network: Any
+    config: DonutConfig
+    tokenizer: DonutTokenizer
+    pixels: PixelSettings
+    notes: tuple[str, ...] = ()
+
+
+def load_donut(folder: Path) -> LoadedDonut:
+    """Open a checkpoint folder.
+
+    Raises:
+        AuditError: No checkpoint, not a Donut that answers questions, or the weights do not fit
+            (the tensors are named).
+    """
+    config = config_from_folder(folder, read_config(folder))
+    tokenizer = DonutTokenizer.open(folder)
+    if tokenizer.size > int(config.decoder.vocab_size):
+        raise AuditError(
+            f"{folder}: the tokenizer has {tokenizer.size} pieces, the embedding only {config.decoder.vocab_size} rows",
+            "Copy the tokenizer that the model was trained with",
+        )
+    pixels = pixel_settings(folder, config)
+    network = _build(config, folder)
+    state = {name: tensor for name, tensor in read_state(folder).items() if not name.endswith(INDEX)}
+    own_head = _resolve_head(state, tied=bool(config.decoder.tie_word_embeddings))
+    shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items() if not name.endswith(INDEX)}
+    require_fit(shapes, state, folder, optional=() if own_head else (LM_HEAD,))
+    network.load_state_dict(state, strict=False, assign=True)
+    if not own_head:
+        network.decoder.lm_head.weight = network.decoder.get_input_embeddings().weight
+    derive(network)
+    note = "output layer: a tensor of its own" if own_head else "output layer: tied to the embedding"
+    return LoadedDonut(network.eval(), config, tokenizer, pixels, (note,))
+
+
+def _build(config: DonutConfig, folder: Path) -> Any:
+    """The network without weights."""
+    try:
+        with torch.device("meta"):
+            return build(config)
+    except Exception as error:  # torch and transformers raise many kinds
+        raise not_a_donut(folder, error) from error
+
+
+def _resolve_head(state: dict[str, Tensor], *, tied: bool) -> bool:
+    """Leave an output layer only where it is a tensor of its own, and say whether it is.
+
+    Either copy of a tied tensor may be the one that was saved.
+    """
+    if not tied:
+        return True
+    if EMBEDDING not in state and LM_HEAD in state:
+        state[EMBEDDING] = state[LM_HEAD]
+    if LM_HEAD in state and EMBEDDING in state and torch.equal(state[LM_HEAD], state[EMBEDDING]):
+        del state[LM_HEAD]
+    return LM_HEAD in state

@@ -1,0 +1,220 @@
+"""Settings of a Donut: what of ``config.json`` decides its answers, each value held against bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from transformers import DonutSwinConfig, MBartConfig
+
+from pfl_audit.errors import AuditError
+from pfl_audit.models.layoutlm.config import whole
+
+MODEL_TYPE = "vision-encoder-decoder"
+ENCODER_TYPE = "donut-swin"
+DECODER_TYPE = "mbart"
+
+SHORTEST = 16
+"""Places that a decoder must have at least: fewer leave no room for a question and an answer."""
+LARGEST_SIDE = 1 << 12
+"""Of a page, in pixels."""
+_LARGEST_SIZE = 1 << 20
+_MOST_PATCHES = 1 << 20
+_MOST_LAYERS = 200
+_MOST_STAGES = 8
+_WIDEST_MLP = 64
+_ENCODER_SIZES = {
+    "patch_size": (1, 1 << 8),
+    "num_channels": (3, 3),
+    "embed_dim": (1, 1 << 14),
+    "window_size": (1, 1 << 5),
+}
+_DECODER_SIZES = {
+    "vocab_size": (1, _LARGEST_SIZE),
+    "d_model": (1, _LARGEST_SIZE),
+    "decoder_layers": (1, _MOST_LAYERS),
+    "decoder_attention_heads": (1, _LARGEST_SIZE),
+    "decoder_ffn_dim": (1, _LARGEST_SIZE),
+    "max_position_embeddings": (SHORTEST, 1 << 13),
+    "pad_token_id": (0, _LARGEST_SIZE),
+}
+_NO_DROPOUT = {
+    "encoder": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "drop_path_rate": 0.0},
+    "decoder": {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0, "decoder_layerdrop": 0.0},
+}
+
+
+@dataclass(frozen=True)
+class DonutConfig:
+    """A Donut of any size.
+
+    Attributes:
+        encoder: Of the Swin transformer that sees the page.
+        decoder: Of the MBart that writes. Dropout is nought in both, so that nothing depends on the mode.
+    """
+
+    encoder: DonutSwinConfig
+    decoder: MBartConfig
+
+    @property
+    def longest(self) -> int:
+        """Tokens of prompt and answer together."""
+        return int(self.decoder.max_position_embeddings)
+
+    @property
+    def page(self) -> tuple[int, int]:
+        """Height and width of a page in pixels, as config.json has it; preprocessor_config.json goes before it."""
+        size = self.encoder.image_size
+        height, width = (size, size) if isinstance(size, int) else size
+        return int(height), int(width)
+
+    def visual_tokens(self, page: tuple[int, int]) -> int:
+        """Tokens that the decoder sees of a page of this height and width."""
+        height, width = self.grids(page)[-1]
+        return height * width
+
+    def grids(self, page: tuple[int, int]) -> list[tuple[int, int]]:
+        """Rows and columns of the page's patches at every stage; each stage halves them, rounded up."""
+        patch = int(self.encoder.patch_size)
+        grids = [(-(-page[0] // patch), -(-page[1] // patch))]
+        for _ in self.encoder.depths[1:]:
+            grids.append((-(-grids[-1][0] // 2), -(-grids[-1][1] // 2)))
+        return grids
+
+    def require_page(self, page: tuple[int, int]) -> None:
+        """Check that pages of this height and width can be seen.
+
+        Raises:
+            ValueError: They are too large, or smaller than a window of the attention at some stage.
+        """
+        height, width = (whole("the page's side", side, 1, LARGEST_SIDE) for side in page)
+        grids, window = self.grids(page), int(self.encoder.window_size)
+        whole("the number of patches", grids[0][0] * grids[0][1], 1, _MOST_PATCHES)
+        if min(grids[-1]) < window:
+            raise ValueError(
+                f"a page of {width} x {height} pixels is {grids[-1][1]} x {grids[-1][0]} patches at the last stage, "
+                f"less than a window of {window}"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``config.json`` has it, so that transformers opens it as well."""
+        encoder = (*_ENCODER_SIZES, "image_size", "depths", "num_heads", "mlp_ratio", "qkv_bias", "hidden_act",
+                   "layer_norm_eps", "use_absolute_embeddings")  # fmt: skip
+        decoder = (*_DECODER_SIZES, "activation_function", "scale_embedding", "tie_word_embeddings", "bos_token_id",
+                   "eos_token_id")  # fmt: skip
+        return {
+            "model_type": MODEL_TYPE,
+            "architectures": ["VisionEncoderDecoderModel"],
+            "is_encoder_decoder": True,
+            "tie_word_embeddings": False,
+            "pad_token_id": int(self.decoder.pad_token_id),
+            "encoder": {
+                "model_type": ENCODER_TYPE,
+                **{name: getattr(self.encoder, name) for name in encoder},
+                **_NO_DROPOUT["encoder"],
+            },
+            "decoder": {
+                "model_type": DECODER_TYPE,
+                "is_decoder": True,
+                "add_cross_attention": True,
+                **{name: getattr(self.decoder, name) for name in decoder},
+                **_NO_DROPOUT["decoder"],
+            },
+        }
+
+
+def config_from_folder(folder: Path, config: Mapping[str, Any]) -> DonutConfig:
+    """Read a Donut's settings.
+
+    Args:
+        folder: Where they stand, for the message.
+        config: ``config.json``. What it does not say, or says as null, is transformers' default; whatever it says
+            beyond the sizes, activations and switches of the network is left out.
+
+    Raises:
+        AuditError: A setting that is no setting of a Donut.
+    """
+    try:
+        return DonutConfig(_encoder(_part(config, "encoder")), _decoder(_part(config, "decoder")))
+    except Exception as error:  # transformers raises many kinds
+        raise not_a_donut(folder, error) from error
+
+
+def not_a_donut(folder: Path, error: Exception) -> AuditError:
+    """What to say of a folder whose settings make no network."""
+    text = " ".join(str(error).split())[:200] or type(error).__name__
+    return AuditError(
+        f"{folder}: config.json does not describe a Donut: {text}", "Compare it with the checkpoint's source"
+    )
+
+
+def _part(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = config.get(name)
+    if not isinstance(part, Mapping):
+        raise ValueError(f"{name} is not a JSON object")
+    return {name: value for name, value in part.items() if value is not None}
+
+
+def _encoder(said: Mapping[str, Any]) -> DonutSwinConfig:
+    taken = _sizes(said, _ENCODER_SIZES) | _switches(said, ("qkv_bias", "use_absolute_embeddings"))
+    if taken.get("use_absolute_embeddings"):
+        raise ValueError("use_absolute_embeddings is true, which no Donut can compute")
+    if "image_size" in said:
+        taken["image_size"] = _page("image_size", said["image_size"])
+    for name, most in (("depths", _MOST_LAYERS), ("num_heads", _LARGEST_SIZE)):
+        if name in said:
+            taken[name] = [whole(name, value, 1, most) for value in _list(name, said[name])]
+    for name, most in (("mlp_ratio", _WIDEST_MLP), ("layer_norm_eps", 1)):
+        if name in said:
+            taken[name] = _positive(name, said[name], most)
+    if "hidden_act" in said:
+        taken["hidden_act"] = str(said["hidden_act"])
+    config = DonutSwinConfig(**taken, **_NO_DROPOUT["encoder"])
+    if len(config.depths) != len(config.num_heads):
+        raise ValueError("depths and num_heads are not of the same length")
+    whole("the number of layers", sum(config.depths), 1, _MOST_LAYERS)
+    return config
+
+
+def _decoder(said: Mapping[str, Any]) -> MBartConfig:
+    taken = _sizes(said, _DECODER_SIZES) | _switches(said, ("scale_embedding", "tie_word_embeddings"))
+    if "activation_function" in said:
+        taken["activation_function"] = str(said["activation_function"])
+    # Nothing is built of an encoder, but a cache counts its layers.
+    taken["encoder_layers"] = taken.get("decoder_layers", 12)
+    config = MBartConfig(**taken, **_NO_DROPOUT["decoder"], is_decoder=True, add_cross_attention=True)
+    whole("pad_token_id", config.pad_token_id, 0, int(config.vocab_size) - 1)
+    return config
+
+
+def _sizes(said: Mapping[str, Any], bounds: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    return {name: whole(name, said[name], *bounds[name]) for name in bounds if name in said}
+
+
+def _switches(said: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    for name in names:
+        if name in said and not isinstance(said[name], bool):
+            raise ValueError(f"{name} is neither true nor false")
+    return {name: said[name] for name in names if name in said}
+
+
+def _page(name: str, value: Any) -> list[int]:
+    sides = [value, value] if isinstance(value, int) else _list(name, value)
+    if len(sides) != 2:
+        raise ValueError(f"{name} is not a height and a width")
+    return [whole(name, side, 1, LARGEST_SIDE) for side in sides]
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= _MOST_STAGES:
+        raise ValueError(f"{name} is not a list of 1 to {_MOST_STAGES} numbers")
+    return list(value)
+
+
+def _positive(name: str, value: Any, most: int) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (isfinite(value) and 0 < value <= most):
+        raise ValueError(f"{name} is not a number above 0 and up to {most}")
+    return float(value)

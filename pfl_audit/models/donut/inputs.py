@@ -1,0 +1,85 @@
+"""From a query to numbers: the prompt, the answer that training would ask for, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.models.donut.config import DonutConfig
+from pfl_audit.models.donut.pixels import PixelSettings
+from pfl_audit.models.donut.tokenizer import ANSWER, END_ANSWER, END_QUESTION, EOS, QUESTION, TASK, DonutTokenizer
+
+IGNORED = -100
+"""Label that the loss leaves out."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query as training sees it.
+
+    Attributes:
+        ids: What the decoder reads.
+        labels: What it is to say after each of them; IGNORED within the prompt.
+    """
+
+    ids: tuple[int, ...]
+    labels: tuple[int, ...]
+
+
+class InputBuilder:
+    """Builds a Donut's inputs.
+
+    Args:
+        config: Of the model.
+        tokenizer: Of the model.
+        pixels: Of the model.
+    """
+
+    def __init__(self, config: DonutConfig, tokenizer: DonutTokenizer, pixels: PixelSettings) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self._pixels = pixels
+
+    def prompt(self, question: str) -> tuple[int, ...]:
+        """``<s_docvqa><s_question>...</s_question><s_answer>``; a question that fills half of the places is cut."""
+        number = self.tokenizer.id
+        asked = self.tokenizer.encode(question)[: self.config.longest // 2]
+        return (number(TASK), number(QUESTION), *asked, number(END_QUESTION), number(ANSWER))
+
+    def example(self, question: str, answer: str) -> Example:
+        """The prompt, the answer, ``</s_answer>`` and ``</s>``, of which all after the prompt is scored.
+
+        As in Donut's own training (clovaai/donut, DonutDataset), which ignores the labels up to ``<s_answer>``.
+        An answer for which there is no place is cut.
+        """
+        prompt = self.prompt(question)
+        ends = (self.tokenizer.id(END_ANSWER), self.tokenizer.id(EOS))
+        said = self.tokenizer.encode(answer)[: self.config.longest - len(prompt) - len(ends)]
+        labels = (*[IGNORED] * (len(prompt) - 1), *said, *ends)
+        return Example((*prompt, *said, ends[0]), labels)
+
+    def query(self, query: Query) -> Example:
+        """The example of a query's first accepted answer."""
+        return self.example(query.question, query.answers[0])
+
+    def pixels(self, document: Document) -> Tensor:
+        """The page, float32 (3, height, width).
+
+        Raises:
+            UnanswerableError: Its image cannot be read.
+        """
+        return self._pixels.pixels(document.image.open() if document.image else None)
+
+
+def collate(examples: Sequence[Example], pad: int) -> tuple[Tensor, Tensor]:
+    """Pad examples on the right, where no token before it sees it: ids and labels, int64 (batch, longest)."""
+    shape = (len(examples), max((len(example.ids) for example in examples), default=0))
+    ids, labels = torch.full(shape, pad), torch.full(shape, IGNORED)
+    for row, example in enumerate(examples):
+        ids[row, : len(example.ids)] = torch.tensor(example.ids)
+        labels[row, : len(example.labels)] = torch.tensor(example.labels)
+    return ids, labels

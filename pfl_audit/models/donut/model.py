@@ -1,0 +1,226 @@
+"""Donut as a DocumentModel: a page is looked at once, and every question about it is answered in writing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.errors import AuditError
+from pfl_audit.files import sha256_json
+from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
+from pfl_audit.models.donut.config import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
+from pfl_audit.models.donut.inputs import IGNORED, InputBuilder, collate
+from pfl_audit.models.donut.network import page_features
+from pfl_audit.models.donut.tokenizer import END_ANSWER, EOS, UNK
+from pfl_audit.models.memory import keep_freed_memory
+from pfl_audit.models.protocol import Capability, DocumentModel, Response
+from pfl_audit.models.weights import fingerprint_files
+
+ADAPTER_VERSION = 1
+"""Raised whenever this adapter computes something else, so that stored answers are not reused."""
+
+_BATCH_BYTES = 512 << 20
+_MAX_BATCH = 128
+
+
+@dataclass
+class _Writing:
+    """An answer on the way.
+
+    Attributes:
+        text: Tokens so far, the prompt's first.
+        answer: Tokens of the answer so far.
+        logarithm: Of the product of their probabilities.
+        ended: Whether the answer is complete.
+    """
+
+    text: list[int]
+    answer: list[int] = field(default_factory=list)
+    logarithm: float = 0.0
+    ended: bool = False
+
+
+class DonutResponder:
+    """A network that answers; what a checkpoint under audit and one under training have in common.
+
+    The answer is written greedily after the prompt, up to ``</s_answer>`` or ``</s>``, or until prompt and
+    answer fill the decoder's places; the unknown piece is never chosen, as in Donut's own inference. Its confidence
+    is the product of the probabilities of its tokens, the end left out. The loss is the mean cross-entropy of the
+    first accepted answer, ``</s_answer>`` and ``</s>``, both ends counted.
+
+    Args:
+        loaded: The network with its settings, put into evaluation mode.
+        device: torch's name of the device.
+    """
+
+    def __init__(self, loaded: LoadedDonut, device: str = "cpu") -> None:
+        keep_freed_memory()
+        self.network = loaded.network.to(device).eval()
+        self.config = loaded.config
+        self.inputs = InputBuilder(loaded.config, loaded.tokenizer, loaded.pixels)
+        self._visual_tokens = loaded.config.visual_tokens(loaded.pixels.page)
+        self._device = device
+        self._features: dict[str, Tensor] = {}
+
+    def cost(self, query: Query) -> int:
+        """Tokens of the page and of the prompt."""
+        return self._visual_tokens + len(self.inputs.prompt(query.question))
+
+    def batch_size(self, cost: int) -> int:
+        """As many queries as keep a fixed number of bytes: scores of one layer, keys and values of all, logits."""
+        decoder, longest = self.config.decoder, self.config.longest
+        scores = int(decoder.decoder_attention_heads) * cost * longest
+        kept = 2 * int(decoder.decoder_layers) * int(decoder.d_model) * cost
+        return max(1, min(_MAX_BATCH, _BATCH_BYTES // (4 * (scores + kept + longest * int(decoder.vocab_size)))))
+
+    @torch.inference_mode()
+    def respond(self, queries: Sequence[Query]) -> list[Response]:
+        """Answer a batch; every query gets what it would get alone.
+
+        Raises:
+            UnanswerableError: A page's image cannot be read.
+            AuditError: The model computes NaN or infinite losses.
+        """
+        if not queries:
+            return []
+        pages = self._page_features([query.document for query in queries])
+        written = self._write([self.inputs.prompt(query.question) for query in queries], pages)
+        losses, tokens = self._losses(queries, pages)
+        if not all(isfinite(number) for number in (*losses, *(some.logarithm for some in written))):
+            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+        return [
+            Response(self.inputs.tokenizer.decode(some.answer), exp(some.logarithm), loss, count)
+            for some, loss, count in zip(written, losses, tokens, strict=True)
+        ]
+
+    def _losses(self, queries: Sequence[Query], pages: Tensor) -> tuple[list[float], list[int]]:
+        """Mean cross-entropy of each query's first accepted answer, and how many tokens that scores."""
+        ids, labels = collate([self.inputs.query(query) for query in queries], int(self.config.decoder.pad_token_id))
+        labels = labels.to(self._device)
+        logits = self.network.decoder(
+            input_ids=ids.to(self._device), encoder_hidden_states=pages, use_cache=False
+        ).logits.float()
+        losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
+        tokens = (labels != IGNORED).sum(dim=1)
+        return (losses.sum(dim=1) / tokens).tolist(), tokens.tolist()
+
+    def _write(self, prompts: Sequence[Sequence[int]], pages: Tensor) -> list[_Writing]:
+        """Greedy answers.
+
+        All rows stand at the same place, those with longer prompts still reading theirs: nothing is padded, and
+        a row sees nothing of the others.
+        """
+        rows = [_Writing(list(prompt)) for prompt in prompts]
+        done, place = 0, min(map(len, prompts))
+        cache = None
+        while place < self.config.longest and not all(row.ended for row in rows):
+            step = torch.tensor([row.text[done:place] for row in rows], device=self._device)
+            out = self.network.decoder(
+                input_ids=step, encoder_hidden_states=pages, past_key_values=cache, use_cache=True, logits_to_keep=1
+            )
+            cache = out.past_key_values
+            self._choose(rows, out.logits[:, -1].double().log_softmax(dim=-1).cpu(), place)
+            done, place = place, place + 1
+        return rows
+
+    def _choose(self, rows: Sequence[_Writing], logarithms: Tensor, place: int) -> None:
+        """Write the likeliest token at ``place`` into every row that has none there."""
+        tokenizer = self.inputs.tokenizer
+        end = tokenizer.id(EOS)
+        allowed = logarithms.clone()
+        allowed[:, tokenizer.id(UNK)] = -torch.inf
+        for row, token, logarithm in zip(rows, allowed.argmax(dim=-1).tolist(), logarithms, strict=True):
+            if len(row.text) > place:
+                continue
+            row.ended = row.ended or token in (end, tokenizer.id(END_ANSWER))
+            row.text.append(end if row.ended else token)
+            if not row.ended:
+                row.answer.append(token)
+                row.logarithm += float(logarithm[token])
+
+    def _page_features(self, documents: Sequence[Document]) -> Tensor:
+        """What the decoder sees of the pages, float (batch, visual tokens, d_model).
+
+        Pages go through the encoder one by one, each once; those of the last batch are kept for the next, which
+        may ask more about them.
+        """
+        names = [document.image.digest if document.image else "" for document in documents]
+        features: dict[str, Tensor] = {}
+        for name, document in zip(names, documents, strict=True):
+            if name not in features:
+                known = self._features.get(name)
+                features[name] = known if known is not None else self._look(document)
+        self._features = features
+        return torch.stack([features[name] for name in names])
+
+    def _look(self, document: Document) -> Tensor:
+        return page_features(self.network, self.inputs.pixels(document)[None].to(self._device))[0]
+
+
+class DonutModel(DonutResponder):
+    """A Donut checkpoint on disk, ready to be audited.
+
+    Args:
+        folder: The checkpoint.
+        device: torch's name of the device.
+
+    Raises:
+        AuditError: It cannot be opened.
+    """
+
+    family = "donut"
+    capabilities = frozenset({Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE})
+
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
+        loaded = load_donut(folder)
+        super().__init__(loaded, device)
+        self._loaded = loaded
+        self._folder = folder
+        self._files = fingerprint_files(folder)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over weights, configuration, tokenizer, pixel settings and this adapter's version."""
+        return sha256_json([self.family, ADAPTER_VERSION, self._files, self._loaded.pixels.to_dict()])
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the report."""
+        height, width = self._loaded.pixels.page
+        return {
+            "family": self.family,
+            "path": str(self._folder),
+            "sha256": self.fingerprint,
+            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
+            "notes": [
+                f"page: {width} x {height} pixels, {self._visual_tokens} tokens",
+                f"prompt and answer: {self.config.longest} tokens at most",
+                *self._loaded.notes,
+            ],
+        }
+
+
+class DonutFamily:
+    """Recognises and opens Donut checkpoints."""
+
+    name = "donut"
+
+    def recognises(self, config: dict[str, Any], tensors: frozenset[str]) -> bool:
+        """An encoder and a decoder of Donut's types; TrOCR and others share the outer type."""
+        parts = [config.get(name) for name in ("encoder", "decoder")]
+        types = [part.get("model_type") if isinstance(part, dict) else None for part in parts]
+        return config.get("model_type") == MODEL_TYPE and types == [ENCODER_TYPE, DECODER_TYPE]
+
+    def open(self, folder: Path, *, device: str) -> DocumentModel:
+        """Open a checkpoint folder."""
+        return DonutModel(folder, device)
+
+
+FAMILY = DonutFamily()

@@ -1,0 +1,141 @@
+"""The page's image as Donut takes it, by ``preprocessor_config.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from pfl_audit.errors import AuditError
+from pfl_audit.files import read_json
+from pfl_audit.models.donut.config import LARGEST_SIDE, DonutConfig
+from pfl_audit.models.layoutlm.config import whole
+
+PREPROCESSOR = "preprocessor_config.json"
+_PROCESSOR = "processor_config.json"
+_MIDDLE = (0.5, 0.5, 0.5)
+_ALWAYS = ("do_resize", "do_thumbnail", "do_pad", "do_rescale")
+
+
+@dataclass(frozen=True)
+class PixelSettings:
+    """How a page becomes pixels.
+
+    Attributes:
+        page: Height and width of what the network sees. A page of other proportions is scaled to fit, and black
+            is put around it.
+        mean: Taken off each channel, after scaling to 0..1.
+        std: What each channel is divided by then.
+        resample: Pillow's number of the filter.
+        turn: Whether a page that lies the other way than ``page`` is turned by 90 degrees, clockwise.
+    """
+
+    page: tuple[int, int]
+    mean: tuple[float, ...] = _MIDDLE
+    std: tuple[float, ...] = _MIDDLE
+    resample: int = int(Image.Resampling.BILINEAR)
+    turn: bool = False
+
+    def pixels(self, page: Image.Image | None) -> Tensor:
+        """The page's pixels, float32 (3, height, width). A page without an image is white, as with VT5."""
+        height, width = self.page
+        page = page if page is not None else Image.new("RGB", (width, height), (255, 255, 255))
+        pixels: Tensor = _processor(self)(page, return_tensors="pt")["pixel_values"][0]
+        return pixels.to(torch.float32)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``preprocessor_config.json`` has it."""
+        return {
+            "image_processor_type": "DonutImageProcessor",
+            "size": {"height": self.page[0], "width": self.page[1]},
+            "image_mean": list(self.mean),
+            "image_std": list(self.std),
+            "resample": self.resample,
+            "do_align_long_axis": self.turn,
+            "do_normalize": True,
+            **dict.fromkeys(_ALWAYS, True),
+        }
+
+
+def pixel_settings(folder: Path, config: DonutConfig) -> PixelSettings:
+    """Read a folder's ``preprocessor_config.json``, or what newer releases write instead.
+
+    ``processor_config.json`` is that. Without either: the model's own page and transformers' values.
+
+    Raises:
+        AuditError: A setting that is none, or a page that the network cannot see.
+    """
+    name, content = _content(folder)
+    try:
+        if not isinstance(content, Mapping):
+            raise TypeError("it is not a JSON object")
+        said = {key: value for key, value in content.items() if value is not None}
+        if not all(said.get(key, True) is True for key in _ALWAYS):
+            raise ValueError("it leaves out resizing, the thumbnail, padding or rescaling")
+        if said.get("do_center_crop", False) is not False:
+            raise ValueError("it crops pages, which Donut's does not")
+        if "rescale_factor" in said and abs(float(said["rescale_factor"]) * 255 - 1) > 1e-6:
+            raise ValueError("rescale_factor is not 1/255")
+        if not isinstance(turn := said.get("do_align_long_axis", False), bool):
+            raise ValueError("do_align_long_axis is neither true nor false")
+        normal = said.get("do_normalize", True) is True
+        settings = PixelSettings(
+            _page(said["size"]) if "size" in said else config.page,
+            _channels("image_mean", said.get("image_mean", _MIDDLE)) if normal else (0.0, 0.0, 0.0),
+            _channels("image_std", said.get("image_std", _MIDDLE), zero=False) if normal else (1.0, 1.0, 1.0),
+            whole("resample", said.get("resample", int(Image.Resampling.BILINEAR)), 0, 5),
+            turn,
+        )
+        config.require_page(settings.page)
+        return settings
+    except (TypeError, ValueError, KeyError) as error:
+        raise AuditError(
+            f"{folder / name} cannot be used: {' '.join(str(error).split())[:200]}",
+            "Compare it with the checkpoint's source",
+        ) from error
+
+
+def _content(folder: Path) -> tuple[str, Any]:
+    """The file that holds the settings, and what it says of them."""
+    if (folder / PREPROCESSOR).is_file():
+        return PREPROCESSOR, read_json(folder / PREPROCESSOR)
+    if (folder / _PROCESSOR).is_file():
+        content = read_json(folder / _PROCESSOR)
+        return _PROCESSOR, content.get("image_processor", {}) if isinstance(content, Mapping) else content
+    return "config.json", {}
+
+
+def _page(value: Any) -> tuple[int, int]:
+    """Height and width: a mapping says which is which, a list of the older releases has the width first."""
+    if isinstance(value, Mapping):
+        sides = (value["height"], value["width"])
+    elif isinstance(value, list):
+        width, height = value
+        sides = (height, width)
+    else:
+        sides = (value, value)
+    height, width = (whole("size", side, 1, LARGEST_SIDE) for side in sides)
+    return height, width
+
+
+def _channels(name: str, value: Any, *, zero: bool = True) -> tuple[float, ...]:
+    numbers = tuple(float(number) for number in value)
+    if len(numbers) != 3 or not all(isfinite(number) and (zero or number != 0) for number in numbers):
+        raise ValueError(f"{name} is not three numbers")
+    return numbers
+
+
+@lru_cache(maxsize=4)
+def _processor(settings: PixelSettings) -> Any:
+    from transformers.models.donut.image_processing_pil_donut import DonutImageProcessorPil
+
+    values = settings.to_dict()
+    del values["image_processor_type"]
+    return DonutImageProcessorPil(**values)

@@ -1,0 +1,197 @@
+"""Donut's pieces: a unigram vocabulary as XLM-R has it, and the marks around a question and an answer.
+
+From a ``tokenizer.json`` only the vocabulary with its scores and the special tokens are taken; how text is cut
+before that is fixed, as in transformers. So no rule of the file is ever carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from math import isfinite
+from pathlib import Path
+from typing import Any, Protocol
+
+from pfl_audit.errors import AuditError
+from pfl_audit.files import read_json
+
+BOS, PAD, EOS, UNK = "<s>", "<pad>", "</s>", "<unk>"
+TASK, QUESTION, END_QUESTION, ANSWER, END_ANSWER = (
+    "<s_docvqa>", "<s_question>", "</s_question>", "<s_answer>", "</s_answer>",
+)  # fmt: skip
+MARKS = (TASK, QUESTION, END_QUESTION, ANSWER, END_ANSWER)
+"""What stands around a question and an answer (clovaai/donut, task ``docvqa``)."""
+
+_BLANK = "\u2581"
+_NORMALIZERS = ("Precompiled", "Replace", "NFKC", "Nmt")
+_REMEDY = "Copy the tokenizer of a Donut that was trained to answer questions beside the weights"
+
+
+class _UnfitError(Exception):
+    """Why a tokenizer that can be read is none of ours."""
+
+
+class _Pieces(Protocol):
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, ids: list[int]) -> str: ...
+
+
+class DonutTokenizer:
+    """Text to pieces and back.
+
+    Special tokens are never read out of a text: what would be one is an unknown piece.
+
+    Args:
+        pieces: Of the vocabulary.
+        numbers: Id of every name in MARKS, of EOS and of UNK.
+        specials: Ids that stand for no text.
+        size: The highest id and one.
+    """
+
+    def __init__(self, pieces: _Pieces, numbers: Mapping[str, int], specials: Collection[int], size: int) -> None:
+        self._pieces = pieces
+        self._numbers = dict(numbers)
+        self._specials = frozenset(specials)
+        self.size = size
+        self.encode = lru_cache(maxsize=1 << 16)(self._encode)
+
+    @classmethod
+    def open(cls, folder: Path) -> DonutTokenizer:
+        """Open a folder's tokenizer: ``spiece.model`` before ``tokenizer.json``.
+
+        Raises:
+            AuditError: Neither is there, or it is damaged, of another kind, or without the marks of
+                questions and answers.
+        """
+        try:
+            if (folder / "spiece.model").is_file():
+                return _from_sentencepiece((folder / "spiece.model").read_bytes())
+            if (folder / "tokenizer.json").is_file():
+                return _from_json(read_json(folder / "tokenizer.json"))
+        except AuditError:
+            raise
+        except Exception as error:  # the tokenizers library raises bare exceptions
+            text = str(error) if isinstance(error, _UnfitError) else "it is damaged"
+            raise AuditError(f"the tokenizer of {folder} cannot be used: {text}", _REMEDY) from error
+        raise AuditError(f"{folder} has no tokenizer (spiece.model or tokenizer.json)", _REMEDY)
+
+    def id(self, name: str) -> int:
+        """Number of a mark, of EOS or of UNK."""
+        return self._numbers[name]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of an answer, without special tokens and numbers that no piece has."""
+        return self._pieces.decode([token for token in ids if self._is_text(token)]).strip()
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        unknown = self._numbers[UNK]
+        clean = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be read
+        return tuple(unknown if token in self._specials else token for token in self._pieces.encode(clean))
+
+    def _is_text(self, token: int) -> bool:
+        return 0 <= token < self.size and token not in self._specials
+
+
+class _SentencePiece:
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self._model.EncodeAsIds(text)
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        text: str = self._model.DecodeIds(ids)
+        return text
+
+
+class _Unigram:
+    """The vocabulary of a ``tokenizer.json``, with XLM-R's rules around it.
+
+    Args:
+        vocabulary: Pieces with their scores.
+        unknown: Id of the unknown piece.
+        normal: Whether text goes through SentencePiece's ``nmt_nfkc``, which XLM-R's file has compiled in.
+    """
+
+    def __init__(self, vocabulary: list[tuple[str, float]], unknown: int, *, normal: bool) -> None:
+        from sentencepiece import SentencePieceNormalizer
+        from tokenizers import Tokenizer, models, pre_tokenizers
+
+        self._names = [name for name, _ in vocabulary]
+        self._model: Any = Tokenizer(models.Unigram(vocabulary, unknown, byte_fallback=False))
+        self._model.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(_BLANK, prepend_scheme="always")]
+        )
+        self._normalizer = (
+            SentencePieceNormalizer(
+                rule_name="nmt_nfkc",
+                add_dummy_prefix=False,
+                escape_whitespaces=False,
+                remove_extra_whitespaces=True,
+            )
+            if normal
+            else None
+        )
+
+    def encode(self, text: str) -> list[int]:
+        normal = self._normalizer.Normalize(text) if self._normalizer else text
+        ids: list[int] = self._model.encode(normal, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(self._names[token] for token in ids if token < len(self._names)).replace(_BLANK, " ")
+
+
+def _from_sentencepiece(content: bytes) -> DonutTokenizer:
+    from sentencepiece import SentencePieceProcessor
+
+    model = SentencePieceProcessor()
+    model.LoadFromSerializedProto(content)
+    size = int(model.GetPieceSize())
+    known = {name: model.PieceToId(name) for name in (BOS, PAD, EOS, UNK, *MARKS)}
+    known = {name: token for name, token in known.items() if model.IdToPiece(token) == name}
+    control = {token for token in range(size) if model.IsControl(token)}
+    return DonutTokenizer(_SentencePiece(model), _numbers(known), control | set(known.values()), size)
+
+
+def _from_json(content: Any) -> DonutTokenizer:
+    model = content["model"]
+    if model["type"] != "Unigram":
+        raise _UnfitError("it is no unigram vocabulary, as Donut's is")
+    if model.get("byte_fallback"):
+        raise _UnfitError("it falls back to bytes, which Donut's does not")
+    vocabulary = [(str(name), float(score)) for name, score in model["vocab"]]
+    if not all(isfinite(score) for _, score in vocabulary):
+        raise _UnfitError("the score of a piece is not finite")
+    added = {str(token["content"]): token["id"] for token in content.get("added_tokens") or ()}
+    if not all(isinstance(token, int) and token >= 0 for token in added.values()):
+        raise _UnfitError("the number of a token is no whole number")
+    known = {name: token for token, (name, _) in enumerate(vocabulary) if name in (BOS, PAD, EOS, UNK, *MARKS)} | added
+    numbers = _numbers(known)
+    if model["unk_id"] != numbers[UNK]:
+        raise _UnfitError(f"its unknown piece is not {UNK}")
+    pieces = _Unigram(vocabulary, numbers[UNK], normal=_normalizes(content.get("normalizer")))
+    return DonutTokenizer(
+        pieces, numbers, known.values(), max(len(vocabulary), *(1 + token for token in known.values()))
+    )
+
+
+def _normalizes(rule: Any) -> bool:
+    """Whether the file normalises text as XLM-R does; it may also leave it as it is."""
+    if not rule:
+        return False
+    rules = rule["normalizers"] if rule["type"] == "Sequence" else [rule]
+    if not all(part["type"] in _NORMALIZERS for part in rules):
+        raise _UnfitError("it normalises text in another way than Donut's does")
+    return bool(rules)
+
+
+def _numbers(known: Mapping[str, int]) -> dict[str, int]:
+    names = (EOS, UNK, *MARKS)
+    if absent := [name for name in names if name not in known]:
+        raise _UnfitError(f"it has no {absent[0]}")
+    if len({known[name] for name in names}) < len(names):
+        raise _UnfitError("two of its special tokens have the same number")
+    return {name: known[name] for name in names}
