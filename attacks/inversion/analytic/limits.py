@@ -1,0 +1,141 @@
+"""Where the closed form stops, and why, in words. A document of which less came back is an outcome, no error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from pfl_audit.attacks.inversion.analytic.noise import Noise
+from pfl_audit.attacks.inversion.analytic.pixels import Page
+
+Floats = NDArray[np.float64]
+
+_TOO_MUCH = 3.0
+"""Times the error that noise explains, from which on it is not noise."""
+_VISIBLE = 1 / 255
+
+
+class Cause(StrEnum):
+    """What stands in the way."""
+
+    MISSING = auto()
+    MIXED = auto()
+    CROWDED = auto()
+    NOISE = auto()
+    SIGNS = auto()
+    UNSEEN = auto()
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something that did not come back, or not for sure.
+
+    Attributes:
+        cause: Why.
+        words: A sentence for a report.
+    """
+
+    cause: Cause
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def missing(what: str, lost: str) -> Limit:
+    """A tensor that is not there."""
+    return Limit(Cause.MISSING, f"no gradient of {what} (frozen, or not shared): {lost}")
+
+
+def signs() -> Limit:
+    """An update of Adam's kind."""
+    return Limit(
+        Cause.SIGNS,
+        "all values are of one size, as after a step of Adam: no sums are left, so tokens are the likeliest by their "
+        "signs, and boxes and pixels are unknown",
+    )
+
+
+def mixture(sums: Floats, signals: Floats, noise: Noise) -> float:
+    """How far sums lie outside of what their signals span, over what noise explains.
+
+    About 1 for one sample. Of a batch each sample adds signals of its own, and the position table shows only
+    what they add up to.
+
+    Args:
+        sums: float64 (rows, width).
+        signals: float64 (n, width).
+        noise: Of both.
+
+    Returns:
+        1 where there are as many signals as coordinates, and nothing can be told.
+    """
+    (count, width), rows = signals.shape, len(sums)
+    if not rows or not 0 < count < width:
+        return 1.0
+    basis, _ = np.linalg.qr(signals.T)
+    rest = sums - (sums @ basis) @ basis.T
+    mass = float(np.linalg.norm(sums) + np.linalg.norm(signals))
+    return float(np.linalg.norm(rest) / sqrt(rows * (width - count) * noise.variance(1 + count / rows, mass, width)))
+
+
+def reading_limits(
+    what: str, unsure: int, count: int, width: int, spread: float, noise: Noise, *, complete: bool
+) -> list[Limit]:
+    """Why tokens or boxes are not all sure.
+
+    Args:
+        what: "tokens" or "boxes".
+        unsure: How many of them are not.
+        count: Of positions.
+        width: Of the vectors that tell them apart.
+        spread: From mixture.
+        noise: Of the gradient.
+        complete: Whether the tables are explained.
+    """
+    if spread > _TOO_MUCH:
+        return [
+            Limit(
+                Cause.MIXED,
+                f"{what}: the signals of the positions do not add up to the tables' rows ({unsure} of {count} unsure): "
+                "more than one sample in the batch, or more than one step",
+            )
+        ]
+    if complete and not unsure:
+        return []
+    if noise.everywhere:
+        return [Limit(Cause.NOISE, f"{what}: noise of {noise.sigma:.0e} an entry leaves {unsure} of {count} unsure")]
+    return [
+        Limit(
+            Cause.CROWDED,
+            f"{what}: {unsure} of {count} cannot be told apart, {count} positions in vectors of {width} numbers, "
+            "or more than one sample",
+        )
+    ]
+
+
+def page_limits(page: Page, noise: Noise) -> list[Limit]:
+    """Why the page is not as it was."""
+    found = []
+    if page.excess > _TOO_MUCH:
+        found.append(
+            Limit(
+                Cause.MIXED,
+                f"pixels: no page explains the projection's gradient, {page.residual:.1%} of it is left: more than "
+                "one sample in the batch, or more than one step",
+            )
+        )
+    if noise.everywhere and page.error > _VISIBLE:
+        found.append(Limit(Cause.NOISE, f"pixels: noise of {noise.sigma:.0e} an entry, {page.error:.1%} off at least"))
+    if page.rank < page.patches:
+        found.append(
+            Limit(
+                Cause.NOISE if noise.everywhere else Cause.CROWDED,
+                f"pixels: the signals tell {page.rank} of {page.patches} patches apart; the others stand as they were "
+                "expected to where nothing speaks against it",
+            )
+        )
+    return found

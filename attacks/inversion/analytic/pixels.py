@@ -1,0 +1,138 @@
+"""The pixels of the page, from the gradient of the patch projection.
+
+With x_p the pixels of patch p, e_p = K x_p + b + pos_p and s_p = dL/de_p:
+
+    dL/dpos_p = s_p,   dL/dK = sum_p s_p x_p^T,   dL/db = sum_p s_p
+
+so dL/dK is linear in all pixels, with one matrix (width, patches) for every pixel of a patch. Blank patches have
+nearly the same signal, and the equations nearly nothing to tell them apart by. What is solved for is therefore how
+the page differs from what is known of it, white paper or a template, D = X - X0, most patches of which are empty:
+
+    dL/dK - dL/db c^T - S^T (X0 - 1 c^T) = S^T D,   c = white
+
+(taking white out by dL/db costs one vector of noise instead of one a patch). ``sparse`` solves this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from pfl_audit.attacks.inversion.analytic.noise import Noise
+from pfl_audit.attacks.inversion.analytic.sparse import sparse_rows
+from torch import Tensor
+
+from pfl_audit.models.layoutlm.pixels import PixelSettings
+
+_LEVELS = 255
+_CERTAIN = 6.0
+_ROUNDINGS = 2.5
+"""Rounding errors in the projection's gradient over those in one sum (float32, 196 patches, measured: 2)."""
+_SPARE = 8
+"""Equations beyond the unknown ones, from which on the noise is read off what they leave."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as it came back.
+
+    Attributes:
+        pixels: float32 (3, height, width), 0 to 1.
+        error: What a pixel is off by, as a root mean square, to be expected from the noise; 0 to 1.
+        residual: Share of the projection's gradient that no page explains.
+        excess: Root of the residual's energy over what noise explains; about 1 where the model is right.
+        condition: Largest singular value of the equations over the smallest.
+        rank: Singular values above the noise.
+        patches: Unknown patches.
+    """
+
+    pixels: Tensor
+    error: float
+    residual: float
+    excess: float
+    condition: float
+    rank: int
+    patches: int
+
+
+def read_pixels(
+    positions: Tensor, projection: Tensor, bias: Tensor | None, noise: Noise, settings: PixelSettings, known: Tensor
+) -> Page:
+    """Solve for the page.
+
+    Args:
+        positions: Gradient of the visual positions, (1, 1 + patches, width).
+        projection: Gradient of the patch projection, (width, 3, side, side).
+        bias: Of its bias, (width,), or None.
+        noise: Of the gradient.
+        settings: How a page becomes pixels.
+        known: float (3, height, width), 0 to 1: a template, or white.
+    """
+    side, signals = projection.shape[-1], positions[0, 1:].double().T
+    start, white = (_cut(_scaled(page, settings), side) for page in (known, torch.ones_like(known)))
+    sums = projection.double().flatten(1)
+    added = bias.double() if bias is not None else signals.sum(dim=1)
+    measured = sums - torch.outer(added, white[0]) - signals @ (start - white)
+    scale = float(signals.square().mean().sqrt())
+    signals, measured = signals / scale, measured / scale
+    left, freedom = _left_over(signals, measured)
+    seen = scale * sqrt(left / freedom) if freedom else 0.0
+    off = 0.0
+    for _ in range(2):  # without equations to spare the noise depends on how far off the start is
+        level = seen or _expected(noise, sums, off)
+        found = sparse_rows(signals, measured, level / scale, 1 / min(settings.std) ** 2)
+        off = float(found.mean.square().sum(dim=0).mean())
+        if seen:
+            break
+    values = torch.linalg.svdvals(signals)
+    return Page(
+        _finished(start + found.mean, found.variance, settings, known, side),
+        float(found.variance.mean().sqrt()) * max(settings.std),
+        sqrt(left) * scale / max(float(sums.norm()), 1e-300),
+        seen / _expected(noise, sums, off),
+        float(values[0] / values[-1].clamp_min(1e-300)),
+        int((values > level / scale).sum()),
+        signals.shape[1],
+    )
+
+
+def _expected(noise: Noise, sums: Tensor, off: float) -> float:
+    """Standard deviation of the equations' errors: their own, white's, and that of the signals times ``off``."""
+    rounding = _ROUNDINGS * noise.rounding * float(sums.square().mean().sqrt())
+    return sqrt(noise.sigma**2 * (2 + off) + rounding**2)
+
+
+def _left_over(signals: Tensor, measured: Tensor) -> tuple[float, int]:
+    """Energy of what no page explains, and in how many numbers."""
+    if signals.shape[0] <= signals.shape[1]:
+        return 0.0, 0
+    basis, _ = torch.linalg.qr(signals)
+    rest = measured - basis @ (basis.T @ measured)
+    return float(rest.square().sum()), (signals.shape[0] - signals.shape[1]) * measured.shape[1]
+
+
+def _finished(patches: Tensor, variance: Tensor, settings: PixelSettings, known: Tensor, side: int) -> Tensor:
+    """The page in 0..1; patches that are known to within a level of 8 bits are put on their levels."""
+    down = known.shape[1] // side
+    page = patches.reshape(down, -1, 3, side, side).permute(2, 0, 3, 1, 4).flatten(3).flatten(1, 2)
+    mean, std = (torch.tensor(each, dtype=torch.float64)[:, None, None] for each in (settings.mean, settings.std))
+    page = (page * std + mean).clamp(0, 1)
+    sure = (variance.sqrt() * max(settings.std) * _LEVELS * _CERTAIN < 0.5).reshape(down, -1)
+    sure = sure.repeat_interleave(side, dim=0).repeat_interleave(side, dim=1)
+    page = torch.where(sure, (page * _LEVELS).round() / _LEVELS, page)
+    whole = known.double().clone()
+    whole[:, : page.shape[1], : page.shape[2]] = page
+    return whole.float()
+
+
+def _scaled(page: Tensor, settings: PixelSettings) -> Tensor:
+    mean, std = (torch.tensor(each, dtype=torch.float64)[:, None, None] for each in (settings.mean, settings.std))
+    return (page.double() - mean) / std
+
+
+def _cut(page: Tensor, side: int) -> Tensor:
+    """A page (3, height, width) as patches (patches, 3 * side * side), row by row."""
+    down, across = page.shape[1] // side, page.shape[2] // side
+    page = page[:, : down * side, : across * side].reshape(3, down, side, across, side)
+    return page.permute(1, 3, 0, 2, 4).flatten(2).flatten(0, 1)

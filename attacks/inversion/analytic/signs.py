@@ -1,0 +1,58 @@
+"""Tokens from signs alone, for updates that Adam has brought to one size.
+
+After one step of Adam or AdamW a weight has moved by the learning rate times the sign of its gradient. Sums are
+gone, and with them boxes and pixels; yet the sign of a sum agrees with the signs of its parts more often than with
+others: with all of them for a word that stands once, and with three in four for one that stands twice. The row with
+the most agreeing signs is the token.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pfl_audit.attacks.inversion.analytic.tokens import Reading
+from torch import Tensor
+
+_MOVED = 0.5
+"""Rows count as looked up from this share of the largest row's norm; others moved by weight decay only."""
+_CLEAR = 3.0
+_ALIKE = 0.8
+
+
+def only_signs(position: Tensor) -> bool:
+    """Whether all numbers of the rows that were looked up are of one size, as after one step of Adam."""
+    sizes = position[looked_up(position)].double().abs().flatten()
+    few, most = sizes[:: max(1, len(sizes) // 100_000)].quantile(torch.tensor([0.1, 0.9], dtype=torch.float64))
+    return bool(few > _ALIKE * most)
+
+
+def looked_up(table: Tensor) -> Tensor:
+    """Bool (rows,), rows that moved by more than weight decay."""
+    sizes = table.double().norm(dim=1)
+    moved: Tensor = sizes > _MOVED * sizes.max()
+    return moved
+
+
+def tokens_from_signs(word: Tensor, position: Tensor, first: int) -> Reading:
+    """The likeliest token of every position.
+
+    Args:
+        word: Update of the word table.
+        position: Update of the position table.
+        first: Row of the first token's position.
+
+    Returns:
+        One reading a position; ``sure`` where the second best row agrees in clearly fewer signs.
+    """
+    rows = looked_up(word).nonzero()[:, 0]
+    places = position[first:][looked_up(position[first:])].sign().double().numpy()
+    agreement = places @ word[rows].sign().double().numpy().T
+    best = agreement.argmax(axis=1)
+    top = agreement[np.arange(len(best)), best]
+    others = np.partition(agreement, -2, axis=1)[:, -2] if agreement.shape[1] > 1 else np.zeros(len(best))
+    sure: NDArray[np.bool_] = top - others > _CLEAR * sqrt(places.shape[1])
+    residual = float(1 - np.abs(top).mean() / places.shape[1])
+    return Reading(rows.numpy()[best][:, None], sure, residual, complete=False, present=rows.numpy())

@@ -1,0 +1,106 @@
+"""Every token in its place, and its type, from the word and token-type tables.
+
+Row v of the word table's gradient is the sum of the signals of the positions where v stands:
+dL/dW[v] = sum_t [token_t = v] s_t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pfl_audit.attacks.inversion.analytic.assignment import assign
+from pfl_audit.attacks.inversion.analytic.family import Family
+from pfl_audit.attacks.inversion.analytic.limits import mixture
+from pfl_audit.attacks.inversion.analytic.noise import Noise
+from pfl_audit.attacks.inversion.analytic.signals import Sums, sums_of, without
+from pfl_audit.attacks.inversion.analytic.tied import output_states
+from torch import Tensor
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_TIED_ROUNDING = 1e-5
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a table says of every position.
+
+    Attributes:
+        values: int64 (positions, readings), -1 where unknown.
+        sure: bool (positions,), whether no other reading comes near.
+        residual: Share of the table that is left unexplained.
+        complete: Whether all of it is explained to within the noise.
+        present: int64, the rows that were looked up at all.
+    """
+
+    values: Ints
+    sure: NDArray[np.bool_]
+    residual: float
+    complete: bool
+    present: Ints
+
+
+def read_tokens(word: Tensor, signals: Floats, family: Family, noise: Noise) -> tuple[Reading, float]:
+    """Solve for the tokens.
+
+    Args:
+        word: Gradient of the word table.
+        signals: float64 (n, width).
+        family: For the padding token: its row has no gradient, so padding is what stands nowhere.
+        noise: Of the gradient.
+
+    Returns:
+        One reading a position, and how far the table is from being made of these signals (``limits.mixture``).
+    """
+    sums, taken, signals = _untied(word, signals, noise)
+    found = assign(sums.values, signals, 1, noise, taken=taken)
+    values = np.where(found.rows >= 0, sums.rows[found.rows] if len(sums.rows) else -1, -1)
+    sure = found.sure
+    if found.complete and family.padding_shows:
+        sure = sure | (found.rows[:, 0] < 0)
+        values[found.rows < 0] = family.pad
+    read = Reading(values, sure, found.residual, found.complete, sums.rows)
+    return read, mixture(sums.values, signals, noise)
+
+
+def _untied(word: Tensor, signals: Floats, noise: Noise) -> tuple[Sums, Floats | None, Floats]:
+    """The sums, the norms of what an output layer had added to them, and the signals to look for."""
+    states = None if noise.everywhere else output_states(word)
+    if states is None:
+        return sums_of(word, signals, noise), None, signals
+    values, basis = word.double().numpy(), states.numpy()
+    free, sizes = without(values, basis), np.linalg.norm(values, axis=1)
+    rows = np.flatnonzero(np.linalg.norm(free, axis=1) > _TIED_ROUNDING * sizes)
+    return Sums(rows, free[rows]), sizes[rows], without(signals, basis)
+
+
+def read_types(types: Tensor, signals: Floats, padding: NDArray[np.bool_], noise: Noise) -> Reading:
+    """Solve for the token types, which are one type up to some position and another from there on.
+
+    Args:
+        types: Gradient of the token-type table.
+        signals: float64 (n, width).
+        padding: bool (n,), positions of padding tokens, which are of the first type.
+        noise: Of the gradient.
+
+    Returns:
+        One reading a position; nothing but -1 where the types do not stand so.
+    """
+    values = types.double().numpy()
+    texts = np.flatnonzero(~padding)
+    head = np.cumsum(np.vstack([np.zeros((1, signals.shape[1])), signals[texts]]), axis=0)
+    last = min(1, len(values) - 1)
+    wanted = values[last] if last else head[-1]
+    misses = np.linalg.norm(head[-1] - head - wanted, axis=1)
+    cut = int(misses.argmin())
+    mass = float(np.linalg.norm(signals, axis=1).sum())
+    fits = misses[cut] ** 2 <= noise.most(noise.variance(len(texts) + 1, mass, signals.shape[1]), signals.shape[1])
+    read = np.full((len(signals), 1), -1)
+    if fits:
+        read[:] = 0
+        read[texts[cut:]] = last
+    residual = float(misses[cut] / max(np.linalg.norm(head[-1]), 1e-300))
+    return Reading(read, np.full(len(signals), fits), residual, bool(fits), np.flatnonzero(values.any(axis=1)))

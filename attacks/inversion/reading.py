@@ -1,0 +1,206 @@
+"""OCR engines: what can still be read in a reconstruction.
+
+The paper reads with TrOCR (GI-DQA, section 4.1). Every engine here reads pictures of one line each, since it is the
+scorer who knows where the lines are, and none of them is asked to look for them in noise.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from pfl_audit.errors import UsageError
+
+Pixels = NDArray[np.uint8]
+
+QUIET_RAPIDOCR = {"Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1}
+"""A line is too little to share out among threads, which then wait for one another on a busy machine."""
+LINE_HEIGHT = 64
+"""Pixels that a line is enlarged to, by a whole factor, before it is read."""
+_TESSERACT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word that an engine reads.
+
+    Attributes:
+        text: Without blanks; never empty.
+        confidence: Of the engine, 0 to 1; that of its line where it has none for a word, and 1 where it has none.
+    """
+
+    text: str
+    confidence: float
+
+
+class ReadingEngine(Protocol):
+    """Somebody who reads."""
+
+    @property
+    def name(self) -> str:
+        """What it is called, with its version."""
+        ...
+
+    def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
+        """Read pictures of one line each.
+
+        Args:
+            images: uint8 (height, width, 3), RGB.
+
+        Returns:
+            For each its words from left to right.
+        """
+        ...
+
+
+class RapidOcr:
+    """rapidocr's recogniser, with the weights that come in its package.
+
+    Raises:
+        UsageError: It is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from importlib.metadata import version
+
+            from rapidocr import RapidOCR
+        except ImportError as error:
+            raise UsageError("reading with rapidocr needs it installed", "Run: pip install 'pfl-audit[ocr]'") from error
+        self.name = f"rapidocr {version('rapidocr')}"
+        # Its own threshold leaves out what it is unsure of; here a doubtful reading is a reading.
+        self._engine = RapidOCR(params={**QUIET_RAPIDOCR, "Global.text_score": 0.0})
+
+    def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
+        """Recognise each line, without detecting it first."""
+        return [self._line(enlarge(image)) for image in images]
+
+    def _line(self, image: Pixels) -> list[Word]:
+        bgr = np.ascontiguousarray(image[:, :, ::-1])
+        found: Any = self._engine(bgr, use_det=False, use_cls=False)
+        lines = zip(found.txts or (), found.scores or (), strict=True)
+        return [Word(word, float(score)) for text, score in lines for word in text.split()]
+
+
+class Tesseract:
+    """The ``tesseract`` program, if there is one.
+
+    Raises:
+        UsageError: It is not on the path, or does not start.
+    """
+
+    def __init__(self) -> None:
+        program = shutil.which("tesseract")
+        if program is None:
+            raise UsageError("there is no program called tesseract", "Install it, or read with rapidocr")
+        self._program = program
+        self.name = " ".join(self._run(["--version"]).split()[:2])
+
+    def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
+        """Recognise each line, taken for one line of text."""
+        return [self._line(enlarge(image)) for image in images]
+
+    def _line(self, image: Pixels) -> list[Word]:
+        picture = io.BytesIO()
+        Image.fromarray(image).save(picture, "PNG")
+        table = self._run(["stdin", "stdout", "--psm", "7", "tsv"], picture.getvalue())
+        rows = csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [
+            Word(word, min(1.0, max(0.0, float(row.get("conf") or 0) / 100)))
+            for row in rows
+            for word in (row.get("text") or "").split()
+        ]
+
+    def _run(self, arguments: list[str], given: bytes = b"") -> str:
+        try:
+            done = subprocess.run(  # noqa: S603 - the program is the user's own, its arguments are ours
+                [self._program, *arguments], input=given, capture_output=True, check=True, timeout=_TESSERACT_SECONDS
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise UsageError("tesseract does not run", "Check that 'tesseract --version' does") from error
+        return (done.stdout or done.stderr).decode(errors="replace")
+
+
+class TrOcr:
+    """TrOCR (Li et al., AAAI 2023) from a folder that the user has; nothing is downloaded, and no code of it is run.
+
+    Args:
+        folder: With ``config.json``, ``model.safetensors``, the tokenizer and the image processor.
+
+    Raises:
+        UsageError: The folder lacks one of them or cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.name = f"trocr {folder.name}"
+        if not (folder / "config.json").is_file():
+            raise UsageError(f"{folder} holds no TrOCR checkpoint", "Name a folder with its config.json")
+        try:
+            from transformers import AutoImageProcessor, AutoTokenizer, VisionEncoderDecoderModel
+
+            local = {"local_files_only": True, "trust_remote_code": False}
+            self._processor: Any = AutoImageProcessor.from_pretrained(folder, **local)
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, **local)
+            model: Any = VisionEncoderDecoderModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
+        except Exception as error:  # transformers raises many kinds
+            raise UsageError(
+                f"{folder} is no TrOCR checkpoint that can be read ({type(error).__name__})",
+                "Name a folder with config.json, model.safetensors, its tokenizer and its image processor",
+            ) from error
+        self._model = model.eval()
+
+    def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
+        """Generate the text of each line, greedily; a line's confidence is not told."""
+        import torch
+
+        read = []
+        with torch.no_grad():
+            for image in images:
+                pixels = self._processor(Image.fromarray(image), return_tensors="pt").pixel_values
+                tokens = self._model.generate(pixels, max_new_tokens=64, num_beams=1, do_sample=False)
+                text = self._tokenizer.decode(tokens[0], skip_special_tokens=True)
+                read.append([Word(word, 1.0) for word in text.split()])
+        return read
+
+
+def open_engine(name: str = "rapidocr", weights: Path | None = None) -> ReadingEngine:
+    """Open an engine by its name.
+
+    Args:
+        name: One of ENGINES, or ``trocr``.
+        weights: The folder of TrOCR's checkpoint.
+
+    Raises:
+        UsageError: There is no such engine, or it cannot be opened.
+    """
+    if name == "trocr":
+        if weights is None:
+            raise UsageError("TrOCR comes without weights", "Name the folder that holds its checkpoint")
+        return TrOcr(weights)
+    if name not in ENGINES:
+        raise UsageError(f"there is no OCR engine {name[:40]!r}", f"Choose one of {', '.join((*ENGINES, 'trocr'))}")
+    return ENGINES[name]()
+
+
+ENGINES: dict[str, Callable[[], ReadingEngine]] = {"rapidocr": RapidOcr, "tesseract": Tesseract}
+"""Those that need nothing but to be installed."""
+
+
+def enlarge(image: Pixels) -> Pixels:
+    """A low picture at the least whole multiple of its size that is LINE_HEIGHT high; others as they are."""
+    height, width = image.shape[:2]
+    factor = -(-LINE_HEIGHT // height)
+    if factor <= 1:
+        return image
+    larger = Image.fromarray(image).resize((width * factor, height * factor), Image.Resampling.BICUBIC)
+    return np.array(larger, dtype=np.uint8)

@@ -1,0 +1,204 @@
+"""How much of what a client wrote can be read in the reconstruction.
+
+An engine errs on perfect pages as well. It therefore reads the original too, and two shares are told: of all words
+those that are read exactly (``exact``; the paper's Binary, "text segments that are perfectly reconstructed", section
+4.1), and of the words that it reads exactly on the original those that it reads so on the reconstruction too
+(``relative``). Words count as often as they are written; their order within a field does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from pfl_audit.attacks.inversion.reading import Pixels, ReadingEngine
+from rapidfuzz import fuzz
+
+from pfl_audit.documents.template.template import Template
+from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate, group_mean
+
+Floats = NDArray[np.float64]
+
+_INK = 48
+"""Levels by which a pixel of a filled page differs from its template where something is written."""
+_DOT = 0.4
+"""Of the tallest line: what is lower is a dot or an accent, and belongs to its neighbour."""
+_AIR = 3
+"""Pixels above and below a line that are read with it."""
+
+
+@dataclass(frozen=True)
+class FieldReading:
+    """One field and what was read in it. Holds personal data.
+
+    Attributes:
+        field: Its id.
+        truth: What is written there; what the engine reads on the original where nobody knows.
+        original: What the engine reads on the original page.
+        read: What it reads on the reconstruction.
+    """
+
+    field: str
+    truth: str
+    original: str
+    read: str
+
+    @property
+    def words(self) -> int:
+        """Words that are written."""
+        return len(self.truth.split())
+
+    @property
+    def exact(self) -> int:
+        """Words that are read exactly on the reconstruction."""
+        return _common(self.truth, self.read)
+
+    @property
+    def readable(self) -> int:
+        """Words that the engine reads exactly on the original."""
+        return _common(self.truth, self.original)
+
+    @property
+    def both(self) -> int:
+        """Words that it reads exactly on both."""
+        return _common(self.truth, self.original, self.read)
+
+    @property
+    def ratio(self) -> float:
+        """Fuzz ratio between what is written and what is read, 0 to 1."""
+        return fuzz.ratio(self.truth, self.read) / 100
+
+    @property
+    def original_ratio(self) -> float:
+        """The same on the original page."""
+        return fuzz.ratio(self.truth, self.original) / 100
+
+
+@dataclass(frozen=True)
+class WordScores:
+    """Over documents; intervals come from resampling these, and are NaN for a single one.
+
+    Attributes:
+        documents: How many.
+        words: Words that are written on them.
+        exact: Share of the words read exactly.
+        relative: Share of the words readable on the original that are read exactly; NaN where there is none.
+        ratio: Mean fuzz ratio of the fields.
+        original: Share of the words read exactly on the original: what the engine itself loses.
+    """
+
+    documents: int
+    words: int
+    exact: Estimate
+    relative: Estimate
+    ratio: Estimate
+    original: Estimate
+
+
+def read_fields(
+    engine: ReadingEngine,
+    template: Template,
+    original: Pixels,
+    reconstruction: Pixels,
+    values: Mapping[str, str] | None = None,
+) -> list[FieldReading]:
+    """Read the private fields of one document, on the original and on the reconstruction.
+
+    Where the lines of a field stand is taken from the original, so that both are read in the same places.
+
+    Args:
+        engine: The reader.
+        template: The empty form.
+        original: The client's page, uint8 (height, width, 3).
+        reconstruction: What came back, of the same shape.
+        values: Field id to what is written there, where it is known.
+
+    Returns:
+        One a field that is filled in, in the order of the template.
+    """
+    found = []
+    for field in template.fields:
+        left, top, right, bottom = template.window(field)
+        changed = np.abs(original[top:bottom, left:right].astype(int) - template.pixels[top:bottom, left:right])
+        lines = _lines(np.flatnonzero(changed.max(axis=(1, 2)) > _INK), bottom - top)
+        places = [(top + first, top + last) for first, last in lines]
+        pages = (original, reconstruction)
+        read = engine.read([page[first:last, left:right] for page in pages for first, last in places])
+        texts = [" ".join(word.text for word in line) for line in read]
+        before, after = " ".join(texts[: len(places)]), " ".join(texts[len(places) :])
+        truth = before if values is None else " ".join(values.get(field.id, "").split())
+        if truth:
+            found.append(FieldReading(field.id, truth, before, after))
+    return found
+
+
+def word_scores(documents: Sequence[Sequence[FieldReading]], seed: int = 0) -> WordScores:
+    """Put documents together.
+
+    Args:
+        documents: The fields of each, as ``read_fields`` gives them.
+        seed: Of the resampling.
+    """
+    weights = bootstrap_weights(np.zeros(len(documents), dtype=bool), np.random.default_rng(seed))
+
+    def share(parts: list[float], of: list[float]) -> Estimate:
+        return over_documents(np.array(parts, dtype=float), np.array(of, dtype=float), weights)
+
+    words = [float(sum(field.words for field in fields)) for fields in documents]
+    readable = [float(sum(field.readable for field in fields)) for fields in documents]
+    return WordScores(
+        documents=len(documents),
+        words=int(sum(words)),
+        exact=share([sum(field.exact for field in fields) for fields in documents], words),
+        relative=share([sum(field.both for field in fields) for fields in documents], readable),
+        ratio=share([sum(field.ratio for field in fields) for fields in documents], [len(one) for one in documents]),
+        original=share(readable, words),
+    )
+
+
+def over_documents(sums: Floats, counts: Floats, weights: Floats) -> Estimate:
+    """A mean over the items of documents, which are resampled as a whole.
+
+    Args:
+        sums: Sum of each document's items, float (n,).
+        counts: Its number of items, float (n,).
+        weights: From ``bootstrap_weights``, float (resamples, n).
+
+    Returns:
+        The mean with its interval; the interval is NaN for a single document.
+    """
+    mean = group_mean(sums, counts)
+    value = float(mean(np.ones((1, len(sums))))[0])
+    return estimate(value, mean(weights) if len(sums) > 1 else np.empty(0))
+
+
+def _lines(rows: NDArray[np.intp], height: int) -> list[tuple[int, int]]:
+    """First and last (exclusive) row of each line, from the rows of a field that have ink."""
+    runs = [
+        (int(run[0]), int(run[-1]) + 1) for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1) if len(run)
+    ]
+    tallest = max((last - first for first, last in runs), default=0)
+    lines: list[tuple[int, int]] = []
+    for first, last in runs:
+        if lines and min(last - first, lines[-1][1] - lines[-1][0]) < _DOT * tallest:
+            lines[-1] = (lines[-1][0], last)
+        else:
+            lines.append((first, last))
+    # Air reaches half-way to the next line at most.
+    between = [0, *((one[1] + other[0]) // 2 for one, other in pairwise(lines)), height]
+    return [
+        (max(above, first - _AIR), min(below, last + _AIR))
+        for (first, last), (above, below) in zip(lines, pairwise(between), strict=False)
+    ]
+
+
+def _common(*texts: str) -> int:
+    """Words that stand in all texts, as often as they stand in each."""
+    first, *others = (Counter(text.split()) for text in texts)
+    for other in others:
+        first &= other
+    return first.total()

@@ -1,0 +1,104 @@
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from pfl_audit.attacks.inversion.reading import Pixels, Word
+from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents, read_fields, word_scores
+
+from pfl_audit.documents.template.fill import fill
+from pfl_audit.documents.template.template import Template, TemplateField
+from pfl_audit.metrics.intervals import bootstrap_weights
+from tests.documents.template.drawn import form
+
+
+class Recognises:
+    """Knows pictures that it was shown, and reads anything else as nothing."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, str] = {}
+        self.seen: list[tuple[int, ...]] = []
+
+    def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
+        self.seen += [image.shape for image in images]
+        return [[Word(text, 1.0) for text in self.known.get(image.tobytes(), "").split()] for image in images]
+
+
+def test_counts_by_hand() -> None:
+    field = FieldReading("f", truth="the red the fox", original="the red fox", read="fox the the box")
+    assert (field.words, field.exact, field.readable, field.both) == (4, 3, 3, 2)
+    assert FieldReading("f", "abcd", "abcd", "abcx").ratio == pytest.approx(0.75)
+    assert FieldReading("f", "ab", "ab", "").ratio == 0.0
+
+
+def test_a_word_is_exact_or_it_is_not() -> None:
+    assert FieldReading("f", "Fox $1.50", "Fox $1.50", "fox $1,50").exact == 0
+
+
+def test_shares_over_documents() -> None:
+    first = [FieldReading("a", "x y", "x y", "x y"), FieldReading("b", "z", "", "z")]
+    second = [FieldReading("a", "u v w", "u v", "u")]
+    scores = word_scores([first, second])
+    assert (scores.documents, scores.words) == (2, 6)
+    assert scores.exact.value == pytest.approx(4 / 6)
+    assert scores.original.value == pytest.approx(4 / 6)
+    assert scores.relative.value == pytest.approx(3 / 4)
+    assert scores.ratio.value == pytest.approx((1 + 1 + 1 / 3) / 3, abs=0.01)
+    assert scores.exact.low <= scores.exact.value <= scores.exact.high
+    assert (scores.exact.low, scores.exact.high) == pytest.approx((1 / 3, 1.0))  # either document twice
+
+
+def test_one_document_has_no_interval_and_none_has_no_value() -> None:
+    alone = word_scores([[FieldReading("a", "x", "", "x")]])
+    assert alone.exact.value == 1.0
+    assert math.isnan(alone.exact.low)
+    assert math.isnan(alone.relative.value)
+    assert math.isnan(word_scores([]).exact.value)
+
+
+def test_a_mean_over_documents_resamples_them_whole() -> None:
+    weights = bootstrap_weights(np.zeros(3, dtype=bool), np.random.default_rng(0))
+    found = over_documents(np.array([1.0, 0.0, 4.0]), np.array([1.0, 1.0, 4.0]), weights)
+    assert found.value == pytest.approx(5 / 6)
+    assert found.low == 0.0  # the second one three times
+
+
+def test_fields_are_read_line_by_line_in_the_same_places() -> None:
+    template = form()
+    page = fill(template, {"field-1": "Rosa Falcon", "field-3": "$12.50"}, 0)
+    engine = Recognises()
+    found = read_fields(engine, template, page.image, page.image, page.values)
+    assert [field.field for field in found] == ["field-1", "field-3"]
+    assert [shape[1:] for shape in engine.seen] == [(130, 3)] * 4
+    assert all(8 < shape[0] <= 20 for shape in engine.seen)
+    assert [(field.original, field.read) for field in found] == [("", "")] * 2
+
+
+def test_original_and_reconstruction_are_read_by_the_same_engine() -> None:
+    template = form()
+    page, other = (fill(template, {"field-1": text}, 0) for text in ("Rosa Falcon", "Peter Gold"))
+    engine = Recognises()
+    read_fields(engine, template, page.image, other.image, page.values)
+    top = 20 + next(row for row in range(20) if (page.image[20 + row, 60:190] != 255).any()) - 3
+    for picture, text in ((page.image, "Rosa Falcon"), (other.image, "Rosa Gold")):
+        height = engine.seen[0][0]
+        engine.known[picture[top : top + height, 60:190].tobytes()] = text
+    (field,) = read_fields(engine, template, page.image, other.image, page.values)
+    assert (field.truth, field.original, field.read) == ("Rosa Falcon", "Rosa Falcon", "Rosa Gold")
+    (unknown,) = read_fields(engine, template, page.image, other.image)
+    assert (unknown.truth, unknown.both) == ("Rosa Falcon", 1)
+
+
+def test_every_line_of_a_field_is_read() -> None:
+    field = TemplateField("field-1", (0.1, 0.1, 0.6, 0.6))
+    template = Template(np.full((160, 200, 3), 255, np.uint8), (field,))
+    value = "12 Long Meadow Lane Harborton injured 12345"
+    page = fill(template, {"field-1": value}, 0)
+    engine = Recognises()
+    read_fields(engine, template, page.image, page.image, page.values)
+    lines = 1 + int((np.diff(page.boxes[:, 0]) < 0.05).sum())  # a word on the same line is further to the right
+    assert lines > 2
+    assert len(engine.seen) == 2 * lines
+    assert sum(height for height, _, _ in engine.seen) <= 2 * 80  # no row is read twice
