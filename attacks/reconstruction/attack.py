@@ -10,14 +10,17 @@ from dataclasses import dataclass
 
 from pfl_audit.attacks.reconstruction import present
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
+from pfl_audit.attacks.reconstruction.exchange import Exchanged, exchange
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, Evaluation
 from pfl_audit.attacks.reconstruction.plan import Chosen, choose, count_passes
 from pfl_audit.attacks.reconstruction.search import reconstruct
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 
 from pfl_audit.audit.attack import CheckSpec, FormContext, Need, Resource
+from pfl_audit.audit.redaction import visible
 from pfl_audit.audit.results import Check
 from pfl_audit.documents.forms.form import Form
+from pfl_audit.errors import UsageError
 from pfl_audit.models.form_protocol import FormModel
 from pfl_audit.models.protocol import Capability
 
@@ -45,6 +48,7 @@ MULTI_SHOT = CheckSpec(
 _ANSWER = "answer"
 _COMPARED = 8
 """Fields by which a coarser precision is judged."""
+_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -53,15 +57,19 @@ class Outcome:
 
     Attributes:
         chosen: Fields of the forms that it was trained on.
+        lost: Form and field id of those that it cannot read whole.
         fields: The same with what was put there.
         private: Scores on them.
         new: Scores on fields of forms that it has never seen, or None.
+        exchanged: How often these two would be as far apart by chance, or None.
     """
 
     chosen: Chosen
+    lost: tuple[tuple[str, str], ...]
     fields: tuple[Attacked, ...]
     private: Evaluation
     new: Evaluation | None
+    exchanged: Exchanged | None
 
 
 class ReconstructionAttack:
@@ -72,67 +80,99 @@ class ReconstructionAttack:
     Settings = ReconstructionSettings
 
     def run(self, context: FormContext, settings: ReconstructionSettings) -> list[Check]:
-        """Attack, and say what was found in the checks that were chosen."""
+        """Attack, and say what was found in the checks that were chosen.
+
+        Raises:
+            UsageError: No form has a label that is asked for.
+        """
         wanted = [spec for spec in self.specs if spec.id in context.checks]
-        chosen = _fields(context, settings, context.parts.private)
+        labels = _labels(settings.labels, context.corpus.labels)
+        chosen, lost = _fields(context, settings, labels, context.parts.private)
         if not chosen.fields:
+            names = " or ".join(visible(label, 60) for label in labels[:_LISTED])
             reason = (
-                f"no field of the private forms has {settings.shortest} to {settings.longest} tokens "
-                f"({len(chosen.too_short)} are shorter, {len(chosen.too_long)} longer)"
+                f"no field of the private forms labelled {names or 'at all'} "
+                f"has {settings.shortest} to {settings.longest} tokens ({len(chosen.too_short)} are shorter, "
+                f"{len(chosen.too_long)} longer, {len(lost)} not read whole by the model)"
             )
             return [spec.not_run("skipped", reason) for spec in wanted]
-        new = _fields(context, settings, context.parts.validation) if settings.control else None
+        new = _fields(context, settings, labels, context.parts.validation)[0] if settings.control else None
         _tell(context, settings, chosen, new)
-        target = _quickest(context, settings, chosen)
-        outcome = _attack(context, settings, target, chosen, new, "private forms")
+        target, precision = _quickest(context, settings, chosen)
+        outcome = _attack(context, settings, target, chosen, lost, new, "private forms")
         epochs = {
-            epoch: _attack(context, settings, open_epoch(), chosen, None, f"epoch {epoch}")
+            epoch: _attack(context, settings, open_epoch(), chosen, lost, None, f"epoch {epoch}")
             for epoch, open_epoch in context.epochs.items()
         }
-        say = present.Presenter(context, settings)
+        say = present.Presenter(context, settings, precision)
         return [
             say.one_shot(ONE_SHOT, outcome, epochs) if spec is ONE_SHOT else say.multi_shot(MULTI_SHOT, outcome)
             for spec in wanted
         ]
 
 
-def _fields(context: FormContext, settings: ReconstructionSettings, forms: Sequence[Form]) -> Chosen:
-    labels = settings.labels or _labels(context.corpus.labels)
+def _fields(
+    context: FormContext, settings: ReconstructionSettings, labels: Sequence[str], forms: Sequence[Form]
+) -> tuple[Chosen, tuple[tuple[str, str], ...]]:
+    """The fields to attack; and those that the model cannot read whole, which are none of its blanks."""
     pairs = [pair for form in forms for pair in context.target.blanks(form) if pair[0].span.field.label in labels]
-    return choose(pairs, settings, context.seed)
+    read = {(blank.window.form.id, blank.span.field.id) for blank, _ in pairs}
+    named = [(form.id, field.id) for form in forms for field in form.fields if field.label in labels]
+    return choose(pairs, settings, context.seed), tuple(name for name in named if name not in read)
 
 
-def _labels(known: Sequence[str]) -> tuple[str, ...]:
-    """What is personal on a form: the answers, where they are told from questions (section 5.1), else everything."""
-    return (_ANSWER,) if _ANSWER in known else tuple(known)
+def _labels(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """What is asked for, or what is personal on a form: the answers, where they are told from questions (section 5.1).
+
+    Raises:
+        UsageError: No form has such a label.
+    """
+    if unknown := [label for label in wanted if label not in known]:
+        raise UsageError(
+            f"no form has a field of label '{visible(unknown[0], 60)}'",
+            f"Choose among: {', '.join(visible(label, 60) for label in known[:_LISTED])}",
+        )
+    return tuple(wanted) or ((_ANSWER,) if _ANSWER in known else tuple(known))
 
 
 def _tell(context: FormContext, settings: ReconstructionSettings, chosen: Chosen, new: Chosen | None) -> None:
     """How much work it will be; how long, the progress tells after the first fields."""
-    every = [blank for some in (chosen, new) if some is not None for blank, _ in some.fields]
-    passes = count_passes(every, settings, mlm=context.target.task == "mlm")
+    rounds = 1 + len(context.epochs)
+    fields = [blank for blank, _ in chosen.fields * rounds + (new.fields if new is not None else ())]
+    passes = count_passes(fields, settings, mlm=context.target.task == "mlm")
+    over = f" (over {rounds} checkpoints)" if rounds > 1 else ""
     context.progress.say(
-        f"{len(every)} fields: {passes.target_least:,} to {passes.target_most:,} forward passes of the target, "
+        f"{len(fields)} fields{over}: {passes.target_least:,} to {passes.target_most:,} forward passes of the target, "
         f"{passes.public_least:,} to {passes.public_most:,} of the public model"
     )
 
 
-def _quickest(context: FormContext, settings: ReconstructionSettings, chosen: Chosen) -> FormModel:
-    """The coarser target where it fills the first fields in as the exact one does, token for token."""
+def _quickest(context: FormContext, settings: ReconstructionSettings, chosen: Chosen) -> tuple[FormModel, str]:
+    """The coarser target where it fills the first fields in as the exact one does, token for token; and what to say."""
     if context.quick is None:
-        return context.target
+        return context.target, "float32"
     first = [blank for blank, _ in chosen.fields[:_COMPARED]]
     exact, coarse = (
-        reconstruct(first, context.public, target, settings, context.seed, progress=context.progress, label="precision")
-        for target in (context.target, context.quick)
+        reconstruct(
+            first,
+            context.public,
+            target,
+            settings,
+            context.seed,
+            progress=context.progress,
+            keep=context.records,
+            label=f"in {precision} precision",
+        )
+        for target, precision in ((context.target, "full"), (context.quick, "coarser"))
     )
     same = all(
         one.tokens == other.tokens
         for here, there in zip(exact, coarse, strict=True)
         for one, other in zip(here.attack, there.attack, strict=True)
     )
-    context.progress.say(f"{len(first)} fields come out {'the same' if same else 'otherwise'} in coarser precision")
-    return context.quick if same else context.target
+    found = f"{len(first)} fields come out {'the same' if same else 'otherwise'} in coarser precision"
+    context.progress.say(found)
+    return (context.quick, f"coarser: {found}") if same else (context.target, f"float32: {found}")
 
 
 def _attack(
@@ -140,6 +180,7 @@ def _attack(
     settings: ReconstructionSettings,
     target: FormModel,
     chosen: Chosen,
+    lost: tuple[tuple[str, str], ...],
     new: Chosen | None,
     label: str,
 ) -> Outcome:
@@ -162,9 +203,18 @@ def _attack(
     fields = fill(chosen, label)
     private = evaluate(fields, settings.epsilon, context.rng("reconstruction", "private"))
     if new is None or not new.fields:
-        return Outcome(chosen, fields, private, None)
-    control = evaluate(fill(new, "new forms"), settings.epsilon, context.rng("reconstruction", "new"))
-    return Outcome(chosen, fields, private, control)
+        return Outcome(chosen, lost, fields, private, None, None)
+    controls = fill(new, "new forms")
+    control = evaluate(controls, settings.epsilon, context.rng("reconstruction", "new"))
+    exchanged = exchange(
+        private,
+        control,
+        ([field.document for field in fields], [field.document for field in controls]),
+        settings.epsilon,
+        settings.ranking,
+        context.rng("reconstruction", "exchange"),
+    )
+    return Outcome(chosen, lost, fields, private, control, exchanged)
 
 
 ATTACK = ReconstructionAttack()

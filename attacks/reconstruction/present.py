@@ -43,11 +43,13 @@ class Presenter:
     Args:
         context: Of the audit.
         settings: Of the attack.
+        precision: Of the model under audit, and what was found about it.
     """
 
-    def __init__(self, context: FormContext, settings: ReconstructionSettings) -> None:
+    def __init__(self, context: FormContext, settings: ReconstructionSettings, precision: str = "float32") -> None:
         self._context = context
         self._settings = settings
+        self._precision = precision
 
     def one_shot(self, spec: CheckSpec, outcome: Any, epochs: Mapping[int, Any]) -> Check:
         """The first attempt at every field, and where they were given, at checkpoints of earlier epochs."""
@@ -64,7 +66,7 @@ class Presenter:
             metrics=metrics,
             tables=[self._by_label(outcome), self._left_out(outcome)],
             curves=_epoch_curves(epochs),
-            finding=self._one_shot_finding(private, new),
+            finding=self._one_shot_finding(outcome),
         )
 
     def multi_shot(self, spec: CheckSpec, outcome: Any) -> Check:
@@ -88,33 +90,36 @@ class Presenter:
             tables=[self._perfect(outcome), self._rankings(private)],
             curves=_curves(private.multi_shot[ranking]),
             evidence=show_reconstructions(self._context, outcome, ranking),
-            finding=self._multi_shot_finding(private, new),
+            finding=self._multi_shot_finding(outcome),
         )
 
-    def _one_shot_finding(self, private: Evaluation, new: Evaluation | None) -> Finding:
+    def _one_shot_finding(self, outcome: Any) -> Finding:
+        private, new = outcome.private, outcome.new
         found = private.one_shot.improvement
-        control = _gap(found, new.one_shot.improvement) if new else None
+        control = (_gap(found, new.one_shot.improvement), outcome.exchanged.improvement) if new else None
         perfect = private.one_shot.scores["PR"]
         text = (
-            f"Of {private.fields} fields of {private.documents} forms, the attack puts {_share(perfect.attack)} back "
-            f"without an error, public knowledge alone {_share(perfect.baseline)}; improvement factor {_plain(found)}, "
-            "where 1 is no better"
+            f"Of {private.fields} fields of {private.documents} documents, the attack puts {_share(perfect.attack)} "
+            f"back without an error, public knowledge alone {_share(perfect.baseline)}; improvement factor "
+            f"{_plain(found)}, where 1 is no better"
         )
         if new is not None:
             text += f", and {_plain(new.one_shot.improvement)} on forms that the model has never seen"
-        return self._finding(text, IMPROVEMENT, found, 1.0, control, private)
+        return self._finding(text, IMPROVEMENT, found, 1.0, control, (private, new))
 
-    def _multi_shot_finding(self, private: Evaluation, new: Evaluation | None) -> Finding:
+    def _multi_shot_finding(self, outcome: Any) -> Finding:
+        private, new = outcome.private, outcome.new
         ranking = self._settings.ranking
         found = private.multi_shot[ranking].scores["AccAUC"].difference
-        control = _gap(found, new.multi_shot[ranking].scores["AccAUC"].difference) if new else None
+        there = new.multi_shot[ranking].scores["AccAUC"].difference if new else None
+        control = (_gap(found, there), outcome.exchanged.gain) if there else None
         scores = private.multi_shot[ranking].scores
         text = (
             f"Of the 5 % of the fields that the attacker believes in most, {_share(scores['AccAt 5 %'].attack)} are "
             f"without an error (public knowledge alone: {_share(scores['AccAt 5 %'].baseline)}); AccAUC "
             f"{_plain(scores['AccAUC'].attack)} against {_plain(scores['AccAUC'].baseline)}"
         )
-        return self._finding(text, GAIN, found, 0.0, control, private)
+        return self._finding(text, GAIN, found, 0.0, control, (private, new))
 
     def _finding(
         self,
@@ -122,20 +127,33 @@ class Presenter:
         metric: str,
         found: Estimate,
         chance: float,
-        control: Estimate | None,
-        private: Evaluation,
+        control: tuple[Estimate, float] | None,
+        by: tuple[Evaluation, Evaluation | None],
     ) -> Finding:
-        """Both must be sure: better than public knowledge, and better so than on forms that are new to the model."""
-        alpha, enough = self._context.alpha, private.documents >= FEWEST_DOCUMENTS
+        """Both must be sure: better than public knowledge, and better so than on forms that are new to the model.
+
+        Of the second the bootstrap and a permutation of the documents must be sure alike.
+
+        Without such forms nobody can tell memory of these forms from knowing their kind: that is a weak sign at most.
+        """
+        alpha, documents = self._context.alpha, min(some.documents for some in by if some is not None)
         low, adjusted = found.low - chance, found.lower_bound(alpha) - chance
         if control is not None:
-            low, adjusted = min(low, control.low), min(adjusted, control.lower_bound(alpha))
-        level = level_of(low, adjusted, 0.0, enough=enough)
+            gap, p_value = control
+            text += f"; permutation p {p_value:.4f}"
+            low, adjusted = min(low, gap.low), min(adjusted, gap.lower_bound(alpha))
+        level = level_of(low, adjusted, 0.0, enough=documents >= FEWEST_DOCUMENTS)
+        few = f"{documents} (ids are read as document_page), not {FEWEST_DOCUMENTS}"
+        why = "it is too weak for one of several checks"
+        if level == "leak" and (control is None or control[1] > alpha):
+            level = "weak"
+        if control is None:
+            why = "without forms that are new to the model, it may know no more than their kind"
         end = {
             "leak": "",
-            "weak": " That is a sign, too weak for one of several checks.",
+            "weak": f" That is a sign; {why}.",
             "none": " That is no evidence that these forms are remembered.",
-            "unresolved": f" {private.documents} forms are too few to tell.",
+            "unresolved": f" Too few documents to tell: {few}.",
         }[level]
         return Finding(level=level, text=f"{text}.{end}", remedy=REMEDY, metric=metric, slice={**_TARGET, **_PRIVATE})
 
@@ -201,10 +219,16 @@ class Presenter:
         forms = {form.id: form for form in self._context.parts.private}
         rows: list[list[str | int | float | None]] = [
             [known.page(form), _field(forms[form], field).label, reason]
-            for reason, some in (("too short", chosen.too_short), ("too long", chosen.too_long))
+            for reason, some in (
+                ("too short", chosen.too_short),
+                ("too long", chosen.too_long),
+                ("not read whole", outcome.lost),
+            )
             for form, field in some
         ]
         note = f"Attacked are fields of {self._settings.shortest} to {self._settings.longest} tokens."
+        if outcome.lost:
+            note += " Not read whole: a token is unknown to the model, none is left, or the field exceeds its window."
         if chosen.not_drawn:
             note += f" {chosen.not_drawn} more were not drawn."
         return Table(title="Fields that were not attacked", columns=["form", "label", "reason"], rows=rows, note=note)
@@ -214,6 +238,7 @@ class Presenter:
         return {
             **self._settings.model_dump(mode="json"),
             "alpha": context.alpha,
+            "precision": self._precision,
             "target task": context.target.task,
             "target family": context.target.family,
             "public model": context.public.describe()["sha256"],

@@ -30,7 +30,7 @@ def cell(found: Metric | None) -> str:
 def main(work: Path) -> None:
     """Print a line an attack, and one for what public knowledge alone gives."""
     print(f"| {' | '.join(HEADS)} |\n|{' --- |' * len(HEADS)}")
-    for folder in sorted((work / "audits").iterdir()):
+    for folder in sorted(path.parent for path in (work / "audits").glob("*/results.json")):
         name, backbone, modality, criterion = folder.name.replace("ee-bio", "eebio").split("-")
         task = name.replace("eebio", "ee-bio")
         results = read_results(folder)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,53 +22,25 @@ from pfl_audit.audit.attack import (
 )
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.evidence import EvidenceBox
+from pfl_audit.audit.forms import FormPlan, open_subject
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.audit.run_folder import RunFolder
-from pfl_audit.audit.store import Records, ResponseStore
-from pfl_audit.audit.subjects import Opened, OpenedForms, OpenedQuestions
+from pfl_audit.audit.store import ResponseStore
+from pfl_audit.audit.subjects import Opened, OpenedQuestions
 from pfl_audit.audit.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.audit.training_record import read_training
 from pfl_audit.audit.verdict import ALPHA, FailOn, decide
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.documents.forms.parts import divide
-from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.errors import AuditError, NotAuditableError, UsageError
-from pfl_audit.models.encoders.model import Precision, open_form_model
-from pfl_audit.models.form_protocol import FormModel
+from pfl_audit.errors import AuditError, NotAuditableError, UnanswerableError, UsageError
 from pfl_audit.models.open import open_model
 from pfl_audit.models.page_reader import PageReader
 from pfl_audit.models.recorded import RecordedModel
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 
-_EPOCH = "epoch-"
-
-
-@dataclass(frozen=True)
-class FormPlan:
-    """What a model that reads the tokens of forms is audited with.
-
-    Attributes:
-        path: Forms with labelled fields.
-        public: Checkpoint of a masked language model of public forms, or None.
-        split_seed: By which forms are divided where their source does not say it.
-        visual_noise: Seed of noise that takes the place of the pages' pictures (an ablation), or None.
-        precision: Of the model under audit, where that changes nothing.
-        epochs: Folder with checkpoints of single epochs to go through, or None.
-    """
-
-    path: Path
-    public: str | None = None
-    split_seed: int = 0
-    visual_noise: int | None = None
-    precision: Precision = "float32"
-    epochs: Path | None = None
-
-    def identity(self) -> dict[str, Any]:
-        """What decides the results."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
+__all__ = ["AuditPlan", "FormPlan", "run_audit"]
 
 
 @dataclass(frozen=True)
@@ -153,7 +124,7 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
     folder = RunFolder(plan.out, plan.identity())
     try:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
-            opened = _open_forms(plan, plan.forms, store) if plan.forms else _open_questions(plan, store, progress)
+            opened = _open(plan, store, progress)
             hide = Redactor(store.salt, reveal=plan.reveal)
             checks = _run_checks(plan, opened, attacks, settings, specs, hide, progress)
     except KeyboardInterrupt:
@@ -189,6 +160,14 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
     return results
 
 
+def _open(plan: AuditPlan, store: ResponseStore, progress: Progress) -> Opened:
+    if plan.forms is None:
+        return _open_questions(plan, store, progress)
+    if plan.model is None:
+        raise UsageError("recorded answers tell nothing about forms", "Give --model")
+    return open_subject(plan.forms, Path(plan.model), plan.device, store, progress)
+
+
 def _open_questions(plan: AuditPlan, store: ResponseStore, progress: Progress) -> OpenedQuestions:
     if plan.red is None:
         raise UsageError("--red is needed", "Give the folder of the documents")
@@ -214,39 +193,6 @@ def _open_questions(plan: AuditPlan, store: ResponseStore, progress: Progress) -
         red=red,
         blue=blue,
     )
-
-
-def _open_forms(plan: AuditPlan, forms: FormPlan, store: ResponseStore) -> OpenedForms:
-    if plan.model is None:
-        raise UsageError("recorded answers tell nothing about forms", "Give --model")
-    corpus = open_forms(forms.path)
-
-    def open_one(folder: Path, precision: Precision = "float32") -> FormModel:
-        return open_form_model(folder, plan.device, forms.visual_noise, precision)
-
-    return OpenedForms(
-        target=open_one(Path(plan.model)),
-        public=open_form_model(Path(forms.public), plan.device) if forms.public else None,
-        quick=open_one(Path(plan.model), forms.precision) if forms.precision != "float32" else None,
-        corpus=corpus,
-        parts=divide(corpus, seed=forms.split_seed),
-        records=Records(store),
-        epochs={epoch: partial(open_one, folder) for epoch, folder in _epochs(forms.epochs).items()},
-    )
-
-
-def _epochs(folder: Path | None) -> dict[int, Path]:
-    """Epoch to its checkpoint, in order.
-
-    Raises:
-        UsageError: There is none.
-    """
-    if folder is None:
-        return {}
-    found = {int(path.name.removeprefix(_EPOCH)): path for path in folder.glob(f"{_EPOCH}[0-9]*") if path.is_dir()}
-    if not found:
-        raise UsageError(f"{folder} holds no checkpoint of an epoch", "Train with --keep-every")
-    return dict(sorted(found.items()))
 
 
 def _refuse_overlap(red: Corpus, blue: Corpus) -> None:
@@ -296,8 +242,12 @@ def _run_attack(
 ) -> dict[str, Check]:
     try:
         checks = {check.id: check for check in attack.run(context, settings)}
+    except UsageError:
+        raise
     except NotAuditableError as error:
         return {spec.id: spec.not_run("skipped", str(error)) for spec in wanted}
+    except UnanswerableError as error:  # which names a page's file, while its reason does not
+        return {spec.id: spec.not_run("failed", f"a page cannot be used: {error.reason}") for spec in wanted}
     except AuditError as error:
         return {spec.id: spec.not_run("failed", str(error)) for spec in wanted}
     return {

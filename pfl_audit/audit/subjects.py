@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -15,6 +15,7 @@ from pfl_audit.audit.store import Records
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.forms.form import PARTS, FormCorpus
 from pfl_audit.documents.forms.parts import Parts
+from pfl_audit.documents.forms.readers.jsonl import FILE_NAME as FORMS_FILE
 from pfl_audit.models.form_protocol import FormModel
 
 _LISTED_PROBLEMS = 100
@@ -95,7 +96,9 @@ class OpenedQuestions:
             non_members=len(corpus.non_members()),
             documents=len(corpus.documents),
             queries=len(corpus.queries),
-            problems=_listed(corpus.problems, more),
+            problems=[*(f"{problem.record}: {problem.reason}" for problem in corpus.problems), *more][
+                :_LISTED_PROBLEMS
+            ],
         )
 
     def work(self) -> dict[str, int]:
@@ -122,6 +125,10 @@ class OpenedForms:
     records: Records
     epochs: Mapping[int, Callable[[], FormModel]]
     quick: FormModel | None = None
+    unseen: tuple[Problem, ...] = ()
+    """Forms that were left out, because a bimodal model cannot look at their page."""
+    notes: tuple[str, ...] = ()
+    """What was found out about the model under audit besides, a sentence each."""
 
     def have(self) -> frozenset[Need]:
         """What the checks may need and get."""
@@ -147,10 +154,13 @@ class OpenedForms:
 
     def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Facts of the model under audit, and of the public one."""
-        return self.target.describe(), self.public.describe() if self.public else None
+        facts = self.target.describe()
+        facts["notes"] = [*facts["notes"], *self.notes]
+        return facts, self.public.describe() if self.public else None
 
     def data(self, path: Path, hide: Redactor) -> Data:
         """What the model was asked about."""
+        unseen = [f"{hide.page(problem.record)}: {problem.reason}" for problem in self.unseen]
         return Data(
             format=self.corpus.format,
             path=str(path),
@@ -162,7 +172,7 @@ class OpenedForms:
                 "near_duplicates": self.parts.near_duplicates,
                 "left_out": len(self.parts.left_out),
             },
-            problems=_listed(self.corpus.problems, []),
+            problems=[*(_told(problem, hide) for problem in self.corpus.problems), *unseen][:_LISTED_PROBLEMS],
         )
 
     def work(self) -> dict[str, int]:
@@ -174,5 +184,9 @@ def _shared(common: AuditContext) -> dict[str, Any]:
     return {field.name: getattr(common, field.name) for field in fields(AuditContext)}
 
 
-def _listed(problems: Sequence[Problem], more: Sequence[str]) -> list[str]:
-    return [*(f"{problem.record}: {problem.reason}" for problem in problems), *more][:_LISTED_PROBLEMS]
+def _told(problem: Problem, hide: Redactor) -> str:
+    """A problem of the forms: by its line, or by pseudonym where it is a page's own file that is named."""
+    if problem.record.startswith(FORMS_FILE) or hide.reveal:
+        return f"{problem.record}: {problem.reason}"
+    named = problem.record.split(".")[0] in problem.reason
+    return f"{hide.page(problem.record)}: {'it cannot be read' if named else problem.reason}"

@@ -24,11 +24,14 @@ def inspect(
     """
     from pfl_audit.audit.attack import Need, Resource, installed_attacks, unmet_needs
     from pfl_audit.audit.redaction import visible
-    from pfl_audit.models.open import open_model
+    from pfl_audit.models.open import open_any
+    from pfl_audit.models.protocol import Capability
 
     make_progress(quiet=quiet)  # opening shows none of ours, but the hub may
-    opened = open_model(model, device=device, download=download)
-    have: frozenset[Need] = frozenset(opened.capabilities) | {Resource.PRETRAINED, Resource.BLUE}
+    opened = open_any(model, device=device, download=download)
+    forms = Capability.FORM_LOSS in opened.capabilities
+    documents = {Resource.FORMS, Resource.PUBLIC} if forms else {Resource.PRETRAINED, Resource.BLUE}
+    have: frozenset[Need] = frozenset(opened.capabilities) | documents
     checks = {
         spec.id: unmet_needs(spec, have) is None for attack in installed_attacks().values() for spec in attack.specs
     }

@@ -163,4 +163,7 @@ def _subject(model: Path | None, public: Path | None, forms: Path | None) -> tup
         fixtures = Path(str(resources.files("pfl_audit.fixtures")))
         return fixtures / "layoutlm-private", fixtures / "layoutlm-public", fixtures / "forms"
     missing = [flag for flag, value in (("--model", model), ("--public", public), ("--forms", forms)) if value is None]
-    raise UsageError(f"{' and '.join(missing)} is missing", "Give --model, --public and --forms, or none of them")
+    raise UsageError(
+        f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
+        "Give --model, --public and --forms, or none of them",
+    )

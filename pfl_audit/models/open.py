@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.models.form_protocol import FormModel
 from pfl_audit.models.protocol import DocumentModel, ModelFamily
 from pfl_audit.models.weights import read_config, tensor_names
 
@@ -23,26 +25,45 @@ def open_model(name: str, *, device: str = "cpu", download: bool = False) -> Doc
 
     Raises:
         UsageError: Not a folder and no permission to download; a device that is not there.
+        NotAuditableError: It reads the tokens of forms, and answers no questions.
         AuditError: No checkpoint, none of a known family, or it cannot be opened.
     """
-    require_device(device)
-    folder = Path(name)
-    if not _exists(folder):
-        if not download:
-            raise UsageError(
-                f"{name} is no local folder", "Give a checkpoint folder, or add --download to fetch it from the hub"
-            )
-        folder = _download(name)
+    folder = _locate(name, device, download=download)
     tensors, config = tensor_names(folder), read_config(folder)
     for family in families():
         if family.recognises(config, tensors):
             return family.open(folder, device=device)
+    if _reads_forms(config, tensors):
+        raise NotAuditableError(
+            f"{folder} reads the tokens of forms and answers no questions", "Audit it with 'pfl-audit reconstruct'"
+        )
     known = ", ".join(family.name for family in families())
     kind = config.get("model_type", "unknown")
     raise AuditError(
         f"{folder} is a checkpoint of model type '{kind}', not of a family that can be audited",
         f"Known families: {known}",
     )
+
+
+def open_any(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel | FormModel:
+    """Open a model that answers questions, or one that reads the tokens of forms.
+
+    Args:
+        name: As in open_model.
+        device: As in open_model.
+        download: As in open_model.
+
+    Raises:
+        UsageError: As open_model does.
+        AuditError: As open_model does.
+    """
+    folder = _locate(name, device, download=download)
+    tensors, config = tensor_names(folder), read_config(folder)
+    if _reads_forms(config, tensors):
+        from pfl_audit.models.encoders.model import open_form_model
+
+        return open_form_model(folder, device)
+    return open_model(str(folder), device=device)
 
 
 def families() -> Sequence[ModelFamily]:
@@ -64,6 +85,24 @@ def require_device(device: str) -> None:
         float((two @ two).sum())
     except Exception as error:  # every backend raises its own kind
         raise UsageError(f"torch cannot use the device '{device}' here", "Use --device cpu") from error
+
+
+def _locate(name: str, device: str, *, download: bool) -> Path:
+    require_device(device)
+    folder = Path(name)
+    if _exists(folder):
+        return folder
+    if not download:
+        raise UsageError(
+            f"{name} is no local folder", "Give a checkpoint folder, or add --download to fetch it from the hub"
+        )
+    return _download(name)
+
+
+def _reads_forms(config: dict[str, Any], tensors: frozenset[str]) -> bool:
+    from pfl_audit.models.encoders.model import recognises
+
+    return recognises(config, tensors)
 
 
 def _exists(folder: Path) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.audit.store import ResponseStore
+from pfl_audit.audit.store import Records, ResponseStore
 from pfl_audit.errors import AuditError
 from pfl_audit.models.protocol import Response
 
@@ -108,3 +108,58 @@ def test_a_file_that_is_damaged_in_the_middle(tmp_path: Path) -> None:
         ResponseStore(path) as store,
     ):
         store.get(keys)
+
+
+def test_records_are_found_again_and_counted(tmp_path: Path) -> None:
+    value = {"guesses": [{"tokens": [1, 2], "name": "ü\ud83d"}], "none": None}
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        Records(store).put("k", {"older": 1})
+        Records(store).put("k", value)
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        records = Records(store)
+        assert records.get("k") == value
+        assert records.get("other") is None
+        records.put("new", {})
+        assert (records.got_count, records.put_count) == (1, 1)
+        assert len(store) == 0  # they are no responses
+
+
+def test_a_killed_process_loses_no_record_that_was_put(tmp_path: Path) -> None:
+    script = (
+        "import sys, os, signal\n"
+        "from pathlib import Path\n"
+        "from pfl_audit.audit.store import Records, ResponseStore\n"
+        "records = Records(ResponseStore(Path(sys.argv[1])))\n"
+        "for number in range(5):\n"
+        "    records.put(str(number), {'n': number})\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "x.sqlite")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        assert [store.record(str(number)) for number in range(6)] == [*({"n": number} for number in range(5)), None]
+
+
+@pytest.mark.parametrize("value", ["{", "3", "[]", "[" * 100_000])
+def test_a_row_that_is_no_record(tmp_path: Path, value: str) -> None:
+    with ResponseStore(tmp_path / "x.sqlite"):
+        pass
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        database.execute("INSERT INTO records VALUES ('k', ?)", (value,))
+    with (
+        ResponseStore(tmp_path / "x.sqlite") as store,
+        pytest.raises(AuditError, match=r"x\.sqlite cannot be used: .*Delete it, or name another --store"),
+    ):
+        Records(store).get("k")
+
+
+def test_a_store_without_records_gets_them(tmp_path: Path) -> None:
+    """As it was written before there were any."""
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        store.put({"k": Response("x")})
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        database.execute("DROP TABLE records")
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        Records(store).put("k", {"n": 1})
+        assert store.get(["k"])["k"].answer == "x"
+        assert Records(store).get("k") == {"n": 1}

@@ -1,0 +1,286 @@
+"""The whole attack: what it finds, says and lists, on models whose every word is known and on the embedded ones."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pfl_audit.attacks.reconstruction.attack import ATTACK
+from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
+
+from pfl_audit.audit.attack import FormContext
+from pfl_audit.audit.evidence import EvidenceBox
+from pfl_audit.audit.redaction import Redactor
+from pfl_audit.audit.results import Check
+from pfl_audit.audit.store import Records, ResponseStore
+from pfl_audit.documents.document import Document
+from pfl_audit.documents.forms.form import Field, Form, FormCorpus
+from pfl_audit.documents.forms.parts import Parts, divide
+from pfl_audit.documents.forms.readers import open_forms
+from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
+from pfl_audit.documents.synthetic.forms_content import is_planted
+from pfl_audit.errors import UsageError
+from pfl_audit.models.encoders.model import open_form_model
+from pfl_audit.models.form_protocol import Blank, FormModel, TokenSpan, Window
+from pfl_audit.progress import Silent
+
+from .fakes import SPECIAL, VOCABULARY, Fake, knows, noise
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+SETTINGS = ReconstructionSettings(candidates=37, attempts=2)
+CHECKS = frozenset(spec.id for spec in ATTACK.specs)
+Truths = dict[tuple[str, str], tuple[int, ...]]
+Opens = Callable[..., FormContext]
+
+
+class Told(Silent):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+class Reads(Fake):
+    """A fake that reads pages of one token a word, and loses fields whose id says so."""
+
+    def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:
+        found = []
+        for field in form.fields:
+            ids = np.array([int(word) for word in form.document.words])
+            truth = tuple(ids[field.start : field.stop].tolist())
+            ids[field.start : field.stop] = 0
+            span = TokenSpan(field, field.start, field.stop)
+            window = Window(form, 0, ids, form.document.boxes, np.arange(len(ids)), (span,))
+            if not field.id.startswith("lost"):
+                found.append((Blank(window, span, form.document.boxes[field.start : field.stop]), truth))
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        return {"sha256": self.fingerprint}
+
+
+def page(name: str, rng: np.random.Generator, fields: Mapping[str, int]) -> Form:
+    """A page with an answer of so many random tokens for each id."""
+    words = [str(token) for token in rng.integers(SPECIAL, len(VOCABULARY), size=sum(fields.values()) + 1)]
+    boxes = np.tile(np.array([0.1, 0.1, 0.2, 0.2], np.float32), (len(words), 1))
+    stops = np.cumsum(list(fields.values()))
+    spans = [
+        Field(field, "answer", int(stop) - length, int(stop))
+        for (field, length), stop in zip(fields.items(), stops, strict=True)
+    ]
+    return Form(Document(name, "", tuple(words), boxes), tuple(spans))
+
+
+def pages(prefix: str, count: int, rng: np.random.Generator) -> tuple[Form, ...]:
+    return tuple(page(f"{prefix}{number}_1", rng, {"a": 3, "b": 5}) for number in range(count))
+
+
+@pytest.fixture
+def opens(tmp_path: Path) -> Opens:
+    """Contexts of fakes that have memorised the private forms."""
+    store = ResponseStore(tmp_path / "store.sqlite")
+
+    def make(
+        private: tuple[Form, ...],
+        validation: tuple[Form, ...] = (),
+        *,
+        target: FormModel | None = None,
+        public: FormModel | None = None,
+        reveal: bool = False,
+        **more: Any,
+    ) -> FormContext:
+        corpus = FormCorpus((*private, *validation))
+        return FormContext(
+            checks=CHECKS,
+            seed=0,
+            alpha=0.025,
+            redactor=Redactor(store.salt, reveal=reveal),
+            evidence=EvidenceBox(tmp_path / "run", reveal=reveal),
+            progress=Told(),
+            target=target or memoriser(private),
+            public=public or Reads("public", logits=noise(2, 0.1)),
+            corpus=corpus,
+            parts=Parts(validation, (), private),
+            records=Records(store),
+            **more,
+        )
+
+    return make
+
+
+def memoriser(forms: tuple[Form, ...], name: str = "target", gain: float = 8.0) -> Reads:
+    reader = Reads("reader")
+    truths: Truths = {(form.id, b.span.field.id): truth for form in forms for b, truth in reader.blanks(form)}
+    return Reads(name, logits=knows(truths, 1, gain))
+
+
+def attack(context: FormContext, settings: ReconstructionSettings = SETTINGS) -> tuple[Check, Check]:
+    one, several = ATTACK.run(context, settings)
+    return one, several
+
+
+def levels(context: FormContext, settings: ReconstructionSettings = SETTINGS) -> set[str]:
+    return {check.finding.level for check in attack(context, settings) if check.finding}
+
+
+def metric(check: Check, name: str, **about: str) -> Any:
+    return next(found for found in check.metrics if found.name == name and about.items() <= found.slice.items())
+
+
+def table(check: Check, title: str) -> list[list[Any]]:
+    return next(found.rows for found in check.tables if found.title == title)
+
+
+RNG = np.random.default_rng(5)
+PRIVATE, NEW = pages("p", 14, RNG), pages("n", 12, RNG)
+
+
+def test_forms_that_are_remembered_leak(opens: Opens) -> None:
+    assert levels(opens(PRIVATE, NEW)) == {"leak"}
+
+
+def test_a_model_that_fills_new_forms_in_as_well_does_not_remember(opens: Opens) -> None:
+    """It knows more than the public model, of all forms alike."""
+    context = opens(PRIVATE, NEW, target=memoriser((*PRIVATE, *NEW)))
+    assert metric(attack(context)[0], "improvement factor", fields="private forms").ci[0] > 2
+    assert levels(context) == {"none"}
+
+
+def test_without_new_forms_it_is_a_weak_sign(opens: Opens) -> None:
+    for context, settings in (
+        (opens(PRIVATE), SETTINGS),
+        (opens(PRIVATE, NEW), SETTINGS.model_copy(update={"control": False})),
+    ):
+        for check in attack(context, settings):
+            assert check.finding
+            assert check.finding.level == "weak"
+            assert "without forms that are new to the model" in check.finding.text
+
+
+def test_few_documents_on_either_side_tell_nothing(opens: Opens) -> None:
+    assert levels(opens(PRIVATE[:9], NEW)) == {"unresolved"}
+    assert levels(opens(PRIVATE, NEW[:9])) == {"unresolved"}
+
+
+def test_pages_of_one_document_are_one(opens: Opens) -> None:
+    forms = tuple(page(f"form_{number}", RNG, {"a": 3}) for number in range(20))
+    check = attack(opens(forms, NEW))[0]
+    assert metric(check, "improvement factor", fields="private forms").n == 1
+    assert check.finding
+    assert check.finding.level == "unresolved"
+    assert "Too few documents to tell: 1 (ids are read as document_page), not 10." in check.finding.text
+
+
+def test_what_is_not_attacked_is_listed_with_the_reason(opens: Opens) -> None:
+    odd = page("odd_1", RNG, {"a": 2, "lost-b": 4, "c": 16, "d": 3})
+    check = attack(opens((*PRIVATE, odd), NEW))[0]
+    rows = table(check, "Fields that were not attacked")
+    assert sorted(row[2] for row in rows) == ["not read whole", "too long", "too short"]
+    assert len({row[0] for row in rows}) == 1
+    assert table(check, "By label, one attempt")[0][:2] == ["answer", 29]
+
+
+def test_nothing_of_the_right_length_is_skipped_with_the_counts(opens: Opens) -> None:
+    forms = tuple(page(f"s{number}_1", RNG, {"a": 1, "lost": 3}) for number in range(3))
+    one, several = attack(opens(forms))
+    assert one.status == several.status == "skipped"
+    assert "labelled answer has 3 to 15 tokens (3 are shorter, 0 longer, 3 not read whole by" in (one.reason or "")
+
+
+def test_a_label_that_no_form_has_is_refused(opens: Opens) -> None:
+    with pytest.raises(UsageError, match=r"no form has a field of label 'a b'\. Choose among: answer"):
+        ATTACK.run(opens(PRIVATE, NEW), SETTINGS.model_copy(update={"labels": ("a\x1bb",)}))
+
+
+@pytest.mark.parametrize("reveal", [False, True])
+def test_names_and_values_are_masked_unless_they_shall_be_seen(opens: Opens, reveal: bool) -> None:
+    context = opens(PRIVATE, NEW, reveal=reveal)
+    checks = attack(context)
+    text = json.dumps([check.model_dump(mode="json") for check in checks])
+    values = [form.text(field) for form in PRIVATE for field in form.fields]
+    assert table(checks[1], "Fields that came back without an error")
+    assert any(f'"{form.id}"' in text for form in PRIVATE) == reveal
+    assert any(f'"{value}"' in text for value in values) == reveal
+
+
+def test_a_curve_over_the_epochs(opens: Opens) -> None:
+    """Each checkpoint is opened when its turn comes, and the passes are told for all."""
+    ignorant = Reads("epoch 1", logits=noise(3, 0.1))
+    context = opens(PRIVATE, NEW, epochs={1: lambda: ignorant, 30: lambda: memoriser(PRIVATE, "epoch 30")})
+    check = attack(context)[0]
+    (curve,) = check.curves
+    series = curve.series[0]
+    assert series["x"] == [1, 30]
+    assert series["y"][0] < 1.5 < 5 < series["y"][1]
+    assert series["low"][1] <= series["y"][1] <= series["high"][1]
+    assert isinstance(context.progress, Told)
+    assert context.progress.said[0].startswith("108 fields (over 3 checkpoints): 432 to ")
+
+
+@pytest.mark.parametrize(("gain", "same"), [(8.0, True), (0.0, False)])
+def test_a_coarser_precision_is_used_where_it_changes_nothing(opens: Opens, gain: float, same: bool) -> None:
+    quick = memoriser(PRIVATE, "quick", gain)
+    exact = memoriser(PRIVATE)
+    context = opens(PRIVATE, NEW, target=exact, quick=quick)
+    check = attack(context)[0]
+    used, other = (quick, exact) if same else (exact, quick)
+    asked = {name for name, _ in used.asked}
+    assert {form.id for form in (*PRIVATE, *NEW)} <= {form for form, _ in asked}
+    assert len({name for name, _ in other.asked}) == 8
+    found = f"8 fields come out {'the same' if same else 'otherwise'} in coarser precision"
+    assert check.settings["precision"] == f"{'coarser' if same else 'float32'}: {found}"
+    assert isinstance(context.progress, Told)
+    assert found in context.progress.said
+
+
+def test_a_run_that_is_made_again_asks_nothing(opens: Opens) -> None:
+    first = attack(opens(PRIVATE, NEW))
+    target, public = memoriser(PRIVATE), Reads("public", logits=noise(2, 0.1))
+    assert attack(opens(PRIVATE, NEW, target=target, public=public)) == first
+    assert not target.calls
+    assert not public.calls
+
+
+def planted(forms: tuple[Form, ...]) -> tuple[Form, ...]:
+    """The same forms, in which only random values are answers."""
+    return tuple(
+        replace(
+            form,
+            fields=tuple(field if is_planted(field) else replace(field, label="other") for field in form.fields),
+        )
+        for form in forms
+    )
+
+
+def test_controls_on_the_embedded_models(opens: Opens, tmp_path: Path) -> None:
+    """Random values come back from the forms that were trained on, and from no others."""
+    target, public = (open_form_model(FIXTURES / f"layoutlm-{name}") for name in ("private", "public"))
+    settings = ReconstructionSettings(attempts=2, fields=40)
+    parts = divide(open_forms(FIXTURES / "forms"), seed=0)
+    others = planted(make_forms(FormRecipe(20, 1, 1, seed=1), tmp_path / "forms", Silent()).forms[-20:])
+    one, several = attack(
+        opens(planted(parts.private), planted(parts.validation), target=target, public=public), settings
+    )
+    assert one.finding
+    assert several.finding
+    assert (one.finding.level, several.finding.level) == ("leak", "leak")
+    perfect = metric(one, "perfect reconstructions", **{"fields": "private forms", "with": "the attack"})
+    baseline = metric(one, "perfect reconstructions", **{"fields": "private forms", "with": "public knowledge alone"})
+    assert perfect.value >= 0.2
+    assert perfect.value >= 10 * baseline.value
+    area = metric(several, "AccAUC", **{"fields": "private forms", "with": "the attack"})
+    average = metric(several, "AccAt 100 %", **{"fields": "private forms", "with": "the attack"})
+    assert area.value > average.value
+
+    one, several = attack(opens(others, planted(parts.validation), target=target, public=public), settings)
+    low, high = metric(one, "improvement factor", fields="private forms").ci
+    assert low <= 1 <= high
+    assert one.finding
+    assert several.finding
+    assert (one.finding.level, several.finding.level) == ("none", "none")
