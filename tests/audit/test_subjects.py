@@ -112,7 +112,7 @@ def test_files_of_single_pages_are_names_of_pages(store: ResponseStore) -> None:
     first, second = found.data(Path("forms"), Redactor("salt")).problems
     assert first.startswith("page ")
     assert first.endswith(": it cannot be read")
-    assert second.endswith(": its value is lost")
+    assert second.endswith(": its value is not there")
     assert "b7" not in first + second
     assert "b8" not in first + second
     assert found.data(Path("forms"), Redactor("salt", reveal=True)).problems == [
