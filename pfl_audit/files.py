@@ -11,9 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from pfl_audit.errors import AuditError
+from pfl_audit.errors import AuditError, UsageError
 
 _CHUNK = 1 << 20
+
+
+def require_new(folder: Path) -> None:
+    """Check that nothing is there yet.
+
+    Raises:
+        UsageError: A file, or a folder that holds something.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not empty", "Name a new folder")
 
 
 @contextlib.contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
-from pfl_audit.audit.attack import AuditContext, FormContext, Need, QuestionContext, Resource, Subject
+from pfl_audit.audit.attack import AuditContext, FormContext, Need, QuestionContext, Resource
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Data
@@ -23,8 +23,6 @@ _LISTED_PROBLEMS = 100
 
 class Opened(Protocol):
     """A model and the documents that it is audited with."""
-
-    subject: ClassVar[Subject]
 
     def have(self) -> frozenset[Need]:
         """What the checks may need and get."""
@@ -51,7 +49,6 @@ class Opened(Protocol):
 class OpenedQuestions:
     """A model that answers questions about pages."""
 
-    subject: ClassVar[Subject] = "questions"
     target: QueryEngine
     pretrained: QueryEngine | None
     reader: QueryEngine | None
@@ -117,7 +114,6 @@ class OpenedQuestions:
 class OpenedForms:
     """A model that reads the tokens of forms."""
 
-    subject: ClassVar[Subject] = "forms"
     target: FormModel
     public: FormModel | None
     corpus: FormCorpus

@@ -11,6 +11,7 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
+from pfl_audit.files import require_new
 
 if TYPE_CHECKING:
     from pfl_audit.audit.results import Results
@@ -108,7 +109,7 @@ def memorize(
 
     keys = _keys(key or ["provider_name"], PROVIDER_KEYS)
     if export is not None:
-        options.require_new(export)
+        require_new(export)
         found = _export(export, red, blue, keys, seed, threshold)
         if as_json:
             print_json(found)

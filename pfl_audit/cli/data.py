@@ -10,6 +10,7 @@ import typer
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.errors import EXIT_NOT_AUDITED, UsageError
+from pfl_audit.files import require_new
 
 if TYPE_CHECKING:
     from pfl_audit.documents.check import CorpusCheck
@@ -74,7 +75,7 @@ def convert(
     from pfl_audit.documents.readers import open_corpus
     from pfl_audit.documents.writers import write_jsonl
 
-    options.require_new(out)
+    require_new(out)
     corpus = open_corpus(path)
     write_jsonl(corpus, out)
     _tell(corpus, out, as_json=as_json, quiet=quiet)
@@ -99,7 +100,7 @@ def import_(
 
     if source != "fcc-adbuy":
         raise UsageError(f"there is no source '{source}'", "Choose: fcc-adbuy")
-    options.require_new(out)
+    require_new(out)
     corpus = import_fcc_adbuy(path, seed)
     write_jsonl(corpus, out)
     _tell(corpus, out, as_json=as_json, quiet=quiet)
@@ -127,7 +128,7 @@ def make(
     """
     from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
 
-    options.require_new(out)
+    require_new(out)
     recipe = Recipe(members, non_members, red_providers, clients, documents, red_documents, questions, ocr_noise, seed)
     progress = make_progress(quiet=quiet)
     _tell(make_corpus(recipe, out, progress), out, as_json=as_json, quiet=quiet)
@@ -151,7 +152,7 @@ def make_forms_(
     """
     from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
 
-    options.require_new(out)
+    require_new(out)
     corpus = make_forms(FormRecipe(private, public, validation, planted, seed), out, make_progress(quiet=quiet))
     fields = sum(len(form.fields) for form in corpus.forms)
     if as_json:

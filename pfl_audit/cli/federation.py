@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pfl_audit.cli import options
 from pfl_audit.cli.console import note
 from pfl_audit.errors import UsageError
+from pfl_audit.files import require_new
 
 if TYPE_CHECKING:
     from pfl_audit.training.federated.settings import PrivacySettings
@@ -52,7 +52,7 @@ def write_federation(
         from pfl_audit.training.federated.flower.place import ServerPlace
     except ImportError as error:
         raise UsageError("--engine flower needs Flower", "Install it: pip install 'pfl-audit[flower]'") from error
-    options.require_new(app)
+    require_new(app)
     agreement = Agreement(run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy)
     agreement.check()
     held_out = str(data.resolve()) if data else ""

@@ -68,16 +68,6 @@ def _settings(context: typer.Context) -> dict[str, Any]:
     return {name: parameter for name, parameter in known.items() if name not in ("config", "help")}
 
 
-def require_new(folder: Path) -> None:
-    """Check that nothing is there yet.
-
-    Raises:
-        UsageError: A file, or a folder that holds something.
-    """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is not empty", "Name a new folder")
-
-
 Config = Annotated[
     Path | None,
     typer.Option(

@@ -14,7 +14,8 @@ from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.protocol import Capability, Response
 
-_QUIET = {"Global.log_level": "critical"}
+RAPIDOCR = {"Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1}
+"""rapidocr without talk, and with one thread: on two cores its own choice of threads is several times slower."""
 
 
 class PageReader:
@@ -32,7 +33,7 @@ class PageReader:
             from rapidocr import RapidOCR
         except ImportError as error:
             raise UsageError("reading pictures needs rapidocr", "Run: pip install 'pfl-audit[ocr]'") from error
-        self._engine = RapidOCR(params=_QUIET)
+        self._engine = RapidOCR(params=RAPIDOCR)
 
     @property
     def fingerprint(self) -> str:

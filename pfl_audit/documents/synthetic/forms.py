@@ -17,7 +17,7 @@ from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.synthetic.forms_content import PLANTED, draw_sheet
 from pfl_audit.documents.synthetic.forms_render import FormPage
 from pfl_audit.errors import UsageError
-from pfl_audit.files import atomic_write, write_json
+from pfl_audit.files import atomic_write, require_new, write_json
 from pfl_audit.progress import Progress
 
 SIZE = (396, 560)
@@ -70,8 +70,7 @@ def make_forms(recipe: FormRecipe, folder: Path, progress: Progress) -> FormCorp
         UsageError: The recipe cannot be drawn, or the folder holds something.
     """
     recipe.check()
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty", "Name a new folder")
+    require_new(folder)
     counts: dict[FormPart, int] = {part: getattr(recipe, part) for part in PARTS}
     seeds = np.random.SeedSequence(recipe.seed).spawn(len(PARTS))
     forms: list[Form] = []

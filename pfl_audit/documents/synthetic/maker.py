@@ -18,7 +18,7 @@ from pfl_audit.documents.synthetic.providers import Provider, draw_providers
 from pfl_audit.documents.synthetic.render import render_invoice
 from pfl_audit.documents.writers import write_pfl_docvqa
 from pfl_audit.errors import UsageError
-from pfl_audit.files import atomic_write, write_json
+from pfl_audit.files import atomic_write, require_new, write_json
 from pfl_audit.progress import Progress
 
 JPEG_QUALITY = 40
@@ -82,8 +82,7 @@ def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:
         UsageError: The recipe cannot be drawn, or the folder holds something.
     """
     recipe.check()
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty", "Name a new folder")
+    require_new(folder)
     seeds = np.random.SeedSequence(recipe.seed).spawn(3)
     company_rng, plan_rng = (np.random.default_rng(seed) for seed in seeds[:2])
     providers = draw_providers(recipe.members + recipe.non_members, company_rng)

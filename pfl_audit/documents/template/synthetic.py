@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from pfl_audit.documents.synthetic.canvas import load_font
 from pfl_audit.documents.template.template import Template, Window, open_template
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.files import atomic_write, write_json
+from pfl_audit.files import atomic_write, require_new, write_json
 from pfl_audit.progress import Progress
 
 IMAGE, FIELDS, RECIPE = "template.png", "fields.json", "recipe.json"
@@ -92,8 +92,7 @@ def make_templates(recipe: TemplateRecipe, folder: Path, progress: Progress) -> 
         UsageError: The recipe cannot be drawn, or the folder holds something.
     """
     recipe.check()
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty", "Name a new folder")
+    require_new(folder)
     with progress.task("templates", recipe.templates) as task:
         for number, seed in enumerate(np.random.SeedSequence(recipe.seed).spawn(recipe.templates), start=1):
             sheet = _Sheet(recipe, np.random.default_rng(seed))
