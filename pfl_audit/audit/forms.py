@@ -12,8 +12,9 @@ from typing import Any
 from pfl_audit.audit.store import Records, ResponseStore
 from pfl_audit.audit.subjects import OpenedForms
 from pfl_audit.audit.training_record import FILE_NAME, read_training
-from pfl_audit.documents.check import unusable
+from pfl_audit.documents.check import check_pages, unusable
 from pfl_audit.documents.corpus import Problem
+from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Form, FormCorpus
 from pfl_audit.documents.forms.parts import Parts, divide
 from pfl_audit.documents.forms.readers import open_forms
@@ -194,16 +195,10 @@ def _with_pages(parts: Parts, progress: Progress) -> tuple[Parts, tuple[Problem,
     Raises:
         NotAuditableError: No private form is left.
     """
-    unseen: dict[str, str] = {}
-    forms = (*parts.private, *parts.validation)
-    with progress.task("page images", len(forms)) as task:
-        for form in forms:
-            reason = unusable(form.document) if form.document.image else "it has no page image"
-            if reason is not None:
-                unseen[form.id] = f"{reason}, and a bimodal model needs one"
-            task.advance()
+    unseen = check_pages([form.document for form in (*parts.private, *parts.validation)], progress, _invisible)
+    names = {problem.record for problem in unseen}
     private, validation = (
-        tuple(form for form in some if form.id not in unseen) for some in (parts.private, parts.validation)
+        tuple(form for form in some if form.id not in names) for some in (parts.private, parts.validation)
     )
     if not private:
         raise NotAuditableError(
@@ -215,6 +210,10 @@ def _with_pages(parts: Parts, progress: Progress) -> tuple[Parts, tuple[Problem,
         progress.say(
             f"{len(unseen)} of the private and validation forms left out: a bimodal model cannot look at their page"
         )
-    return replace(parts, private=private, validation=validation), tuple(
-        Problem(name, reason) for name, reason in unseen.items()
-    )
+    return replace(parts, private=private, validation=validation), tuple(unseen)
+
+
+def _invisible(document: Document) -> str | None:
+    """Why a bimodal model cannot look at the page, or None."""
+    reason = unusable(document) if document.image else "it has no page image"
+    return None if reason is None else f"{reason}, and a bimodal model needs one"

@@ -137,7 +137,9 @@ class Data(_Part):
     documents: int
     queries: int = Field(description="Questions, or fields of forms")
     parts: dict[str, int] = Field(
-        default_factory=dict, description="Forms in each part; empty where it was questions that were asked"
+        default_factory=dict,
+        description="Forms in each part, those that have a near-duplicate (near_duplicates), and those that stand in "
+        "no part for it (left_out); empty where it was questions that were asked",
     )
     problems: list[str] = Field(default_factory=list, description="Records that could not be used")
 

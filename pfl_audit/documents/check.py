@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -40,11 +41,7 @@ def check_corpus(corpus: Corpus, progress: Progress, *, images: bool = True) -> 
     """
     problems = list(corpus.problems)
     if images:
-        with progress.task("page images", len(corpus.documents)) as task:
-            for document in corpus.documents:
-                if (reason := unusable(document)) is not None:
-                    problems.append(Problem(document.id, reason))
-                task.advance()
+        problems += check_pages(corpus.documents, progress)
     questions: defaultdict[tuple[str, int | None], int] = defaultdict(int)
     for query in corpus.queries:
         questions[query.document.split, query.document.client] += 1
@@ -73,3 +70,25 @@ def unusable(document: Document) -> str | None:
     except UnanswerableError as error:
         return error.reason
     return None
+
+
+def check_pages(
+    documents: Sequence[Document], progress: Progress, why_not: Callable[[Document], str | None] = unusable
+) -> list[Problem]:
+    """Look at pages one by one.
+
+    Args:
+        documents: The pages.
+        progress: Told of every page.
+        why_not: Why a page cannot be used, or None where it can.
+
+    Returns:
+        Those that cannot be used, in their order.
+    """
+    problems = []
+    with progress.task("page images", len(documents)) as task:
+        for document in documents:
+            if (reason := why_not(document)) is not None:
+                problems.append(Problem(document.id, reason))
+            task.advance()
+    return problems

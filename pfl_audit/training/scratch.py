@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from transformers import T5Config
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import UsageError
-from pfl_audit.files import atomic_write
+from pfl_audit.models.pieces import learn_unigrams
 from pfl_audit.models.vt5.config import Vt5Config, visual_config
 from pfl_audit.models.vt5.inputs import PROMPT
 from pfl_audit.models.vt5.modeling import Vt5
@@ -78,30 +77,12 @@ def new_vt5(size: str, vocabulary: int, *, seed: int) -> Vt5:
 
 def train_tokenizer(corpus: Corpus, folder: Path, vocabulary: int) -> None:
     """Learn SentencePiece pieces from a corpus and write ``spiece.model``, with T5's special tokens first."""
-    import sentencepiece
-
-    model = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_texts(corpus),
-            model_writer=model,
-            vocab_size=vocabulary,
-            model_type="unigram",
-            character_coverage=1.0,
-            pad_id=PAD,
-            eos_id=EOS,
-            unk_id=UNK,
-            bos_id=-1,
-            num_threads=1,
-            shuffle_input_sentence=False,
-            minloglevel=2,
-        )
+        learn_unigrams(_texts(corpus), folder, vocabulary, pad_id=PAD, eos_id=EOS, unk_id=UNK, bos_id=-1)
     except RuntimeError as error:
         raise UsageError(
             f"no tokenizer of {vocabulary} pieces can be learnt from so small a corpus", "Lower --vocabulary"
         ) from error
-    with atomic_write(folder / "spiece.model", private=False) as file:
-        file.write(model.getvalue())
 
 
 def _texts(corpus: Corpus) -> Iterator[str]:

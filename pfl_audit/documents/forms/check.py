@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pfl_audit.documents.check import unusable
+from pfl_audit.documents.check import check_pages
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.forms.form import PARTS, FormCorpus
 from pfl_audit.documents.forms.parts import divide
@@ -58,11 +58,7 @@ def check_forms(corpus: FormCorpus, progress: Progress, *, images: bool = True) 
     """
     problems = list(corpus.problems)
     if images:
-        with progress.task("page images", len(corpus.forms)) as task:
-            for form in corpus.forms:
-                if (reason := unusable(form.document)) is not None:
-                    problems.append(Problem(form.id, reason))
-                task.advance()
+        problems += check_pages([form.document for form in corpus.forms], progress)
     try:
         parts = divide(corpus, seed=0)
     except AuditError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pfl_audit.models.donut.config import DonutConfig
 from pfl_audit.models.donut.network import build, own_tensors
 from pfl_audit.models.donut.pixels import PREPROCESSOR, PixelSettings
 from pfl_audit.models.donut.tokenizer import BOS, EOS, MARKS, PAD, UNK
+from pfl_audit.models.pieces import learn_unigrams
 
 PIECES = (BOS, PAD, EOS, UNK, *MARKS)
 """The first pieces of every vocabulary made here, in the order of XLM-R; the rest is text."""
@@ -126,32 +126,22 @@ def learn_pieces(texts: Iterable[str], folder: Path, vocabulary: int) -> None:
     Raises:
         UsageError: So few pieces cannot hold the characters of the texts.
     """
-    import sentencepiece
-
-    model = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts),
-            model_writer=model,
-            vocab_size=vocabulary,
+        learn_unigrams(
+            texts,
+            folder,
+            vocabulary,
             hard_vocab_limit=False,
-            model_type="unigram",
-            character_coverage=1.0,
             bos_id=PIECES.index(BOS),
             pad_id=PIECES.index(PAD),
             eos_id=PIECES.index(EOS),
             unk_id=PIECES.index(UNK),
             control_symbols=list(MARKS),
-            num_threads=1,
-            shuffle_input_sentence=False,
-            minloglevel=2,
         )
     except RuntimeError as error:
         raise UsageError(
             f"no tokenizer of {vocabulary} pieces can be learnt from these texts", "Give more texts, or more pieces"
         ) from error
-    with atomic_write(folder / "spiece.model", private=False) as file:
-        file.write(model.getvalue())
 
 
 def _config(size: SmallSize, vocabulary: int) -> DonutConfig:
