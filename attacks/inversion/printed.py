@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pfl_audit.attacks.inversion.reading import QUIET_RAPIDOCR, Pixels
+from pfl_audit.attacks.inversion.reading import Pixels
 from PIL import Image
 
 from pfl_audit.documents.document import Boxes, as_boxes
@@ -15,6 +15,7 @@ from pfl_audit.documents.images import Box
 from pfl_audit.documents.template.find import reading_order
 from pfl_audit.documents.template.template import Template, TemplateField
 from pfl_audit.errors import UsageError
+from pfl_audit.models.page_reader import RAPIDOCR
 
 _LEAST_SIDE = 672
 """Pixels of a page's shorter side, to which small pages are enlarged before they are read."""
@@ -40,7 +41,7 @@ def read_page(pixels: Pixels) -> tuple[tuple[str, ...], Boxes]:
     factor = max(1, -(-_LEAST_SIDE // min(height, width)))
     page = Image.fromarray(pixels).resize((width * factor, height * factor), Image.Resampling.BICUBIC)
     bgr = np.ascontiguousarray(np.asarray(page)[:, :, ::-1])
-    found: Any = RapidOCR(params=QUIET_RAPIDOCR)(bgr, use_cls=False, return_word_box=True)
+    found: Any = RapidOCR(params=RAPIDOCR)(bgr, use_cls=False, return_word_box=True)
     scale = np.array([width, height]) * factor
     words: list[str] = []
     boxes: list[Box] = []

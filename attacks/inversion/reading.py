@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pfl_audit.errors import UsageError
+from pfl_audit.models.page_reader import RAPIDOCR
 
 Pixels = NDArray[np.uint8]
 
-QUIET_RAPIDOCR = {"Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1}
-"""A line is too little to share out among threads, which then wait for one another on a busy machine."""
 LINE_HEIGHT = 64
 """Pixels that a line is enlarged to, by a whole factor, before it is read."""
 _TESSERACT_SECONDS = 60
@@ -79,7 +78,7 @@ class RapidOcr:
             raise UsageError("reading with rapidocr needs it installed", "Run: pip install 'pfl-audit[ocr]'") from error
         self.name = f"rapidocr {version('rapidocr')}"
         # Its own threshold leaves out what it is unsure of; here a doubtful reading is a reading.
-        self._engine = RapidOCR(params={**QUIET_RAPIDOCR, "Global.text_score": 0.0})
+        self._engine = RapidOCR(params={**RAPIDOCR, "Global.text_score": 0.0})
 
     def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
         """Recognise each line, without detecting it first."""

@@ -6,14 +6,13 @@ Source: cdmi-reconstruction, sections 3 to 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pfl_audit.attacks.reconstruction import present
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
-from pfl_audit.attacks.reconstruction.exchange import Exchanged, exchange
-from pfl_audit.attacks.reconstruction.outcomes import Attacked, Evaluation
-from pfl_audit.attacks.reconstruction.plan import Chosen, choose, count_passes
-from pfl_audit.attacks.reconstruction.search import reconstruct
+from pfl_audit.attacks.reconstruction.exchange import exchange
+from pfl_audit.attacks.reconstruction.outcomes import Attacked, Outcome
+from pfl_audit.attacks.reconstruction.plan import Chosen, Truth, choose, count_passes
+from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 
 from pfl_audit.audit.attack import CheckSpec, FormContext, Need, Resource
@@ -21,7 +20,7 @@ from pfl_audit.audit.redaction import visible
 from pfl_audit.audit.results import Check
 from pfl_audit.documents.forms.form import Form
 from pfl_audit.errors import UsageError
-from pfl_audit.models.form_protocol import FormModel
+from pfl_audit.models.form_protocol import Blank, FormModel
 from pfl_audit.models.protocol import Capability
 
 _NEEDS: frozenset[Need] = frozenset({Capability.FORM_LOSS, Resource.FORMS, Resource.PUBLIC})
@@ -49,27 +48,6 @@ _ANSWER = "answer"
 _COMPARED = 8
 """Fields by which a coarser precision is judged."""
 _LISTED = 20
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What an attack on one checkpoint gave.
-
-    Attributes:
-        chosen: Fields of the forms that it was trained on.
-        lost: Form and field id of those that it cannot read whole.
-        fields: The same with what was put there.
-        private: Scores on them.
-        new: Scores on fields of forms that it has never seen, or None.
-        exchanged: How often these two would be as far apart by chance, or None.
-    """
-
-    chosen: Chosen
-    lost: tuple[tuple[str, str], ...]
-    fields: tuple[Attacked, ...]
-    private: Evaluation
-    new: Evaluation | None
-    exchanged: Exchanged | None
 
 
 class ReconstructionAttack:
@@ -151,20 +129,9 @@ def _quickest(context: FormContext, settings: ReconstructionSettings, chosen: Ch
     """The coarser target where it fills the first fields in as the exact one does, token for token; and what to say."""
     if context.quick is None:
         return context.target, "float32"
-    first = [blank for blank, _ in chosen.fields[:_COMPARED]]
-    exact, coarse = (
-        reconstruct(
-            first,
-            context.public,
-            target,
-            settings,
-            context.seed,
-            progress=context.progress,
-            keep=context.records,
-            label=f"in {precision} precision",
-        )
-        for target, precision in ((context.target, "full"), (context.quick, "coarser"))
-    )
+    first = chosen.fields[:_COMPARED]
+    exact = _fill(context, settings, context.target, first, "in full precision")
+    coarse = _fill(context, settings, context.quick, first, "in coarser precision")
     same = all(
         one.tokens == other.tokens
         for here, there in zip(exact, coarse, strict=True)
@@ -184,27 +151,18 @@ def _attack(
     new: Chosen | None,
     label: str,
 ) -> Outcome:
-    def fill(some: Chosen, what: str) -> tuple[Attacked, ...]:
-        found = reconstruct(
-            [blank for blank, _ in some.fields],
-            context.public,
-            target,
-            settings,
-            context.seed,
-            progress=context.progress,
-            keep=context.records,
-            label=what,
-        )
+    def attacked(some: Chosen, what: str) -> tuple[Attacked, ...]:
+        found = _fill(context, settings, target, some.fields, what)
         return tuple(
             Attacked(blank.window.form.document.file, truth, guess)
             for (blank, truth), guess in zip(some.fields, found, strict=True)
         )
 
-    fields = fill(chosen, label)
+    fields = attacked(chosen, label)
     private = evaluate(fields, settings.epsilon, context.rng("reconstruction", "private"))
     if new is None or not new.fields:
         return Outcome(chosen, lost, fields, private, None, None)
-    controls = fill(new, "new forms")
+    controls = attacked(new, "new forms")
     control = evaluate(controls, settings.epsilon, context.rng("reconstruction", "new"))
     exchanged = exchange(
         private,
@@ -215,6 +173,25 @@ def _attack(
         context.rng("reconstruction", "exchange"),
     )
     return Outcome(chosen, lost, fields, private, control, exchanged)
+
+
+def _fill(
+    context: FormContext,
+    settings: ReconstructionSettings,
+    target: FormModel,
+    fields: Sequence[tuple[Blank, Truth]],
+    label: str,
+) -> list[Reconstruction]:
+    return reconstruct(
+        [blank for blank, _ in fields],
+        context.public,
+        target,
+        settings,
+        context.seed,
+        progress=context.progress,
+        keep=context.records,
+        label=label,
+    )
 
 
 ATTACK = ReconstructionAttack()

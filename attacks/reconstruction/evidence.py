@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pfl_audit.attacks.reconstruction.outcomes import Outcome
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 
 from pfl_audit.audit.attack import FormContext
@@ -14,7 +13,7 @@ from pfl_audit.errors import UnanswerableError
 SHOWN = 3
 
 
-def show_reconstructions(context: FormContext, outcome: Any, ranking: MembershipMetric) -> list[Evidence]:
+def show_reconstructions(context: FormContext, outcome: Outcome, ranking: MembershipMetric) -> list[Evidence]:
     """The first perfect reconstructions in the attacker's order, with a frame where each field stood."""
     pick, hide = outcome.private.multi_shot[ranking].attack, context.redactor
     shown: list[Evidence] = []

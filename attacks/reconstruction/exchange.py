@@ -7,12 +7,11 @@ the documents over the two sets keeps its error rate all the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from pfl_audit.attacks.reconstruction.curves import Order
-from pfl_audit.attacks.reconstruction.outcomes import Evaluation, Pick
+from pfl_audit.attacks.reconstruction.outcomes import Evaluation, Exchanged, Pick
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 from pfl_audit.attacks.reconstruction.similarity import improvement_factor
 
@@ -21,19 +20,6 @@ Floats = NDArray[np.float64]
 PERMUTATIONS = 2000
 _CELLS = 4_000_000
 """Fields of all permutations that are held at once."""
-
-
-@dataclass(frozen=True)
-class Exchanged:
-    """Shares of permutations under which the private forms stand out as much as they do: one-sided p-values.
-
-    Attributes:
-        improvement: Of the improvement factor of the first attempts.
-        gain: Of AccAUC over public knowledge, with the metric that the finding goes by.
-    """
-
-    improvement: float
-    gain: float
 
 
 def exchange(

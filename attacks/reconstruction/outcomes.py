@@ -1,4 +1,4 @@
-"""What an evaluation of reconstructions finds.
+"""What an attack on a checkpoint gave, and what its evaluation finds.
 
 Source: cdmi-reconstruction, sections 5.2 and 5.3.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from pfl_audit.attacks.reconstruction.plan import Chosen
 from pfl_audit.attacks.reconstruction.search import Reconstruction
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 
@@ -124,3 +125,37 @@ class Evaluation:
     fields: int
     one_shot: OneShot
     multi_shot: dict[MembershipMetric, MultiShot]
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """Shares of permutations under which the private forms stand out as much as they do: one-sided p-values.
+
+    Attributes:
+        improvement: Of the improvement factor of the first attempts.
+        gain: Of AccAUC over public knowledge, with the metric that the finding goes by.
+    """
+
+    improvement: float
+    gain: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an attack on one checkpoint gave.
+
+    Attributes:
+        chosen: Fields of the forms that it was trained on.
+        lost: Form and field id of those that it cannot read whole.
+        fields: The same with what was put there.
+        private: Scores on them.
+        new: Scores on fields of forms that it has never seen, or None.
+        exchanged: How often these two would be as far apart by chance, or None.
+    """
+
+    chosen: Chosen
+    lost: tuple[tuple[str, str], ...]
+    fields: tuple[Attacked, ...]
+    private: Evaluation
+    new: Evaluation | None
+    exchanged: Exchanged | None

@@ -8,7 +8,7 @@ from typing import Any
 
 from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.evidence import show_reconstructions
-from pfl_audit.attacks.reconstruction.outcomes import Compared, Evaluation, MultiShot
+from pfl_audit.attacks.reconstruction.outcomes import Compared, Evaluation, MultiShot, Outcome
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 
 from pfl_audit.audit.attack import CheckSpec, FormContext
@@ -51,7 +51,7 @@ class Presenter:
         self._settings = settings
         self._precision = precision
 
-    def one_shot(self, spec: CheckSpec, outcome: Any, epochs: Mapping[int, Any]) -> Check:
+    def one_shot(self, spec: CheckSpec, outcome: Outcome, epochs: Mapping[int, Outcome]) -> Check:
         """The first attempt at every field, and where they were given, at checkpoints of earlier epochs."""
         private, new = outcome.private, outcome.new
         metrics = [_metric(IMPROVEMENT, private.one_shot.improvement, private, _PRIVATE, chance=1.0)]
@@ -69,7 +69,7 @@ class Presenter:
             finding=self._one_shot_finding(outcome),
         )
 
-    def multi_shot(self, spec: CheckSpec, outcome: Any) -> Check:
+    def multi_shot(self, spec: CheckSpec, outcome: Outcome) -> Check:
         """The most plausible attempt at every field, and the fields in the order of their plausibility."""
         private, new, ranking = outcome.private, outcome.new, self._settings.ranking
         metrics = [
@@ -93,10 +93,10 @@ class Presenter:
             finding=self._multi_shot_finding(outcome),
         )
 
-    def _one_shot_finding(self, outcome: Any) -> Finding:
-        private, new = outcome.private, outcome.new
+    def _one_shot_finding(self, outcome: Outcome) -> Finding:
+        private, new, exchanged = outcome.private, outcome.new, outcome.exchanged
         found = private.one_shot.improvement
-        control = (_gap(found, new.one_shot.improvement), outcome.exchanged.improvement) if new else None
+        control = (_gap(found, new.one_shot.improvement), exchanged.improvement) if new and exchanged else None
         perfect = private.one_shot.scores["PR"]
         text = (
             f"Of {private.fields} fields of {private.documents} documents, the attack puts {_share(perfect.attack)} "
@@ -107,12 +107,12 @@ class Presenter:
             text += f", and {_plain(new.one_shot.improvement)} on forms that the model has never seen"
         return self._finding(text, IMPROVEMENT, found, 1.0, control, (private, new))
 
-    def _multi_shot_finding(self, outcome: Any) -> Finding:
-        private, new = outcome.private, outcome.new
+    def _multi_shot_finding(self, outcome: Outcome) -> Finding:
+        private, new, exchanged = outcome.private, outcome.new, outcome.exchanged
         ranking = self._settings.ranking
         found = private.multi_shot[ranking].scores["AccAUC"].difference
         there = new.multi_shot[ranking].scores["AccAUC"].difference if new else None
-        control = (_gap(found, there), outcome.exchanged.gain) if there else None
+        control = (_gap(found, there), exchanged.gain) if there and exchanged else None
         scores = private.multi_shot[ranking].scores
         text = (
             f"Of the 5 % of the fields that the attacker believes in most, {_share(scores['AccAt 5 %'].attack)} are "
@@ -157,7 +157,7 @@ class Presenter:
         }[level]
         return Finding(level=level, text=f"{text}.{end}", remedy=REMEDY, metric=metric, slice={**_TARGET, **_PRIVATE})
 
-    def _perfect(self, outcome: Any) -> Table:
+    def _perfect(self, outcome: Outcome) -> Table:
         """What came back without an error, masked, by rank."""
         hide, pick = self._context.redactor, outcome.private.multi_shot[self._settings.ranking].attack
         often = Counter(form.text(field).casefold() for form in self._context.parts.private for field in form.fields)
@@ -194,7 +194,7 @@ class Presenter:
             note=f"The finding goes by the {self._settings.ranking}; the metric was fixed before the attack.",
         )
 
-    def _by_label(self, outcome: Any) -> Table:
+    def _by_label(self, outcome: Outcome) -> Table:
         values, baseline = outcome.private.one_shot.attack, outcome.private.one_shot.baseline
         places: dict[str, list[int]] = {}
         for place, (blank, _) in enumerate(outcome.chosen.fields):
@@ -213,7 +213,7 @@ class Presenter:
         columns = ["label", "fields", "perfect", "perfect, public alone", "Hamming distance", "the same, public alone"]
         return Table(title="By label, one attempt", columns=columns, rows=rows)
 
-    def _left_out(self, outcome: Any) -> Table:
+    def _left_out(self, outcome: Outcome) -> Table:
         """Fields that were not attacked, by label and reason."""
         chosen, known = outcome.chosen, self._context.redactor
         forms = {form.id: form for form in self._context.parts.private}
@@ -294,7 +294,7 @@ def _curves(found: MultiShot) -> list[Curve]:
     ]
 
 
-def _epoch_curves(epochs: Mapping[int, Any]) -> list[Curve]:
+def _epoch_curves(epochs: Mapping[int, Outcome]) -> list[Curve]:
     """How the attack fares as training goes on."""
     if not epochs:
         return []

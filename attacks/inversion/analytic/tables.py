@@ -72,7 +72,7 @@ def read_tables(gradient: Mapping[str, Tensor], family: Family, config: Any) -> 
             infinity, or two of one ending.
     """
     shapes = _shapes(family, config)
-    return Tables(**{part.name: _find(gradient, _NAMES[part.name], shapes.get(part.name)) for part in fields(Tables)})
+    return Tables(**{part.name: find_tensor(gradient, _NAMES[part.name], shapes.get(part.name)) for part in fields(Tables)})
 
 
 def _shapes(family: Family, config: Any) -> dict[str, tuple[int, ...]]:
@@ -92,7 +92,7 @@ def _shapes(family: Family, config: Any) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _find(gradient: Mapping[str, Tensor], ending: str, shape: tuple[int, ...] | None) -> Tensor | None:
+def find_tensor(gradient: Mapping[str, Tensor], ending: str, shape: tuple[int, ...] | None) -> Tensor | None:
     names = [name for name in gradient if name == ending or name.endswith(f".{ending}")]
     if shape is None or not names:
         return None

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
-from pfl_audit.attacks.reconstruction.exchange import Exchanged, exchange
-from pfl_audit.attacks.reconstruction.outcomes import Attacked
+from pfl_audit.attacks.reconstruction.exchange import exchange
+from pfl_audit.attacks.reconstruction.outcomes import Attacked, Exchanged
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction
 
 TRUTH = (1, 2, 3, 4)
