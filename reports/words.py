@@ -53,6 +53,20 @@ FORMS_GLOSSARY: Final = {
     "Interval": "Where the number would lie, in 95 of 100 cases, had other documents been drawn. It comes from "
     "resampling whole documents.",
 }
+GRADIENTS_GLOSSARY: Final = {
+    "Gradient": "What a client of federated learning shares after looking at its pages: one number for every weight "
+    "of the model.",
+    "Template": "The empty form, which the attacker is taken to have. Private is what a client writes into its fields.",
+    "Words exact": "Share of the written words that a reader (OCR) reads without an error in what came back. The same "
+    "reader errs on the original pages too; that share is given beside it.",
+    "Fuzz ratio": "Likeness of what is read and what was written, 0 to 1, averaged over fields.",
+    "PSNR": "Peak signal-to-noise ratio of the picture that came back, in decibels; from about 20 on print can be read.",
+    "MSE": "Mean squared error of the pixels on the scale from 0 to 255.",
+    "Cosine distance in Fourier space": "One minus the cosine between the spectra of both pictures; 0 is the same.",
+    "Chance": "For words: how often values that were drawn anew would have passed for hits.",
+    "Interval": "Where the number would lie, in 95 of 100 cases, had other documents been filled in. It comes from "
+    "resampling whole documents, or fields where there are fewer than five documents.",
+}
 NO_PROOF: Final = (
     "A failed attack is no proof of privacy: another attack may succeed. The numbers hold for the documents and "
     "models named here. What could not be tested is listed and never counts as a pass."
@@ -68,6 +82,8 @@ CLAIM: Final = (
 
 def glossary(data: Data) -> dict[str, str]:
     """The terms that a report needs."""
+    if data.format == "template":
+        return GRADIENTS_GLOSSARY
     return FORMS_GLOSSARY if data.parts else GLOSSARY
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import entry_points
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from pydantic import BaseModel
@@ -24,6 +25,10 @@ from pfl_audit.models.form_protocol import FormModel
 from pfl_audit.models.protocol import Capability
 from pfl_audit.progress import Progress
 
+if TYPE_CHECKING:  # they bring torch along, which 'pfl-audit list' can do without
+    from pfl_audit.audit.gradient_case import Case
+    from pfl_audit.models.gradient_protocol import GradientModel
+
 GROUP = "pfl_audit.attacks"
 
 
@@ -34,11 +39,12 @@ class Resource(StrEnum):
     BLUE = "training corpus (--blue)"
     FORMS = "forms with labelled fields (--forms)"
     PUBLIC = "masked language model of public forms (--public)"
+    GRADIENT = "a shared gradient and its template (--template)"
 
 
 Need = Capability | Resource
-Subject = Literal["questions", "forms"]
-"""What a model is audited by: questions about pages, or the tokens of forms."""
+Subject = Literal["questions", "forms", "gradients"]
+"""What a model is audited by: questions about pages, the tokens of forms, or gradients that clients share."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class CheckSpec:
     @property
     def subject(self) -> Subject:
         """What it works on."""
+        if Resource.GRADIENT in self.needs:
+            return "gradients"
         return "forms" if Resource.FORMS in self.needs else "questions"
 
     def ran(self, **parts: Any) -> Check:
@@ -147,6 +155,23 @@ class FormContext(AuditContext):
     quick: FormModel | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class GradientContext(AuditContext):
+    """For attacks that read documents out of gradients.
+
+    Attributes:
+        model: Whose gradients were shared, with its weights as they were then; the attacker has it too.
+        cases: What an observer holds of each document, and apart from it the truth.
+        records: Memory of earlier runs; ``gradients.observation_key`` names an observation.
+        states: Folder where a search may keep its state, so that it goes on when it was killed; may be missing.
+    """
+
+    model: GradientModel
+    cases: tuple[Case, ...]
+    records: Records
+    states: Path
+
+
 class Attack(Protocol):
     """A family of checks, found by entry point ``pfl_audit.attacks``."""
 
@@ -158,7 +183,7 @@ class Attack(Protocol):
         """Run the checks of ``context.checks`` that are this family's.
 
         Args:
-            context: A QuestionContext or a FormContext, as the subject of its checks is.
+            context: A QuestionContext, a FormContext or a GradientContext, as the subject of its checks is.
             settings: Of the type ``Settings``.
         """
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Sequence
+from math import ceil, floor
 from pathlib import Path
 
 from PIL import Image, ImageDraw
@@ -16,6 +17,9 @@ PRIVATE = "private"
 PUBLIC = "evidence"
 _MOSAIC = 28
 """Blocks across a masked page: enough to tell a letterhead from a table, not to read or recognise."""
+_COARSE = 6
+"""Blocks across a field that is about as high as wide."""
+_BLOCK_RATIO = 2
 _WIDTH = 420
 _FRAME = (20, 90, 200)
 
@@ -55,6 +59,31 @@ class EvidenceBox:
             )
         path = Path(PUBLIC) / f"{name}.jpg"
         _save(picture, self._folder / path)
+        return str(path)
+
+    def show_picture(self, name: str, picture: Image.Image, private: Sequence[Box]) -> str:
+        """Make a picture for the report of which only some places are private: coarse blocks there, unless revealed.
+
+        Returns:
+            Its path relative to the run's folder.
+        """
+        shown = picture.convert("RGB")
+        for left, top, right, bottom in () if self._reveal else private:
+            width, height = shown.size
+            window = (
+                max(0, floor(left * width)),
+                max(0, floor(top * height)),
+                min(width, ceil(right * width)),
+                min(height, ceil(bottom * height)),
+            )
+            inside = shown.crop(window)
+            blocks = (max(1, inside.width // max(1, inside.height)), 1)
+            if inside.width < _BLOCK_RATIO * inside.height:  # as wide as high, or a whole page
+                blocks = (_COARSE, _COARSE)
+            coarse = inside.resize(blocks, Image.Resampling.BOX)
+            shown.paste(coarse.resize(inside.size, Image.Resampling.NEAREST), window)
+        path = Path(PUBLIC) / f"{name}.jpg"
+        _save(shown, self._folder / path)
         return str(path)
 
 

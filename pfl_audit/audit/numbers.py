@@ -9,7 +9,8 @@ from statistics import NormalDist
 from pfl_audit.audit.results import Check, Metric, Results
 
 _LEVEL = 0.95
-_PLAIN = ("AUC", "AccAUC", "HamAAC", "improvement factor", "Hamming", "Levenshtein", "Jaro-Winkler")
+_PLAIN = ("AUC", "AccAUC", "HamAAC", "improvement factor", "Hamming", "Levenshtein", "Jaro-Winkler",
+          "fuzz ratio", "cosine distance")  # fmt: skip
 """Beginnings of the names of metrics that are no shares."""
 
 
@@ -91,6 +92,10 @@ def in_form(metric: Metric, value: float, *, bare: bool = False) -> str:
         return f"{value:.0f}"
     if metric.name.endswith("gap"):
         return f"{100 * value:+.1f}" if bare else f"{100 * value:+.1f} points"
+    if metric.name.startswith("PSNR"):
+        return f"{value:.1f}" if bare else f"{value:.1f} dB"
+    if metric.name.startswith("MSE"):
+        return f"{value:.0f}"
     if metric.name.startswith(_PLAIN):
         return f"{value:.3f}"
     return f"{100 * value:.1f}" if bare else f"{100 * value:.1f} %"

@@ -16,6 +16,7 @@ from pfl_audit.audit.attack import (
     Attack,
     AuditContext,
     CheckSpec,
+    Subject,
     choose_checks,
     installed_attacks,
     unmet_needs,
@@ -23,6 +24,7 @@ from pfl_audit.audit.attack import (
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.forms import FormPlan, open_subject
+from pfl_audit.audit.gradients import GradientPlan, open_gradients
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.audit.run_folder import RunFolder
@@ -40,7 +42,7 @@ from pfl_audit.models.recorded import RecordedModel
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 
-__all__ = ["AuditPlan", "FormPlan", "run_audit"]
+__all__ = ["AuditPlan", "FormPlan", "GradientPlan", "run_audit"]
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,13 @@ class AuditPlan:
     Attributes:
         title: Of the report.
         out: Folder of the run.
-        red: Corpus of member and non-member providers, or None with ``forms``.
+        red: Corpus of member and non-member providers, or None.
         model: Checkpoint under audit, or None with ``answers``.
         answers: Recorded answers of a model that cannot be asked.
         pretrained: Checkpoint that it was trained from, or None.
         blue: Training corpus, or None.
-        forms: Forms for a model that reads their tokens, or None with ``red``.
+        forms: Forms for a model that reads their tokens, or None.
+        gradients: Templates and pages for a model of which gradients are shared, or None. One of the three it is.
         checks: Ids or families; empty for all.
         settings: Family to its settings.
         store: Response store; in ``out`` where it is None.
@@ -76,6 +79,7 @@ class AuditPlan:
     pretrained: str | None = None
     blue: Path | None = None
     forms: FormPlan | None = None
+    gradients: GradientPlan | None = None
     checks: tuple[str, ...] = ()
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     store: Path | None = None
@@ -97,12 +101,34 @@ class AuditPlan:
             "red": str(self.red) if self.red else None,
             "blue": str(self.blue) if self.blue else None,
             "forms": self.forms.identity() if self.forms else None,
+            "gradients": self.gradients.identity() if self.gradients else None,
             "checks": list(self.checks),
             "settings": {name: dict(values) for name, values in self.settings.items()},
             "seed": self.seed,
             "reveal": self.reveal,
             "ocr": self.ocr,
         }
+
+    @property
+    def subject(self) -> Subject:
+        """What the model is audited by."""
+        if self.gradients is not None:
+            return "gradients"
+        return "forms" if self.forms is not None else "questions"
+
+    @property
+    def documents(self) -> Path:
+        """Where the documents are.
+
+        Raises:
+            UsageError: Nowhere, or in more than one place.
+        """
+        forms = self.forms.path if self.forms else None
+        template = self.gradients.template if self.gradients else None
+        places = [place for place in (self.red, forms, template) if place is not None]
+        if len(places) != 1:
+            raise UsageError("one of --red, --forms and --template is needed, and no two", "Give the documents")
+        return places[0]
 
 
 def run_audit(plan: AuditPlan, progress: Progress) -> Results:
@@ -115,11 +141,10 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
     """
     if (plan.model is None) == (plan.answers is None):
         raise UsageError("one of --model and --answers is needed, and not both", "Give the checkpoint folder")
-    if (plan.red is None) == (plan.forms is None):
-        raise UsageError("one of --red and --forms is needed, and not both", "Give the folder of the documents")
+    documents = plan.documents
     attacks = installed_attacks()
     settings = {name: _settings(attack, plan.settings.get(name, {})) for name, attack in attacks.items()}
-    specs = choose_checks(attacks, plan.checks, "forms" if plan.forms else "questions")
+    specs = choose_checks(attacks, plan.checks, plan.subject)
     started, clock = datetime.now(UTC), time.monotonic()
     folder = RunFolder(plan.out, plan.identity())
     try:
@@ -140,7 +165,7 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
         verdict=decide(checks, plan.fail_on),
         target=_target(target, plan.model),
         pretrained=_target(before, plan.forms.public if plan.forms else plan.pretrained) if before else None,
-        data=opened.data(plan.forms.path if plan.forms else plan.red or Path(), hide),
+        data=opened.data(documents, hide),
         checks=checks,
         provenance=Provenance(
             command=plan.command,
@@ -161,11 +186,19 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
 
 
 def _open(plan: AuditPlan, store: ResponseStore, progress: Progress) -> Opened:
-    if plan.forms is None:
-        return _open_questions(plan, store, progress)
+    if plan.gradients is not None:
+        states = plan.store.parent / "states" if plan.store else plan.out / "private" / "states"
+        return open_gradients(plan.gradients, _live(plan), plan.device, store, states, plan.seed, progress)
+    if plan.forms is not None:
+        return open_subject(plan.forms, Path(_live(plan)), plan.device, store, progress)
+    return _open_questions(plan, store, progress)
+
+
+def _live(plan: AuditPlan) -> str:
+    """The model, where no recorded answers will do."""
     if plan.model is None:
-        raise UsageError("recorded answers tell nothing about forms", "Give --model")
-    return open_subject(plan.forms, Path(plan.model), plan.device, store, progress)
+        raise UsageError(f"recorded answers tell nothing about {plan.subject}", "Give --model")
+    return plan.model
 
 
 def _open_questions(plan: AuditPlan, store: ResponseStore, progress: Progress) -> OpenedQuestions:

@@ -1,13 +1,13 @@
-"""What an audit opens: a model that answers questions, or one that reads the tokens of forms."""
+"""What an audit opens: a model that answers questions, reads the tokens of forms, or shares gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pfl_audit.audit.attack import AuditContext, FormContext, Need, QuestionContext, Resource
+from pfl_audit.audit.attack import AuditContext, FormContext, GradientContext, Need, QuestionContext, Resource
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Data
@@ -17,6 +17,10 @@ from pfl_audit.documents.forms.form import PARTS, FormCorpus
 from pfl_audit.documents.forms.parts import Parts
 from pfl_audit.documents.forms.readers.jsonl import FILE_NAME as FORMS_FILE
 from pfl_audit.models.form_protocol import FormModel
+
+if TYPE_CHECKING:
+    from pfl_audit.audit.gradient_case import Case
+    from pfl_audit.models.gradient_protocol import GradientModel
 
 _LISTED_PROBLEMS = 100
 
@@ -174,6 +178,39 @@ class OpenedForms:
     def work(self) -> dict[str, int]:
         """What was done, and what was known already."""
         return {"fields_filled": self.records.put_count, "fields_reused": self.records.got_count}
+
+
+@dataclass(frozen=True)
+class OpenedGradients:
+    """A model of which clients share gradients."""
+
+    model: GradientModel
+    cases: tuple[Case, ...]
+    records: Records
+    states: Path
+    about: Data
+
+    def have(self) -> frozenset[Need]:
+        """What the checks may need and get."""
+        return frozenset({Resource.GRADIENT})
+
+    def context(self, common: AuditContext) -> GradientContext:
+        """Everything that an attack may use."""
+        return GradientContext(
+            model=self.model, cases=self.cases, records=self.records, states=self.states, **_shared(common)
+        )
+
+    def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Facts of the model under audit."""
+        return self.model.describe(), None
+
+    def data(self, path: Path, hide: Redactor) -> Data:
+        """What the gradients are of."""
+        return self.about
+
+    def work(self) -> dict[str, int]:
+        """What was done, and what was known already."""
+        return {"inversions_made": self.records.put_count, "inversions_reused": self.records.got_count}
 
 
 def _shared(common: AuditContext) -> dict[str, Any]:

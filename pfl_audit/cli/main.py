@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pfl_audit import __version__
-from pfl_audit.cli import account, audit, compare, data, demo, inspect, reconstruct, report, train
+from pfl_audit.cli import account, audit, compare, data, defend, demo, inspect, invert, reconstruct, report, train
 from pfl_audit.cli.console import note
 from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, AuditError
 
@@ -27,6 +27,8 @@ app.command("audit")(audit.audit)
 app.command("memorize")(audit.memorize)
 app.command("mia")(audit.mia)
 app.command("reconstruct")(reconstruct.reconstruct)
+app.command("invert")(invert.invert)
+app.command("defend")(defend.defend)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("train")(train.train)

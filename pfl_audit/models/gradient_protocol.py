@@ -62,6 +62,11 @@ class GradientModel(Protocol):
         """Height and width of what the network sees."""
         ...
 
+    @property
+    def reads(self) -> bool:
+        """Whether it takes the page's words, which somebody has to read."""
+        ...
+
     def describe(self) -> dict[str, Any]:
         """Facts for the report: family, path, sha256, parameters, notes."""
         ...
@@ -117,7 +122,7 @@ def gradient_of(
     """
     own = dict(model.network.named_parameters())
     wanted = list(own) if names is None else list(names)
-    parts = torch.autograd.grad(
+    parts: tuple[Tensor | None, ...] = torch.autograd.grad(
         model.loss(pixels, texts), [own[name] for name in wanted], create_graph=differentiable, allow_unused=True
     )
     return {name: part for name, part in zip(wanted, parts, strict=True) if part is not None}

@@ -9,7 +9,8 @@ from typing import Any
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.form_protocol import FormModel
-from pfl_audit.models.protocol import DocumentModel, ModelFamily
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.protocol import DocumentModel, GradientFamily, ModelFamily
 from pfl_audit.models.weights import read_config, tensor_names
 
 GROUP = "pfl_audit.models"
@@ -29,20 +30,29 @@ def open_model(name: str, *, device: str = "cpu", download: bool = False) -> Doc
         AuditError: No checkpoint, none of a known family, or it cannot be opened.
     """
     folder = _locate(name, device, download=download)
-    tensors, config = tensor_names(folder), read_config(folder)
-    for family in families():
-        if family.recognises(config, tensors):
-            return family.open(folder, device=device)
-    if _reads_forms(config, tensors):
+    return family_of(folder).open(folder, device=device)
+
+
+def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
+    """Open a model whose training gradient can be taken.
+
+    Args:
+        name: A local checkpoint folder.
+        device: torch's name of the device.
+
+    Raises:
+        UsageError: As open_model does.
+        NotAuditableError: Its family takes no gradients, or it reads the tokens of forms.
+        AuditError: As open_model does.
+    """
+    folder = _locate(name, device, download=False)
+    family = family_of(folder)
+    if not isinstance(family, GradientFamily):
+        able = [other.name for other in families() if isinstance(other, GradientFamily)]
         raise NotAuditableError(
-            f"{folder} reads the tokens of forms and answers no questions", "Audit it with 'pfl-audit reconstruct'"
+            f"{family.name} models have no gradient inversion; {', '.join(able)} have", "Give a model of those"
         )
-    known = ", ".join(family.name for family in families())
-    kind = config.get("model_type", "unknown")
-    raise AuditError(
-        f"{folder} is a checkpoint of model type '{kind}', not of a family that can be audited",
-        f"Known families: {known}",
-    )
+    return family.open_gradients(folder, device=device)
 
 
 def open_any(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel | FormModel:
@@ -70,6 +80,29 @@ def families() -> Sequence[ModelFamily]:
     """The installed families, by name."""
     found = [point.load() for point in entry_points(group=GROUP)]
     return sorted(found, key=lambda family: str(family.name))
+
+
+def family_of(folder: Path) -> ModelFamily:
+    """The family that a checkpoint folder is of.
+
+    Raises:
+        NotAuditableError: It reads the tokens of forms.
+        AuditError: None that is known.
+    """
+    tensors, config = tensor_names(folder), read_config(folder)
+    for family in families():
+        if family.recognises(config, tensors):
+            return family
+    if _reads_forms(config, tensors):
+        raise NotAuditableError(
+            f"{folder} reads the tokens of forms and answers no questions", "Audit it with 'pfl-audit reconstruct'"
+        )
+    known = ", ".join(family.name for family in families())
+    kind = config.get("model_type", "unknown")
+    raise AuditError(
+        f"{folder} is a checkpoint of model type '{kind}', not of a family that can be audited",
+        f"Known families: {known}",
+    )
 
 
 def require_device(device: str) -> None:

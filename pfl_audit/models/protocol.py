@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pfl_audit.documents.document import Query
+
+if TYPE_CHECKING:
+    from pfl_audit.models.gradient_protocol import GradientModel
 
 
 class Capability(StrEnum):
@@ -97,6 +100,21 @@ class ModelFamily(Protocol):
 
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open the checkpoint.
+
+        Raises:
+            AuditError: It cannot be opened, with the tensor or setting named.
+        """
+        ...
+
+
+@runtime_checkable
+class GradientFamily(Protocol):
+    """What a family whose training gradient can be taken offers besides."""
+
+    name: str
+
+    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
+        """Open the checkpoint for its gradient.
 
         Raises:
             AuditError: It cannot be opened, with the tensor or setting named.

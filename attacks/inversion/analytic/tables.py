@@ -72,7 +72,9 @@ def read_tables(gradient: Mapping[str, Tensor], family: Family, config: Any) -> 
             infinity, or two of one ending.
     """
     shapes = _shapes(family, config)
-    return Tables(**{part.name: find_tensor(gradient, _NAMES[part.name], shapes.get(part.name)) for part in fields(Tables)})
+    return Tables(
+        **{part.name: find_tensor(gradient, _NAMES[part.name], shapes.get(part.name)) for part in fields(Tables)}
+    )
 
 
 def _shapes(family: Family, config: Any) -> dict[str, tuple[int, ...]]:
@@ -93,6 +95,16 @@ def _shapes(family: Family, config: Any) -> dict[str, tuple[int, ...]]:
 
 
 def find_tensor(gradient: Mapping[str, Tensor], ending: str, shape: tuple[int, ...] | None) -> Tensor | None:
+    """Take one tensor of a gradient, checked; None where it is not there, or all zero.
+
+    Args:
+        gradient: By the names of the parameters.
+        ending: Of the name; dots part what stands before it.
+        shape: That of the parameter; None where the model has none.
+
+    Raises:
+        AuditError: As read_tables has it.
+    """
     names = [name for name in gradient if name == ending or name.endswith(f".{ending}")]
     if shape is None or not names:
         return None

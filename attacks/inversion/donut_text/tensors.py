@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 
 import torch
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
+from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.donut_text.decoder import Decoder
 from torch import Tensor
@@ -17,6 +19,8 @@ _WORD = "decoder.model.decoder.embed_tokens.weight"
 _OUTPUT = "decoder.lm_head.weight"
 _POSITION = "decoder.model.decoder.embed_positions.weight"
 _ATTENTION = "decoder.model.decoder.layers.0.self_attn.{}_proj.weight"
+_LOUD = 30.0
+"""Times rounding, from which on it is noise."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,10 @@ def read_tensors(gradient: Mapping[str, Tensor], decoder: Decoder) -> Tensors:
     square = (decoder.width, decoder.width)
     parts = [find_tensor(gradient, _ATTENTION.format(kind), square) for kind in "qkv"]
     attention = [part.double() for part in parts if part is not None]
-    if word is None and not attention:
+    if word is None and position is None and not attention:
         raise AuditError(
-            f"the gradient holds neither {_WORD} nor {_ATTENTION.format('v')}, or zeros only",
-            "Take the gradient before frozen layers are left out: one of the two is needed",
+            f"the gradient holds nothing of {_WORD}, {_POSITION} or {_ATTENTION.format('v')}, or zeros only",
+            "Take the gradient before frozen layers are left out: one of them is needed",
         )
     return Tensors(word, position, torch.cat(attention) if attention else None)
 
@@ -69,25 +73,32 @@ def find_noise(tensors: Tensors, decoder: Decoder) -> Noise:
     holds least, which takes fewer tokens than the decoder is wide.
     """
     word, position, attention = tensors.word, tensors.position, tensors.attention
+    given = next(each for each in (position, word, attention) if each is not None)
+    rounding = noise_of((), given, None).rounding
     if position is not None:
-        quiet = position[: decoder.offset].double()
+        quiet = position[: decoder.offset]
         if not quiet.any():
-            balanced = None if word is None or decoder.tied else word / decoder.scale
-            return noise_of((), position, balanced)
-        return Noise(_size(quiet), noise_of((), position, None).rounding, everywhere=True)
-    if word is not None and not decoder.tied:
-        sigma, rounding = _size(word[decoder.pad].double()), noise_of((), word, None).rounding
-        return Noise(sigma, rounding, everywhere=sigma > 0)
-    if attention is None:
-        return Noise(0.0, noise_of((), word, None).rounding, everywhere=False) if word is not None else _EXACT
-    rounding = noise_of((), attention, None).rounding
+            return noise_of((), position, None if word is None or decoder.tied else word / decoder.scale)
+    elif word is not None and not decoder.tied:
+        quiet = word[decoder.pad]
+    elif attention is not None:
+        least = least_noise(attention)
+        return Noise(least, rounding, everywhere=least > _LOUD * rounding * size_of(attention))
+    else:
+        return Noise(0.0, rounding, everywhere=False)
+    sigma = size_of(quiet)
+    if position is not None and sigma:
+        count = len(signals_of(position, decoder.offset, Noise(sigma, rounding, everywhere=True)))
+        sigma = size_of(torch.cat([quiet, position[decoder.offset + count :]]))
+    return Noise(sigma, rounding, everywhere=sigma > 0)
+
+
+def least_noise(attention: Tensor) -> float:
+    """Noise of each entry, by the direction that holds least: right where fewer tokens were seen than directions."""
     rows, width = attention.shape
-    least = float(torch.linalg.svdvals(attention)[-1]) / (rows**0.5 - width**0.5 + 1)
-    return Noise(least, rounding, everywhere=least > _LOUD * rounding * _size(attention))
+    return float(torch.linalg.svdvals(attention)[-1]) / (sqrt(rows) - sqrt(width) + 1)
 
 
-def _size(tensor: Tensor) -> float:
-    return float(tensor.square().mean().sqrt())
-
-
-_LOUD = 30.0
+def size_of(tensor: Tensor) -> float:
+    """Root of the mean square."""
+    return float(tensor.double().square().mean().sqrt())

@@ -116,8 +116,13 @@ def open_template(image: Path, fields: Path | None = None) -> Template:
     return Template(pixels, numbered, words, boxes)
 
 
-def open_filled(image: Path, template: Template) -> Pixels:
-    """Open a filled page of a template.
+def open_filled(image: Path, template: Template, role: str = "document") -> Pixels:
+    """Open a filled page of a template, or another picture of its size.
+
+    Args:
+        image: PNG, JPEG or another page image.
+        template: Whose size it must have.
+        role: What to call it in errors.
 
     Returns:
         uint8 (height, width, 3), of the template's size.
@@ -126,17 +131,17 @@ def open_filled(image: Path, template: Template) -> Pixels:
         AuditError: The image cannot be read.
         UsageError: It has another size.
     """
-    pixels = _read(image, "document")
-    check_size(pixels, template, str(image))
+    pixels = _read(image, role)
+    check_size(pixels, template, f"{role} {image}")
     return pixels
 
 
 def check_size(pixels: Pixels, template: Template, name: str) -> None:
-    """Raise UsageError where a page called ``name`` has not the template's size."""
+    """Raise UsageError where what is called ``name`` has not the template's size."""
     if pixels.shape != template.pixels.shape:
         height, width = pixels.shape[:2]
         raise UsageError(
-            f"document {name} is {width} x {height} pixels and its template {template.size[0]} x {template.size[1]}",
+            f"{name} is {width} x {height} pixels and its template {template.size[0]} x {template.size[1]}",
             "Give both in the same size, laid over one another",
         )
 

@@ -20,6 +20,7 @@ from pfl_audit.models.donut.config import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
 from pfl_audit.models.donut.inputs import IGNORED, InputBuilder, collate
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.tokenizer import END_ANSWER, EOS, UNK
+from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.protocol import Capability, DocumentModel, Response
 from pfl_audit.models.weights import fingerprint_files
@@ -221,6 +222,12 @@ class DonutFamily:
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint folder."""
         return DonutModel(folder, device)
+
+    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
+        """Open a checkpoint folder to take its training gradient."""
+        from pfl_audit.models.donut.gradients import DonutGradients
+
+        return DonutGradients(folder, device)
 
 
 FAMILY = DonutFamily()

@@ -16,6 +16,7 @@ from torch import Tensor
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
+from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.layoutlm.checkpoint import load_qa
 from pfl_audit.models.layoutlm.config import Version
 from pfl_audit.models.layoutlm.inputs import OVERLAP, InputBuilder, Passage
@@ -179,6 +180,12 @@ class LayoutLmFamily:
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint folder."""
         return LayoutLmQa(folder, self.version, device)
+
+    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
+        """Open a checkpoint folder to take its training gradient."""
+        from pfl_audit.models.layoutlm.gradients import LayoutLmGradients
+
+        return LayoutLmGradients(folder, self.version, device)
 
 
 LAYOUTLM = LayoutLmFamily("layoutlm", 1)

@@ -22,6 +22,10 @@ _REMEDY = "Copy the tokenizer that the model was trained with beside the weights
 _LONGEST_NAMED = 1 << 20
 
 
+_WORD = "\u0120"
+"""What a piece of byte pairs begins with at the beginning of a word."""
+
+
 class _UnfitError(Exception):
     """Why a tokenizer that can be read is none of ours."""
 
@@ -57,6 +61,7 @@ class WordTokenizer:
 
     def __init__(self, pieces: Any, vocabulary: Mapping[str, int], frame: Frame, longest: int | None) -> None:
         self._pieces = pieces
+        self._vocabulary = vocabulary
         self.size = max(vocabulary.values()) + 1
         self.frame = frame
         self.longest = longest
@@ -84,6 +89,16 @@ class WordTokenizer:
             text = str(error) if isinstance(error, _UnfitError) else "it is damaged"
             raise AuditError(f"the tokenizer of {folder} cannot be used: {text}", _REMEDY) from error
         raise AuditError(f"{folder} has no tokenizer (tokenizer.json, vocab.txt or vocab.json and merges.txt)", _REMEDY)
+
+    def goes_on(self, rows: int) -> list[bool]:
+        """For each of the embedding's rows, whether its piece goes on with a word that another one began."""
+        word_piece, specials = self.frame.segment == 1, {*self.frame.before, *self.frame.between, *self.frame.after}
+        flags = [False] * rows
+        for piece, number in self._vocabulary.items():
+            inside = piece.startswith("##") if word_piece else not piece.startswith(_WORD)
+            if number < rows:
+                flags[number] = inside and number not in specials
+        return flags
 
     def words(self, words: Sequence[str]) -> list[tuple[int, ...]]:
         """Ids of each word, none for a word of which nothing is left."""

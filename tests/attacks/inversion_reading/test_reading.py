@@ -5,16 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pfl_audit.attacks.inversion.printed import label_of, with_print
 from pfl_audit.attacks.inversion.reading import LINE_HEIGHT, Tesseract, Word, enlarge, open_engine
 from pfl_audit.attacks.inversion.word_scores import read_fields, word_scores
 from PIL import Image
 
 from pfl_audit.documents.template.fill import fill
-from pfl_audit.documents.template.synthetic import IMAGE, TemplateRecipe, make_templates
-from pfl_audit.documents.template.template import open_template
 from pfl_audit.errors import UsageError
-from pfl_audit.progress import Silent
 from tests.documents.template.drawn import form
 
 VALUES = {"field-1": "Rosa Falcon", "field-2": "01/02/2003", "field-3": "$12.50"}
@@ -32,28 +28,6 @@ def test_rapidocr_reads_what_is_written_and_nothing_in_noise() -> None:
     assert (exact.exact.value, exact.original.value, exact.ratio.value) == (1.0, 1.0, 1.0)
     assert (nothing.exact.value, nothing.relative.value) == (0.0, 0.0)
     assert nothing.ratio.value < 0.3
-
-
-def test_what_is_printed_is_read_and_labels_the_fields(tmp_path: Path) -> None:
-    (made,) = make_templates(TemplateRecipe(templates=1, seed=1), tmp_path / "t", Silent())
-    read = with_print(open_template(tmp_path / "t" / "form-01" / IMAGE))
-    assert [field.label for field in read.fields] == [field.label for field in made.fields]
-    assert read.words == made.words
-    assert np.abs(read.boxes - made.boxes).max() < 0.03
-    assert with_print(made) is not made
-    assert with_print(made).digest == made.digest
-
-
-def test_labels_stand_beside_above_or_below(tmp_path: Path) -> None:
-    made = make_templates(TemplateRecipe(templates=20, seed=3), tmp_path / "t", Silent())
-    for template in made:
-        for field in template.fields:
-            assert label_of(template, field, template.words, template.boxes) == field.label
-    field = made[0].fields[0]
-    left, _, _, bottom = field.box
-    below = np.array([[left + 0.01, bottom + 0.01, left + 0.1, bottom + 0.04]], dtype=np.float32)
-    assert label_of(made[0], field, ("Signature",), below) == "Signature"
-    assert label_of(made[0], field, (), below[:0]) == ""
 
 
 def test_low_lines_are_enlarged_by_a_whole_factor() -> None:

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pfl_audit.attacks.inversion.reading import Pixels
 from PIL import Image
 
 from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.documents.images import Box
 from pfl_audit.documents.template.find import reading_order
-from pfl_audit.documents.template.template import Template, TemplateField
+from pfl_audit.documents.template.template import Pixels, Template, TemplateField
 from pfl_audit.errors import UsageError
 from pfl_audit.models.page_reader import RAPIDOCR
 

@@ -1,0 +1,63 @@
+"""Gradient inversion: what one shared gradient gives away of the page, the question and the answer.
+
+Source: gi-dqa-gradient-inversion, sections 3 and 4; the baselines from their own papers.
+"""
+
+from __future__ import annotations
+
+from pfl_audit.attacks.inversion.methods import METHODS
+from pfl_audit.attacks.inversion.settings import InversionSettings
+
+from pfl_audit.audit.attack import CheckSpec, GradientContext, Resource
+from pfl_audit.audit.results import Check
+
+_KNOWS = "the model's weights at that step, and the empty form that the client filled in"
+_BLIND = "the model's weights at that step"
+_SEES = "one client's gradient, as the server of federated learning does"
+TEXT = CheckSpec(
+    "inversion.text",
+    "Question and answer out of a gradient",
+    frozenset({Resource.GRADIENT}),
+    {"knows": _BLIND, "sees": _SEES, "does": "solves for the tokens, from the rows and the span of the gradient"},
+)
+ANALYTIC = CheckSpec(
+    "inversion.analytic",
+    "Words, boxes and page out of a gradient, in closed form",
+    frozenset({Resource.GRADIENT}),
+    {"knows": "the model's architecture", "sees": _SEES, "does": "solves linear systems; searches for nothing"},
+)
+SEARCHES = {
+    name: CheckSpec(
+        f"inversion.{name}",
+        f"Private fields out of a gradient: {method.title}",
+        frozenset({Resource.GRADIENT}),
+        {
+            "knows": _KNOWS if method.template else _BLIND,
+            "sees": _SEES,
+            "does": "changes pixels until their gradient is the one that was shared",
+        },
+    )
+    for name, method in METHODS.items()
+}
+
+
+class InversionAttack:
+    """The closed forms, GI-DQA, what it is compared with, and our own search."""
+
+    name = "inversion"
+    specs = (TEXT, ANALYTIC, *SEARCHES.values())
+    Settings = InversionSettings
+
+    def run(self, context: GradientContext, settings: InversionSettings) -> list[Check]:
+        """Attack every observation by every method that was chosen.
+
+        Raises:
+            UsageError: The reading engine is not to be had.
+        """
+        from pfl_audit.attacks.inversion.run import run_check, runner
+
+        work = runner(context, settings)
+        return [run_check(work, spec) for spec in self.specs if spec.id in context.checks]
+
+
+ATTACK = InversionAttack()

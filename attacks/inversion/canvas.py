@@ -1,0 +1,56 @@
+"""The unknown: pixels inside the fields of a known form, or all of a page of which nothing is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pfl_audit.attacks.inversion.kinds import Start
+from torch import Tensor
+
+from pfl_audit.documents.template.template import Template
+
+
+class Canvas:
+    """Pages of which some pixels are sought.
+
+    Args:
+        template: The form, as the network sees it.
+        whole: Seek all pixels, and use nothing of the template but its size.
+        grey: Seek one number a pixel, for ink is grey; else three.
+        pages: How many pages of this form are sought.
+
+    Attributes:
+        mask: bool (height, width), the pixels that are sought.
+    """
+
+    def __init__(self, template: Template, *, whole: bool = False, grey: bool = False, pages: int = 1) -> None:
+        mask = np.ones(template.pixels.shape[:2], dtype=bool) if whole else template.mask()
+        self.mask = torch.from_numpy(mask)
+        known = np.full_like(template.page, 0.5) if whole else template.page
+        self._known = torch.from_numpy(known).permute(2, 0, 1)
+        self._shape = (pages, 1 if grey else 3, int(mask.sum()))
+
+    def start(self, how: Start, generator: torch.Generator) -> Tensor:
+        """Where the search begins: float32 (pages, 1 or 3, sought pixels).
+
+        Args:
+            how: ``template``, the empty form itself; ``noise``, uniform between black and white.
+            generator: Of the noise.
+        """
+        if how == "noise":
+            return torch.rand(self._shape, generator=generator)
+        inside = self._known[:, self.mask]
+        inside = inside.mean(dim=0, keepdim=True) if self._shape[1] == 1 else inside
+        return inside.expand(self._shape).clone()
+
+    def pages(self, sought: Tensor) -> Tensor:
+        """The pages with the sought pixels in their places: float32 (pages, 3, height, width), differentiable."""
+        pages = self._known.expand(len(sought), *self._known.shape).clone()
+        pages[..., self.mask] = sought.expand(-1, 3, -1)
+        return pages
+
+    def image(self, sought: Tensor, page: int = 0) -> NDArray[np.uint8]:
+        """One of the pages as a picture, uint8 (height, width, 3)."""
+        pixels = self.pages(sought.detach())[page].permute(1, 2, 0).clamp(0, 1)
+        return np.asarray((pixels * 255).round().numpy(), dtype=np.uint8)

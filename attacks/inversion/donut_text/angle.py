@@ -1,0 +1,101 @@
+"""A signal stands at right angles to what its token looks like.
+
+The signal s of a position is what comes back through the LayerNorm behind the embeddings, and LayerNorm gives back
+nothing along its own input: s (e(v, p) - mean) = 0 for the token v that stands there, but for epsilon and rounding.
+It is one number a token, which tells few thousand tokens apart alone, and no span is needed for it.
+
+In a batch a position's row of the gradient is the sum of the signals of all samples. But a row of the embedding that
+one token in one place wrote is a signal, and so is a position's row that all samples have the same token in. So signals
+can be taken out of the rows and of the positions one by one: what stands at right angles to one pairing of token and
+place is its signal, and without it the next can be seen. Where all of both tables is used up, the pairings are right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from pfl_audit.attacks.inversion.analytic.noise import Noise
+from pfl_audit.attacks.inversion.donut_text.decoder import Decoder
+from pfl_audit.attacks.inversion.donut_text.span import normal_odds
+from torch import Tensor
+
+_ROUNDED = 4.0
+_RIGHT = 1e-5
+"""Cosine up to which an angle is right; 3e-6 was the largest of 1,500 in float32."""
+_GONE = 30.0
+"""Roundings of what has been added and subtracted, below which nothing is left of a row."""
+
+
+def angle_odds(sums: Tensor, signal: Tensor, decoder: Decoder, noise: Noise) -> Tensor:
+    """Log of the odds that a signal is that of a token, against chance.
+
+    Args:
+        sums: float64 (tokens, width), from Decoder.sums.
+        signal: float64 (width,), of one position of one sample.
+        decoder: For epsilon.
+        noise: Of the signal.
+
+    Returns:
+        float64 (tokens,).
+    """
+    width, length = len(signal), signal.norm().clamp_min(1e-300)
+    cosine = _flat(sums) @ (signal / length)
+    expected = width * ((noise.sigma / length) ** 2 + (_ROUNDED * noise.rounding) ** 2) + decoder.bend(sums) ** 2
+    return normal_odds(width * cosine**2, expected, 1)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Which tokens stand in which places, in any sample.
+
+    Attributes:
+        held: bool (places, tokens), pairs whose signals were found, and those that what is left allows.
+        complete: Whether nothing is left of either table.
+    """
+
+    held: Tensor
+    complete: bool
+
+
+def pair(positions: Tensor, rows: Tensor, shapes: Tensor, allowed: Tensor, rounding: float) -> Pairs:
+    """Take signals out of the rows and positions of a batch's gradient, one by one.
+
+    Args:
+        positions: float64 (places, width).
+        rows: float64 (tokens, width), of the embedding, scale taken out.
+        shapes: float64 (places, tokens, width): each token in each place, from Decoder.sums.
+        allowed: bool (places, tokens), pairs that may be.
+        rounding: Relative error of the entries.
+    """
+    tables = (positions.clone(), rows.clone())
+    handled = tuple(table.norm(dim=1) for table in tables)
+    shapes, held = _flat(shapes), torch.zeros_like(allowed)
+    for _ in range(len(positions) + len(rows)):
+        places, tokens = _left(tables, handled, rounding)
+        by_place = torch.einsum("pvw,pw->pv", shapes, tables[0]).abs() / tables[0].norm(dim=1)[:, None]
+        by_token = torch.einsum("pvw,vw->pv", shapes, tables[1]).abs() / tables[1].norm(dim=1)
+        open_ = allowed & ~held & places[:, None] & tokens
+        cosine = torch.where(open_, torch.minimum(by_place, by_token), torch.inf)
+        place, token = divmod(int(cosine.argmin()), len(rows))
+        if not cosine[place, token] < _RIGHT:
+            break
+        held[place, token] = True
+        signal = (tables[0][place] if by_place[place, token] < by_token[place, token] else tables[1][token]).clone()
+        for table, sizes, index in zip(tables, handled, (place, token), strict=True):
+            table[index] -= signal
+            sizes[index] += signal.norm()
+    places, tokens = _left(tables, handled, rounding)
+    open_ = allowed & places[:, None] & tokens
+    return Pairs(held | open_, not (places.any() or tokens.any()))
+
+
+def _left(tables: tuple[Tensor, ...], handled: tuple[Tensor, ...], rounding: float) -> list[Tensor]:
+    """Which rows of each table hold more than rounding."""
+    return [table.norm(dim=1) > _GONE * rounding * sizes for table, sizes in zip(tables, handled, strict=True)]
+
+
+def _flat(sums: Tensor) -> Tensor:
+    """Without their means, and of length 1."""
+    flat = sums - sums.mean(dim=-1, keepdim=True)
+    return flat / flat.norm(dim=-1, keepdim=True).clamp_min(1e-300)

@@ -1,0 +1,88 @@
+"""Tokens by the rows of the embedding's gradient, each a sum of the signals of the positions that hold its token.
+
+    dL/dE[v] = scale sum_p [token_p = v] s_p  +  sum_m delta_mv y_m,     dL/dP[p + offset] = s_p
+
+The second sum is there where the embedding is the output layer too: one state y_m a scored token, in every row.
+Most words stand nowhere in the text, so the lower half of the rows spans these states, and what is orthogonal to
+them is as without an output layer. Noise hides those of them that tell the words hardly apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pfl_audit.attacks.inversion.analytic.assignment import assign
+from pfl_audit.attacks.inversion.analytic.limits import mixture
+from pfl_audit.attacks.inversion.analytic.noise import Noise
+from pfl_audit.attacks.inversion.analytic.signals import Sums, sums_of, without
+from pfl_audit.attacks.inversion.analytic.tokens import Reading
+from torch import Tensor
+
+Floats = NDArray[np.float64]
+
+_ROUNDED = 5.0
+"""Roundings of the largest direction, below which a direction is rounding."""
+_ENOUGH = 4
+"""Rows a direction that tell what they all have in common."""
+_LEFT = 50.0
+"""Roundings of a row, below which nothing is left of it."""
+
+
+def read_rows(word: Tensor, signals: Floats, scale: float, noise: Noise, *, tied: bool) -> tuple[Reading, float]:
+    """Solve for the tokens.
+
+    Args:
+        word: Gradient of the embedding.
+        signals: float64 (n, width), of the positions.
+        scale: Of the embedding.
+        noise: Of the gradient.
+        tied: Whether the embedding is the output layer too.
+
+    Returns:
+        One reading a position, and how far the rows are from being made of these signals (``limits.mixture``); 1
+        where noise hides the output layer, so that nothing can be told.
+    """
+    lifted = scale * signals
+    variances = np.full(len(signals), (scale * noise.sigma) ** 2)
+    if not tied:
+        sums, taken = sums_of(word, signals, noise), None
+        spread = mixture(sums.values / scale, signals, noise)
+    else:
+        basis = _output_states(word, noise)
+        sums, taken = _free(word, basis, lifted, noise)
+        lifted = without(lifted, basis)
+        spread = (
+            1.0
+            if noise.everywhere
+            else mixture(sums.values, lifted, replace(noise, rounding=_ROUNDED * noise.rounding))
+        )
+    found = assign(sums.values, lifted, 1, noise, variances=variances, taken=taken)
+    values = np.where(found.rows >= 0, sums.rows[found.rows] if len(sums.rows) else -1, -1)
+    hidden = tied and noise.everywhere
+    sure, complete = found.sure & (not hidden), found.complete and not hidden
+    return Reading(values, sure, found.residual, complete, sums.rows), spread
+
+
+def _output_states(word: Tensor, noise: Noise) -> Floats:
+    """What the output layer's part of the rows lies in: an orthonormal basis, float64 (dimensions, width)."""
+    sizes = word.norm(dim=1)
+    quiet = word[sizes <= sizes.median()]
+    quiet = quiet[:: max(1, len(quiet) // (_ENOUGH * word.shape[1]))].double()
+    _, values, basis = torch.linalg.svd(quiet, full_matrices=False)
+    loud = 1.1 * noise.sigma * (len(quiet) ** 0.5 + word.shape[1] ** 0.5) if noise.everywhere else 0.0
+    kept: Floats = basis[values > max(loud, _ROUNDED * noise.rounding * float(values[0]))].numpy()
+    return kept
+
+
+def _free(word: Tensor, basis: Floats, signals: Floats, noise: Noise) -> tuple[Sums, Floats]:
+    """Rows in which more stands than the output layer's part, without it; and what they measured before."""
+    values = word.double().numpy()
+    sizes, rest = np.linalg.norm(values, axis=1), without(values, basis)
+    used = np.linalg.norm(rest, axis=1) > _LEFT * noise.rounding * sizes
+    if noise.everywhere:
+        used = np.isin(np.arange(len(rest)), sums_of(torch.from_numpy(rest), signals, noise).rows)
+    rows = np.flatnonzero(used)
+    return Sums(rows, rest[rows]), sizes[rows]

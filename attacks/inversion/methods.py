@@ -1,0 +1,66 @@
+"""The methods that are compared: what each matches, what it believes beforehand, and how it searches.
+
+Learning rates are on the scale 0 to 1; docs/inversion.md says where they and the starts differ from the papers. All get
+the same number of gradients of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pfl_audit.attacks.inversion.kinds import Match, Search, Start
+
+
+@dataclass(frozen=True)
+class Method:
+    """An attack by optimisation.
+
+    Attributes:
+        title: For people.
+        match: How gradients are compared.
+        search: The optimiser; signed Adam sees only the signs of the gradient with respect to the pixels.
+        rate: Learning rate at the start, pixels from 0 to 1.
+        fall: What remains of the learning rate after all iterations.
+        start: Where it begins.
+        grey: Whether it takes pixels to be grey.
+        priors: Which priors count: those of GI-DQA, ``variation`` (total variation only) or none.
+        template: Whether the observer's template is used, as published.
+        text: Whether question and answer are recovered first, as published; else they are random tokens.
+    """
+
+    title: str
+    match: Match
+    search: Search
+    rate: float
+    fall: float = 1.0
+    start: Start = "noise"
+    grey: bool = False
+    priors: Literal["gi-dqa", "variation", "none"] = "none"
+    template: bool = False
+    text: bool = True
+
+
+METHODS = {
+    "gi_dqa": Method(
+        "GI-DQA",
+        "layered",
+        "adam",
+        rate=0.05,
+        fall=0.02,
+        start="template",
+        priors="gi-dqa",
+        template=True,
+    ),
+    "lbfgs": Method(
+        "Least squares by L-BFGS", "relative", "l-bfgs", rate=1.0, start="template", grey=True, template=True
+    ),
+    "dlg": Method("Deep Leakage from Gradients", "euclidean", "l-bfgs", rate=1.0, text=False),
+    "idlg": Method("Improved DLG", "euclidean", "l-bfgs", rate=1.0),
+    "inverting_gradients": Method(
+        "Inverting Gradients", "cosine", "signed-adam", rate=0.1, fall=1e-3, priors="variation"
+    ),
+    "april": Method("APRIL", "april", "adam", rate=0.1, fall=0.1),
+}
+"""By the name of the check. ``lbfgs`` is ours: pixels are grey and start from the empty form, every layer counts the
+same, and a quasi-Newton search does the rest."""

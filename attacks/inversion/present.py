@@ -1,0 +1,246 @@
+"""From what came back to what results.json says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pfl_audit.attacks.inversion.closed_form import Solved
+from pfl_audit.attacks.inversion.pictures import SHOWN, show
+from pfl_audit.attacks.inversion.question_answer import Asked
+from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, Summary, summarise
+from pfl_audit.attacks.inversion.settings import InversionSettings
+from scipy.stats import binomtest
+
+from pfl_audit.audit.attack import CheckSpec, GradientContext
+from pfl_audit.audit.results import Check, Evidence, Finding, Metric, Table
+from pfl_audit.audit.verdict import level_of
+from pfl_audit.metrics.intervals import LEVEL, Estimate, bootstrap_weights, group_mean
+from pfl_audit.metrics.intervals import estimate as estimated
+
+REMEDY = (
+    "Do not let anybody see a single client's gradient: secure aggregation over many clients, and noise that is "
+    "calibrated to a promise (train --mode fl-dp). Share updates after several local steps and pages, not gradients of "
+    "one. Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms."
+)
+EXACT = "words exact"
+_READ = (
+    (EXACT, "exact"),
+    ("words exact, of those readable on the original", "relative"),
+    ("fuzz ratio", "ratio"),
+)
+_PICTURES = {"psnr": "PSNR", "fft2d": "cosine distance in Fourier space", "mse": "MSE"}
+_PLACES = {"fields": "private fields", "whole": "page"}
+
+
+class Presenter:
+    """Words and numbers of one audit.
+
+    Args:
+        context: Of the audit.
+        settings: Of the attack.
+        engine: Who read, with its version.
+    """
+
+    def __init__(self, context: GradientContext, settings: InversionSettings, engine: str) -> None:
+        self._context, self._settings, self._engine = context, settings, engine
+        self._batch = max((case.seen.batch for case in context.cases), default=1)
+
+    def search(self, spec: CheckSpec, scored: Sequence[Scored]) -> Check:
+        """An attack by optimisation."""
+        found = summarise(scored, self._context.rng("inversion", "bootstrap"))
+        return spec.ran(
+            settings=self._said(),
+            metrics=self._metrics(found),
+            tables=[self._documents(scored)],
+            evidence=self._evidence(spec, scored),
+            finding=self._words_finding(found),
+        )
+
+    def text(self, spec: CheckSpec, asked: Sequence[Asked]) -> Check:
+        """Question and answer."""
+        right, count = sum(one.exact for one in asked), len(asked)
+        share = _exact(right, count)
+        tokens = self._share([one.right for one in asked], [one.tokens for one in asked])
+        level = level_of(share.low, _bound(right, count, self._context.alpha), 0.0, enough=count > 0)
+        hide = self._context.redactor
+        rows: list[list[str | int | float | None]] = [
+            [one.name, hide.value(one.question), hide.value(one.answer), f"{one.right} of {one.tokens}", one.sure,
+             one.how, "; ".join(one.limits) or None]
+            for one in asked
+        ]  # fmt: skip
+        text = (
+            f"Of {count} {_plural(count, 'query', 'queries')}, {right} came back token by token, question and answer, "
+            f"without being told anything but the model and the gradient; of all tokens {_percent(tokens.value)}."
+        )
+        return spec.ran(
+            metrics=[
+                _metric("queries exact", share, count, "documents", "exact (Clopper-Pearson)", chance=0.0),
+                _metric("tokens exact", tokens, count, "documents", "percentile bootstrap over documents"),
+            ],
+            tables=[
+                Table(
+                    title="What came back",
+                    columns=["document", "question", "answer", "tokens right", "said to be sure", "by", "limits"],
+                    rows=rows,
+                    note=None if hide.reveal else "Letters and digits are masked.",
+                )
+            ],
+            finding=Finding(level=level, text=text, remedy=REMEDY, metric="queries exact"),
+        )
+
+    def analytic(self, spec: CheckSpec, solved: Sequence[Solved]) -> Check:
+        """The closed form of the LayoutLM family."""
+        scored = [one.scored for one in solved if one.scored is not None]
+        counts = [one.tokens for one in solved]
+        tokens = self._share([one.right for one in solved], counts)
+        boxes = self._share([one.boxes for one in solved], counts)
+        guess = sum(one.commonest for one in solved) / sum(counts)
+        right, total = sum(one.right for one in solved), sum(counts)
+        bound = _bound(right, total, self._context.alpha)
+        level = level_of(_exact(right, total).low, bound, guess, enough=total > 0)
+        method = "percentile bootstrap over documents"
+        metrics = [
+            _metric("tokens exact", tokens, len(solved), "documents", method, chance=guess),
+            _metric("boxes exact", boxes, len(solved), "documents", method),
+        ]
+        text = (
+            f"Of {total} tokens of {len(solved)} {_plural(len(solved), 'page', 'pages')}, {_percent(tokens.value)} "
+            f"came back in their places and {_percent(boxes.value)} with their boxes, in closed form "
+            f"({max(one.seconds for one in solved):.1f} s a page at most; the commonest token: {_percent(guess)})"
+        )
+        evidence: list[Evidence] = []
+        if scored:
+            found = summarise(scored, self._context.rng("inversion", "bootstrap"))
+            metrics += self._metrics(found)
+            psnr = found.pictures["psnr", "whole"].value
+            text += f"; the page at {psnr:.1f} dB, {_percent(found.exact.value)} of the private words read exactly"
+            evidence = self._evidence(spec, scored)
+        rows: list[list[str | int | float | None]] = [
+            [one.name, f"{one.right} of {one.tokens}", f"{one.boxes} of {one.tokens}", one.sure,
+             round(one.scored.whole.psnr, 1) if one.scored else None, one.noise or None, "; ".join(one.limits) or None]
+            for one in solved
+        ]  # fmt: skip
+        columns = ["document", "tokens right", "boxes right", "said to be sure", "PSNR (dB)", "noise found", "limits"]
+        return spec.ran(
+            settings={"ocr": self._engine},
+            metrics=metrics,
+            tables=[Table(title="By document", columns=columns, rows=rows)],
+            evidence=evidence,
+            finding=Finding(level=level, text=f"{text}.", remedy=REMEDY, metric="tokens exact"),
+        )
+
+    def _words_finding(self, found: Summary) -> Finding:
+        enough = found.words > 0 and found.original.value > 0
+        level = level_of(found.exact.low, found.exact.lower_bound(self._context.alpha), found.guessed, enough=enough)
+        psnr = found.pictures["psnr", "fields"].value
+        text = (
+            f"Of {found.words} private words of {found.documents} {_plural(found.documents, 'page', 'pages')}, "
+            f"{_percent(found.exact.value)} are read exactly in what came back (values drawn at random: "
+            f"{_percent(found.guessed)}; on the original pages the same reader gets {_percent(found.original.value)}), "
+            f"at {psnr:.1f} dB inside the private fields."
+        )
+        if not enough:
+            text += " The reader cannot read the original pages, so that nothing can be told from words."
+        return Finding(level=level, text=text, remedy=REMEDY, metric=EXACT, slice={"place": _PLACES["fields"]})
+
+    def _metrics(self, found: Summary) -> list[Metric]:
+        method = f"percentile bootstrap over {found.unit}"
+        metrics = [
+            _metric(title, getattr(found, name), found.units, found.unit, method, place="fields",
+                    chance=found.guessed if name == "exact" else None)
+            for title, name in _READ
+        ]  # fmt: skip
+        metrics.append(
+            _metric("words exact on the original page", found.original, found.units, found.unit, method, place="fields")
+        )
+        over = "percentile bootstrap over documents"
+        for (name, place), value in found.pictures.items():
+            metrics.append(_metric(_PICTURES[name], value, found.documents, "documents", over, place=place))
+        return metrics
+
+    def _documents(self, scored: Sequence[Scored]) -> Table:
+        rows: list[list[str | int | float | None]] = [
+            [one.name, sum(field.exact for field in one.read), sum(field.words for field in one.read),
+             round(float(np.mean([field.ratio for field in one.read])), 3) if one.read else None,
+             round(one.fields.psnr, 2), round(one.whole.psnr, 2), one.steps,
+             None if one.objective is None else float(f"{one.objective:.3g}")]
+            for one in scored
+        ]  # fmt: skip
+        return Table(
+            title="By document",
+            columns=["document", EXACT, "words", "fuzz ratio", "PSNR in the fields (dB)", "PSNR of the page (dB)",
+                     "gradients taken", "objective left"],
+            rows=rows,
+        )  # fmt: skip
+
+    def _evidence(self, spec: CheckSpec, scored: Sequence[Scored]) -> list[Evidence]:
+        cases = {case.seen.name: case for case in self._context.cases}
+        hide, method = self._context.redactor, spec.id.split(".")[1]
+        shown = []
+        for one in scored[:SHOWN]:
+            facts = {"document": one.name} | {
+                field.field: f"written {hide.value(field.truth)}, read {hide.value(field.read) or 'nothing'}"
+                for field in one.read
+            }
+            shown.append(show(self._context, method, cases[one.name], one.page, facts))
+        return shown
+
+    def _share(self, parts: Sequence[int], of: Sequence[int]) -> Estimate:
+        """A share over the tokens of documents, which are resampled as a whole."""
+        mean = group_mean(np.array(parts, dtype=float), np.array(of, dtype=float))
+        weights = bootstrap_weights(np.zeros(len(of), dtype=bool), self._context.rng("inversion", "tokens"))
+        value = float(mean(np.ones((1, len(of))))[0])
+        return estimated(value, mean(weights) if len(of) >= FEWEST_DOCUMENTS else np.empty(0))
+
+    def _said(self) -> dict[str, object]:
+        return {**self._settings.model_dump(exclude_none=True), "batch": self._batch, "ocr": self._engine}
+
+
+def _metric(
+    name: str,
+    found: Estimate,
+    n: int,
+    unit: str,
+    method: str,
+    *,
+    chance: float | None = None,
+    place: str | None = None,
+) -> Metric:
+    told = bool(np.isfinite(found.value))
+    between = told and bool(np.isfinite(found.low) and np.isfinite(found.high))
+    return Metric(
+        name=name,
+        value=found.value if told else None,
+        ci=(found.low, found.high) if between else None,
+        level=LEVEL if between else None,
+        method=method if between else None,
+        n=n,
+        unit=unit,
+        chance=chance,
+        slice={"place": _PLACES[place]} if place else {},
+        note=None if told else "there is nothing to count",
+    )
+
+
+def _exact(right: int, count: int) -> Estimate:
+    """A share with its Clopper-Pearson interval."""
+    if not count:
+        return Estimate(float("nan"), float("nan"), float("nan"), np.empty(0))
+    between = binomtest(right, count).proportion_ci(LEVEL, method="exact")
+    return Estimate(right / count, float(between.low), float(between.high), np.empty(0))
+
+
+def _bound(right: int, count: int, alpha: float) -> float:
+    """One-sided lower bound of a share, exact."""
+    if not count:
+        return float("nan")
+    return float(binomtest(right, count, alternative="greater").proportion_ci(1 - alpha, method="exact").low)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %" if np.isfinite(value) else "none"
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return one if count == 1 else many

@@ -1,0 +1,80 @@
+"""What a document looks like before anything is known of it: the priors of GI-DQA, and when they count.
+
+Every prior is a mean over the pixels that it looks at, on the scale 0 to 1, so that a weight means the same on fields
+of every size. (The paper divides the Laplacian and the Gaussian prior by the number of pixels, equations 7 and 8, and
+leaves total variation a sum, equations 9 and 10; its weights belong to its own page.)
+"""
+
+from __future__ import annotations
+
+import torch
+from pfl_audit.attacks.inversion.kinds import Scheduler
+from torch import Tensor
+from torch.nn import functional
+
+_LAPLACE = ((0.0, -1.0, 0.0), (-1.0, 4.0, -1.0), (0.0, -1.0, 0.0))
+_SIGMA = 1.0
+_REACH = 2
+"""Pixels on each side of the Gaussian kernel's middle."""
+_DELAY = 0.5
+"""Share of the iterations after which delayed priors begin to count (GradViT's second half)."""
+
+
+def visual_text(pages: Tensor, mask: Tensor) -> Tensor:
+    """Mean absolute response of the 4-neighbour Laplacian kernel (equation 7).
+
+    Args:
+        pages: float (pages, channels, height, width), 0 to 1.
+        mask: bool (height, width), the pixels that count.
+
+    Returns:
+        float ().
+    """
+    return _filtered(pages, torch.tensor(_LAPLACE)).abs()[..., mask].mean()
+
+
+def gaussian(pages: Tensor, mask: Tensor) -> Tensor:
+    """Mean absolute difference from the picture after a Gaussian filter of standard deviation 1 (equation 8)."""
+    places = torch.arange(-_REACH, _REACH + 1, dtype=torch.float32)
+    bell = torch.exp(-(places**2) / (2 * _SIGMA**2))
+    kernel = torch.outer(bell, bell)
+    return (_filtered(pages, kernel / kernel.sum()) - pages).abs()[..., mask].mean()
+
+
+def spatial_variation(pages: Tensor, mask: Tensor) -> Tensor:
+    """Mean absolute difference to the lower and to the right neighbour (equation 9)."""
+    down = (pages[..., 1:, :] - pages[..., :-1, :]).abs()[..., mask[1:] | mask[:-1]]
+    right = (pages[..., 1:] - pages[..., :-1]).abs()[..., mask[:, 1:] | mask[:, :-1]]
+    return down.mean() + right.mean()
+
+
+def channel_variation(pages: Tensor, mask: Tensor) -> Tensor:
+    """Mean absolute difference between the channels of a pixel, over their three pairs (equation 10).
+
+    The paper's equation names red and green twice and blue and green never; here every pair counts once.
+    """
+    inside = pages[..., mask]
+    return (inside - inside.roll(1, dims=-2)).abs().mean(dim=(0, 2)).sum()
+
+
+def weight_at(scheduler: Scheduler, step: int, steps: int, decay: float) -> float:
+    """phi(t), by which all priors are multiplied.
+
+    Args:
+        scheduler: ``decay`` as in the paper, alpha exp(-lambda t) with exp(-lambda) = ``decay``; ``constant``;
+            ``delayed`` counts from the middle on, as GradViT does.
+        step: From 0.
+        steps: In all.
+        decay: A step.
+    """
+    if scheduler == "decay":
+        return decay**step
+    return float(scheduler == "constant" or step >= _DELAY * steps)
+
+
+def _filtered(pages: Tensor, kernel: Tensor) -> Tensor:
+    """Each channel filtered by itself; beyond its edge a page goes on as it ends."""
+    reach, channels = kernel.shape[0] // 2, pages.shape[1]
+    padded = functional.pad(pages, (reach,) * 4, mode="replicate")
+    weights = kernel.to(pages).expand(channels, 1, *kernel.shape)
+    return functional.conv2d(padded, weights, groups=channels)

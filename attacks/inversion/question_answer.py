@@ -1,0 +1,74 @@
+"""Question and answer of every observation, by the closed form for Donut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pfl_audit.attacks.inversion.donut_text.example import words_of
+from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
+
+from pfl_audit.audit.attack import GradientContext
+from pfl_audit.errors import NotAuditableError
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came back of one query. Holds personal data.
+
+    Attributes:
+        name: Of the observation.
+        question: As recovered.
+        answer: As recovered.
+        tokens: That the decoder read.
+        right: Of these, recovered in their places.
+        sure: Of these, said to be beyond doubt.
+        how: Which tensors told.
+        limits: Why something is missing.
+    """
+
+    name: str
+    question: str
+    answer: str
+    tokens: int
+    right: int
+    sure: int
+    how: str
+    limits: tuple[str, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether every token of prompt and answer is right."""
+        return self.right == self.tokens
+
+
+def attack(context: GradientContext) -> list[Asked]:
+    """Recover the text of every observation, and compare with the truth.
+
+    Raises:
+        NotAuditableError: The model writes no answers, there is no truth to compare with, or gradients of batches.
+    """
+    model = context.model
+    if model.family != "donut":
+        raise NotAuditableError(
+            f"a {model.family} reads its question among the words", "Use --method analytic, which recovers them all"
+        )
+    tokenizer = model.inputs.tokenizer  # type: ignore[attr-defined]
+    found = []
+    for case in context.cases:
+        if not case.truths:
+            raise NotAuditableError(
+                "without the question and the answer nothing can be scored", "Give --document, --question and --answer"
+            )
+        read = recover_text(case.seen.gradient, model.network)
+        truth = case.truths[0].text["decoder_input_ids"].tolist()
+        ids = read.ids.tolist()
+        right = 0 if read.mixed else sum(one == other for one, other in zip(ids, truth, strict=False))
+        right -= max(0, len(ids) - len(truth))  # a token too many is wrong as well
+        question, answer = words_of(ids, tokenizer)
+        limits = tuple(limit.words for limit in read.limits)
+        found.append(
+            Asked(
+                case.seen.name, question, answer, len(truth), max(0, right), int(read.sure.sum()), str(read.how), limits
+            )
+        )
+    return found

@@ -1,0 +1,129 @@
+"""One document out of one gradient, by optimisation (GI-DQA, section 3.3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pfl_audit.attacks.inversion import priors
+from pfl_audit.attacks.inversion.canvas import Canvas
+from pfl_audit.attacks.inversion.matching import distance, speaking
+from pfl_audit.attacks.inversion.methods import Method
+from pfl_audit.attacks.inversion.search import Objective, Trace, search
+from pfl_audit.attacks.inversion.settings import InversionSettings
+from torch import Tensor
+
+from pfl_audit.audit.gradient_case import Observation
+from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
+from pfl_audit.progress import Progress
+
+ENCODER = {"donut": "encoder."}
+"""What the names of the layers before the fusion begin with, by family; the others fuse from the first layer on."""
+_PATCHES = ("patch_embeddings.projection.weight", "patch_embed.proj.weight")
+_DECAY = 0.999**5000
+"""What remains of the priors after all iterations, however many these are (section 4.1: 0.999 a step, 5,000 steps)."""
+_VARIATION = 1e-2
+"""Of total variation where it is the only prior (Inverting Gradients; there 1e-6 to 1e-1 on sums)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """What came back.
+
+    Attributes:
+        pages: uint8 (height, width, 3), one a sample of the batch.
+        trace: How the search went.
+        tensors: Of the gradient that were matched.
+    """
+
+    pages: tuple[NDArray[np.uint8], ...]
+    trace: Trace
+    tensors: int
+
+
+def reconstruct(
+    model: GradientModel,
+    seen: Observation,
+    texts: Sequence[Text],
+    method: Method,
+    settings: InversionSettings,
+    seed: int,
+    progress: Progress,
+    label: str,
+    state: Path | None = None,
+) -> Reconstruction:
+    """Search for the page.
+
+    Args:
+        model: Whose gradient was shared; its weights as they were then.
+        seen: By the observer.
+        texts: What the observer takes to have gone in beside the pixels, one a sample.
+        method: Of the search.
+        settings: Of the audit.
+        seed: Of noise at the start.
+        progress: Told of the iterations.
+        label: What to call it there.
+        state: File for the state of a search that is killed.
+
+    Raises:
+        NotAuditableError: The gradient has nothing in the layers that are to be matched.
+        AuditError: The distance of the gradients is no number.
+    """
+    method = adapt(method, settings)
+    canvas = Canvas(seen.template, whole=not method.template, grey=method.grey, pages=seen.batch)
+    names = speaking(seen.gradient, settings.layers, ENCODER.get(model.family, "encoder."))
+    generator = torch.Generator().manual_seed(seed)
+    objective = objective_of(model, seen, texts, method, settings, canvas, names)
+    start = canvas.start(settings.init or method.start, generator)
+    found, trace = search(objective, start, method, settings.iterations, progress, label, state)
+    return Reconstruction(tuple(canvas.image(found, page) for page in range(seen.batch)), trace, len(names))
+
+
+def adapt(method: Method, settings: InversionSettings) -> Method:
+    """The method with the knowledge that the settings give it."""
+    return replace(method, template=True) if settings.knowledge == "template" else method
+
+
+def objective_of(
+    model: GradientModel,
+    seen: Observation,
+    texts: Sequence[Text],
+    method: Method,
+    settings: InversionSettings,
+    canvas: Canvas,
+    names: Sequence[str],
+) -> Objective:
+    """Distance of the gradients, and the priors as far as they count (equation 4)."""
+    patches = next((at for at, name in enumerate(names) if name.endswith(_PATCHES)), None)
+    apart = distance(method.match, [seen.gradient[name] for name in names], patches)
+
+    def objective(sought: Tensor, step: int) -> Tensor:
+        pages = canvas.pages(sought)
+        parts = gradient_of(model, pages, texts, names, differentiable=True)
+        value = apart([parts[name] for name in names])
+        if method.priors == "variation":
+            return value + _VARIATION * priors.spatial_variation(pages, canvas.mask)
+        if method.priors == "gi-dqa":
+            decay = _DECAY ** (1 / settings.iterations)
+            weight = priors.weight_at(settings.scheduler, step, settings.iterations, decay)
+            if weight:
+                value = value + weight * _prior(pages, canvas.mask, settings)
+        return value
+
+    return objective
+
+
+def _prior(pages: Tensor, mask: Tensor, settings: InversionSettings) -> Tensor:
+    """R_aux of equation 4; a prior without weight is not computed."""
+    channels = settings.alpha_tv if settings.alpha_tvc is None else settings.alpha_tvc
+    terms = (
+        (settings.alpha_txt, priors.visual_text),
+        (settings.alpha_gau, priors.gaussian),
+        (settings.alpha_tv, priors.spatial_variation),
+        (channels, priors.channel_variation),
+    )
+    return torch.stack([pages.new_zeros(()), *(weight * prior(pages, mask) for weight, prior in terms if weight)]).sum()

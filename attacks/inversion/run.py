@@ -1,0 +1,123 @@
+"""The checks of gradient inversion, run."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pfl_audit.attacks.inversion import closed_form, question_answer
+from pfl_audit.attacks.inversion.attack import ANALYTIC, TEXT
+from pfl_audit.attacks.inversion.methods import METHODS
+from pfl_audit.attacks.inversion.present import Presenter
+from pfl_audit.attacks.inversion.reading import ReadingEngine, open_engine
+from pfl_audit.attacks.inversion.reconstruction import reconstruct
+from pfl_audit.attacks.inversion.scoring import Scored, score
+from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.texts import texts_for
+from PIL import Image
+
+from pfl_audit.audit.attack import CheckSpec, GradientContext
+from pfl_audit.audit.gradient_case import Case
+from pfl_audit.audit.gradients import observation_key
+from pfl_audit.audit.results import Check
+from pfl_audit.errors import NotAuditableError
+from pfl_audit.files import sha256_json
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What every check needs."""
+
+    context: GradientContext
+    settings: InversionSettings
+    engine: ReadingEngine
+    say: Presenter
+
+
+def runner(context: GradientContext, settings: InversionSettings) -> Runner:
+    """Open the reading engine.
+
+    Raises:
+        UsageError: It is not to be had.
+    """
+    engine = open_engine(settings.ocr, Path(settings.ocr_weights) if settings.ocr_weights else None)
+    return Runner(context, settings, engine, Presenter(context, settings, engine.name))
+
+
+def run_check(work: Runner, spec: CheckSpec) -> Check:
+    """One check over all observations; skipped, with the reason, where the model or the gradient is not of its kind."""
+    try:
+        if spec.id == TEXT.id:
+            return work.say.text(spec, question_answer.attack(work.context))
+        if spec.id == ANALYTIC.id:
+            return work.say.analytic(spec, closed_form.attack(work.context, work.engine))
+        return work.say.search(spec, _search(work.context, work.settings, work.engine, spec))
+    except NotAuditableError as error:
+        return spec.not_run("skipped", str(error))
+
+
+def _search(
+    context: GradientContext, settings: InversionSettings, engine: ReadingEngine, spec: CheckSpec
+) -> list[Scored]:
+    name = spec.id.split(".")[1]
+    scored = []
+    for case in context.cases:
+        pages, steps, objective = _pages(context, settings, name, case)
+        if not case.truths:
+            context.evidence.keep_page(f"{name}-{case.seen.name.replace(' ', '-')}", Image.fromarray(pages[0]))
+            continue
+        rng = context.rng("inversion", "guesses", case.seen.name)
+        scored.append(score(case, pages, engine, rng, steps, objective))
+    if not scored:
+        raise NotAuditableError(
+            "without the page that the client trained on nothing can be scored; what came back lies in private/",
+            "Give --document, --question and --answer",
+        )
+    return scored
+
+
+def _pages(
+    context: GradientContext, settings: InversionSettings, name: str, case: Case
+) -> tuple[Sequence[NDArray[np.uint8]], int, float]:
+    """What came back of one observation, from the records where it is known."""
+    relevant = settings.model_dump(exclude={"ocr", "ocr_weights"})
+    key = sha256_json(["inversion", name, relevant, context.seed, observation_key(context.model, case.seen)])
+    known = context.records.get(key)
+    if known is None:
+        method = METHODS[name]
+        rng = context.rng("inversion", "text", case.seen.name)
+        texts = texts_for(context.model, case, settings.known, rng, recovers=method.text)
+        found = reconstruct(
+            context.model,
+            case.seen,
+            texts,
+            method,
+            settings,
+            int(context.rng("inversion", "start", case.seen.name).integers(1 << 31)),
+            context.progress,
+            f"{method.title}, {case.seen.name}",
+            context.states / f"{key}.state",
+        )
+        known = {
+            "pages": [_pack(page) for page in found.pages],
+            "steps": found.trace.steps,
+            "objective": found.trace.least,
+        }
+        context.records.put(key, known)
+    return [_unpack(page) for page in known["pages"]], int(known["steps"]), float(known["objective"])
+
+
+def _pack(page: NDArray[np.uint8]) -> str:
+    content = io.BytesIO()
+    Image.fromarray(page).save(content, "PNG")
+    return base64.b64encode(content.getvalue()).decode()
+
+
+def _unpack(page: str) -> NDArray[np.uint8]:
+    with Image.open(io.BytesIO(base64.b64decode(page))) as image:
+        return np.array(image.convert("RGB"), dtype=np.uint8)

@@ -1,0 +1,144 @@
+"""What of a document can be seen and read in its reconstruction, beside what can be guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pfl_audit.attacks.inversion.reading import ReadingEngine
+from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents, read_fields
+
+from pfl_audit.audit.gradient_case import Case
+from pfl_audit.documents.template.values import draw_values
+from pfl_audit.metrics.images import ImageScores, image_scores
+from pfl_audit.metrics.intervals import Estimate, bootstrap_weights
+
+FEWEST_DOCUMENTS = 5
+"""Fewer are too few to be resampled; then it is the fields."""
+_GUESSES = 20
+"""Values that are drawn anew for every field, to tell what a guess would hit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A document that was sought.
+
+    Attributes:
+        name: Of the observation.
+        page: uint8 (height, width, 3), what came back; of a batch, what is nearest to its first sample.
+        fields: Picture scores inside the private fields.
+        whole: On all of the page.
+        read: What can be read.
+        guessed: Share of the words in values drawn anew that would have passed for hits.
+        steps: Gradients of the model that it took; 0 for a closed form.
+        objective: What was left of the distance, or None.
+    """
+
+    name: str
+    page: NDArray[np.uint8]
+    fields: ImageScores
+    whole: ImageScores
+    read: Sequence[FieldReading]
+    guessed: float
+    steps: int = 0
+    objective: float | None = None
+
+
+def score(
+    case: Case,
+    pages: Sequence[NDArray[np.uint8]],
+    engine: ReadingEngine,
+    rng: np.random.Generator,
+    steps: int = 0,
+    objective: float | None = None,
+) -> Scored:
+    """Score what came back of the first sample.
+
+    Args:
+        case: With its truth.
+        pages: uint8 (height, width, 3), one a sample, in any order.
+        engine: Who reads.
+        rng: Of the guesses.
+        steps: To be noted.
+        objective: To be noted.
+    """
+    truth, template = case.truths[0], case.seen.template
+    mask = template.mask()
+    page = min(pages, key=lambda one: float(((one[mask].astype(float) - truth.page[mask]) ** 2).mean()))
+    fields, whole = (image_scores(page / 255, truth.page / 255, where) for where in (mask, None))
+    read = read_fields(engine, template, truth.page, page, truth.values)
+    seeds = rng.integers(1 << 31, size=_GUESSES)
+    guesses = [draw_values(template, int(seed)) for seed in seeds]
+    return Scored(case.seen.name, page, fields, whole, read, _guessed(read, guesses), steps, objective)
+
+
+def _guessed(read: Sequence[FieldReading], guesses: Sequence[Mapping[str, str]]) -> float:
+    """Share of the words of other values that are found in what was read: chance, with this reader on these fields."""
+    tried = [FieldReading(one.field, guess[one.field], "", one.read) for guess in guesses for one in read]
+    words = sum(field.words for field in tried)
+    return sum(field.exact for field in tried) / words if words else 0.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Over documents.
+
+    Attributes:
+        unit: What was resampled: documents, or fields where there are too few of these.
+        units: How many.
+        documents: How many.
+        words: That were written.
+        exact: Share of the words that are read exactly (the paper's Binary).
+        relative: The same of the words that the engine reads on the original.
+        ratio: Mean fuzz ratio of the fields.
+        original: Share of the words that the engine reads on the original.
+        pictures: psnr, fft2d and mse, inside the fields and on the page, each over documents.
+        guessed: Chance level of ``exact``.
+    """
+
+    unit: str
+    units: int
+    documents: int
+    words: int
+    exact: Estimate
+    relative: Estimate
+    ratio: Estimate
+    original: Estimate
+    pictures: Mapping[tuple[str, str], Estimate]
+    guessed: float
+
+
+def summarise(scored: Sequence[Scored], rng: np.random.Generator) -> Summary:
+    """Put documents together."""
+    many = len(scored) >= FEWEST_DOCUMENTS
+    groups = [list(one.read) for one in scored] if many else [[field] for one in scored for field in one.read]
+    weights = bootstrap_weights(np.zeros(len(groups), dtype=bool), rng)
+
+    def share(parts: list[float], of: list[float]) -> Estimate:
+        return over_documents(np.array(parts, dtype=float), np.array(of, dtype=float), weights)
+
+    words = [float(sum(field.words for field in group)) for group in groups]
+    readable = [float(sum(field.readable for field in group)) for group in groups]
+    own = bootstrap_weights(np.zeros(len(scored), dtype=bool), rng)
+    ones = np.ones(len(scored))
+    pictures = {
+        (name, place): over_documents(
+            np.array([float(getattr(getattr(one, place), name)) for one in scored]), ones, own
+        )
+        for place in ("fields", "whole")
+        for name in ("psnr", "fft2d", "mse")
+    }
+    return Summary(
+        unit="documents" if many else "fields",
+        units=len(groups),
+        documents=len(scored),
+        words=int(sum(words)),
+        exact=share([sum(field.exact for field in group) for group in groups], words),
+        relative=share([sum(field.both for field in group) for group in groups], readable),
+        ratio=share([sum(field.ratio for field in group) for group in groups], [float(len(group)) for group in groups]),
+        original=share(readable, words),
+        pictures=pictures,
+        guessed=float(np.mean([one.guessed for one in scored])) if scored else 0.0,
+    )

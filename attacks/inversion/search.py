@@ -1,0 +1,175 @@
+"""Optimisation over pixels: one loop for all methods, which can be stopped at any time and goes on."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import torch
+from pfl_audit.attacks.inversion.methods import Method
+from torch import Tensor
+
+from pfl_audit.errors import AuditError
+from pfl_audit.files import atomic_write
+from pfl_audit.progress import Progress
+
+Objective = Callable[[Tensor, int], Tensor]
+"""What is to become small: of the sought pixels, and the iteration from 0."""
+
+_TURN = 10
+"""Gradients that L-BFGS may take before it looks up."""
+_MEMORY = 60
+_SAVE_SECONDS = 10.0
+_PATIENCE = 0.1
+"""Share of the iterations without progress after which the search ends."""
+_PROGRESS = 1e-3
+
+
+@dataclass
+class Trace:
+    """How a search went.
+
+    Attributes:
+        steps: Gradients of the model that it took.
+        objective: At every turn: (steps, value).
+    """
+
+    steps: int = 0
+    objective: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def least(self) -> float:
+        """The smallest value."""
+        return min((value for _, value in self.objective), default=float("inf"))
+
+    def stalled(self, steps: int) -> bool:
+        """Whether the last tenth of the iterations made nothing better, or nothing is left to be made better."""
+        patience = max(_TURN, int(_PATIENCE * steps))
+        before = [value for step, value in self.objective if step <= self.steps - patience]
+        since = [value for step, value in self.objective if step > self.steps - patience]
+        return bool(before and since) and min(since) > (1 - _PROGRESS) * min(before)
+
+
+def search(
+    objective: Objective,
+    start: Tensor,
+    method: Method,
+    steps: int,
+    progress: Progress,
+    label: str,
+    state: Path | None = None,
+) -> tuple[Tensor, Trace]:
+    """Look for the pixels that make the objective small.
+
+    Args:
+        objective: Differentiable in the pixels.
+        start: float32, where to begin.
+        method: How to search.
+        steps: Gradients of the model at most.
+        progress: Told of every iteration, with the objective.
+        label: What to call it.
+        state: File that the state is kept in, so that a killed search goes on where it stopped; removed at the end.
+
+    Returns:
+        The best pixels, and how it went.
+
+    Raises:
+        AuditError: The objective is no number from the start.
+    """
+    run = _Run(objective, start, method, steps)
+    if state is not None and state.is_file():
+        run.resume(state)
+    saved = monotonic()
+    with progress.task(label, steps, run.trace.steps) as task:
+        while run.trace.steps < steps and not run.over:
+            before = run.trace.steps
+            run.turn()
+            task.advance(run.trace.steps - before, f"objective {run.value:.3g}")
+            if state is not None and monotonic() - saved > _SAVE_SECONDS:
+                run.save(state)
+                saved = monotonic()
+    if not run.trace.objective or run.best is None:
+        raise AuditError("the distance of the gradients is no finite number", "Check the model and the gradient")
+    if state is not None:
+        state.unlink(missing_ok=True)
+    return run.best, run.trace
+
+
+class _Run:
+    """A search on the way."""
+
+    def __init__(self, objective: Objective, start: Tensor, method: Method, steps: int) -> None:
+        self.trace = Trace()
+        self.over = False
+        self.value = float("inf")
+        self.best: Tensor | None = None
+        self._least = float("inf")
+        self._objective, self._method, self._steps = objective, method, steps
+        self._pixels = start.clone().requires_grad_(True)
+        self._optimiser: torch.optim.Optimizer
+        if method.search == "l-bfgs":
+            line_search = "strong_wolfe" if method.match == "relative" else None
+            self._optimiser = torch.optim.LBFGS(
+                [self._pixels], lr=method.rate, max_iter=_TURN, max_eval=_TURN, history_size=_MEMORY,
+                tolerance_grad=0.0, tolerance_change=0.0, line_search_fn=line_search,
+            )  # fmt: skip
+        else:
+            self._optimiser = torch.optim.Adam([self._pixels], lr=method.rate)
+
+    def turn(self) -> None:
+        """One step of Adam, or a few of L-BFGS."""
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._method.rate * self._method.fall ** (self.trace.steps / self._steps)
+        self._optimiser.step(self._closure)
+        if self._method.search != "l-bfgs":
+            with torch.no_grad():
+                self._pixels.clamp_(0, 1)
+        self.over = self.over or self.trace.stalled(self._steps)
+
+    def _closure(self) -> float:
+        value = self._objective(self._pixels, self.trace.steps)
+        (slope,) = torch.autograd.grad(value, self._pixels)
+        self._pixels.grad = slope.sign() if self._method.search == "signed-adam" else slope
+        self.trace.steps += 1
+        self.value = float(value.detach())
+        if not torch.isfinite(value) or not torch.isfinite(slope).all():
+            self.over = True  # as L-BFGS without a line search may: what was best before stands
+            self._pixels.grad = torch.zeros_like(slope)
+            return self._least
+        self.trace.objective.append((self.trace.steps, self.value))
+        if self.value < self._least:
+            self._least, self.best = self.value, self._pixels.detach().clone()
+        return self.value
+
+    def save(self, path: Path) -> None:
+        """Keep everything, whole or not at all."""
+        content = io.BytesIO()
+        torch.save({**self._position(), "optimiser": self._optimiser.state_dict()}, content)
+        with atomic_write(path) as file:
+            file.write(content.getvalue())
+
+    def _position(self) -> dict[str, Any]:
+        return {
+            "pixels": self._pixels.detach(),
+            "best": self.best,
+            "least": self._least,
+            "steps": self.trace.steps,
+            "objective": self.trace.objective,
+        }
+
+    def resume(self, path: Path) -> None:
+        """Go on from what was kept; a damaged file is as good as none."""
+        try:
+            kept = torch.load(path, weights_only=True)
+            if kept["pixels"].shape != self._pixels.shape:
+                return
+            self._optimiser.load_state_dict(kept["optimiser"])
+            self._pixels.data.copy_(kept["pixels"])
+            self.best, self._least = kept["best"], kept["least"]
+            self.trace = Trace(kept["steps"], kept["objective"])
+        except Exception:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,36 @@
+"""Settings of gradient inversion."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pfl_audit.attacks.inversion.kinds import Known, Layers, Scheduler, Start
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class InversionSettings(BaseModel):
+    """How to search, and what the observer knows.
+
+    The weights of the priors are the paper's (GI-DQA, section 4.1), on means over pixels.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    iterations: int = Field(default=800, ge=1, description="Gradients of the model a document at most")
+    layers: Layers = Field(default="all", description="Whose gradients are matched")
+    alpha_txt: float = Field(default=0.1, ge=0, description="Weight of the Laplacian text prior")
+    alpha_gau: float = Field(default=0.01, ge=0, description="Weight of the Gaussian prior")
+    alpha_tv: float = Field(default=0.1, ge=0, description="Weight of spatial total variation")
+    alpha_tvc: float | None = Field(default=None, ge=0, description="Weight of channel variation; alpha_tv if None")
+    scheduler: Scheduler = Field(default="decay", description="When priors count")
+    known: Known = Field(
+        default="recovered",
+        description="What the observer has of question and answer: read from the gradient, told (for comparison), or "
+        "random characters in their places",
+    )
+    init: Start | None = Field(default=None, description="Where the search begins; as the method has it if None")
+    knowledge: Literal["published", "template"] = Field(
+        default="published", description="Whether the other methods are given the template too"
+    )
+    ocr: str = Field(default="rapidocr", description="Engine that reads the reconstructions")
+    ocr_weights: str | None = Field(default=None, description="Folder of its weights, for trocr")

@@ -1,0 +1,96 @@
+"""What the observer takes to have gone into the network beside the pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from pfl_audit.attacks.inversion.donut_text.example import example_of
+from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
+from pfl_audit.attacks.inversion.kinds import Known
+
+from pfl_audit.audit.gradient_case import Case
+from pfl_audit.errors import NotAuditableError
+from pfl_audit.models.donut.inputs import IGNORED
+from pfl_audit.models.donut.tokenizer import EOS, MARKS, DonutTokenizer
+from pfl_audit.models.gradient_protocol import GradientModel, Text
+
+
+def texts_for(
+    model: GradientModel, case: Case, known: Known, rng: np.random.Generator, *, recovers: bool = True
+) -> tuple[Text, ...]:
+    """One text a sample of the batch.
+
+    Args:
+        model: Whose gradient was shared.
+        case: The observation. Its truth is looked at only where the observer is told of it, for comparison: every
+            ``known`` but ``recovered``.
+        known: What the observer has.
+        rng: Of random tokens.
+        recovers: Whether the method reads question and answer first; else they are random tokens, as many.
+
+    Raises:
+        NotAuditableError: They cannot be read from this gradient, or there is nobody to tell them.
+    """
+    if known == "recovered" and recovers:
+        return (_recover(model, case),)
+    if not case.truths:
+        raise NotAuditableError("nobody knows question and answer of this gradient", "Leave --known out")
+    if known in ("both", "recovered") and recovers:
+        return tuple(truth.text for truth in case.truths)
+    tokenizer = _tokenizer(model)
+    told: Known = "none" if not recovers else known
+    return tuple(_replaced(truth.text, tokenizer, told, rng) for truth in case.truths)
+
+
+def _recover(model: GradientModel, case: Case) -> Text:
+    if model.family != "donut":
+        raise NotAuditableError(
+            f"question and answer of a {model.family} come from the closed form, with the page itself",
+            "Use --method analytic, or tell them with --known both",
+        )
+    found = recover_text(case.seen.gradient, model.network)
+    if found.mixed or not len(found.ids):
+        raise NotAuditableError(
+            "question and answer cannot be told apart in the gradient of a batch"
+            if found.mixed
+            else "nothing of question and answer came back",
+            "Tell them with --known both",
+        )
+    example = example_of(found.ids.tolist(), _tokenizer(model))
+    return {"decoder_input_ids": torch.tensor(example.ids), "labels": torch.tensor(example.labels)}
+
+
+def _tokenizer(model: GradientModel) -> DonutTokenizer:
+    inputs = getattr(model, "inputs", None)
+    tokenizer = getattr(inputs, "tokenizer", None)
+    if not isinstance(tokenizer, DonutTokenizer):
+        raise NotAuditableError(
+            f"a {model.family} has no question and answer in a row of tokens", "Tell them with --known both"
+        )
+    return tokenizer
+
+
+def _replaced(text: Text, tokenizer: DonutTokenizer, known: Known, rng: np.random.Generator) -> Text:
+    """Question, answer or both as random pieces in the same places; the marks around them are every client's.
+
+    ``characters`` replaces both, by single characters (GI-DQA, Table 3, last row); ``none`` by any pieces.
+    """
+    ids, labels = text["decoder_input_ids"].clone(), text["labels"].clone()
+    marks = {tokenizer.id(name) for name in (*MARKS, EOS)}
+    pieces = _pieces(tokenizer, single=known == "characters")
+    answer_from = int((labels != IGNORED).nonzero()[0]) + 1
+    for place, token in enumerate(ids.tolist()):
+        asked = place < answer_from
+        if token in marks or (known == "question" and asked) or (known == "answer" and not asked):
+            continue
+        ids[place] = int(rng.choice(pieces))
+        if place and int(labels[place - 1]) != IGNORED:
+            labels[place - 1] = ids[place]
+    return {"decoder_input_ids": ids, "labels": labels}
+
+
+def _pieces(tokenizer: DonutTokenizer, *, single: bool) -> Sequence[int]:
+    texts = {token: tokenizer.decode([token]).strip() for token in range(tokenizer.size)}
+    return [token for token, text in texts.items() if text and (len(text) == 1 or not single)]

@@ -1,0 +1,121 @@
+"""Donut as a GradientModel: the loss that its training takes, as a function of the page's pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+
+from pfl_audit.documents.images import Box
+from pfl_audit.files import sha256_json
+from pfl_audit.models.donut.inputs import IGNORED
+from pfl_audit.models.donut.model import DonutModel
+from pfl_audit.models.donut.network import page_features
+from pfl_audit.models.donut.pixels import PixelSettings
+from pfl_audit.models.gradient_protocol import Sample, Text
+
+GRADIENT_VERSION = 1
+"""Raised whenever the loss below becomes another one."""
+
+
+class DonutGradients(DonutModel):
+    """A Donut checkpoint whose training gradient can be taken.
+
+    The text of a sample is ``decoder_input_ids`` and ``labels``, int64 (tokens,), as
+    ``inputs.InputBuilder.example`` makes them. The loss is the mean cross-entropy of a sample's own label tokens,
+    then the mean over the samples: a batch's gradient is the mean of its samples', however long their answers are.
+    transformers takes one mean over all tokens of a batch, which is the same for one sample.
+
+    Args:
+        folder: The checkpoint.
+        device: torch's name of the device.
+
+    Raises:
+        AuditError: It cannot be opened.
+    """
+
+    reads = False
+
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
+        super().__init__(folder, device)
+        self.network.requires_grad_(True)
+        self._pixels = self._loaded.pixels
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over what decides the checkpoint's answers, and this loss's version."""
+        return sha256_json(["gradients", GRADIENT_VERSION, super().fingerprint])
+
+    @property
+    def page(self) -> tuple[int, int]:
+        """Height and width of what the network sees."""
+        return self._pixels.page
+
+    def see(self, page: Image.Image) -> NDArray[np.uint8]:
+        """A page as the network sees it: uint8 (*page, 3), scaled and padded, not yet normalised."""
+        plain = replace(self._pixels, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).pixels(page)
+        return np.asarray((255 * plain).round().permute(1, 2, 0), dtype=np.uint8)
+
+    def place(self, box: Box, size: tuple[int, int]) -> Box:
+        """Where a box of a page of this width and height comes to lie on what the network sees, as shares of it."""
+        return place(self._pixels, box, size)
+
+    def text(self, sample: Sample) -> Text:
+        """The prompt with the answer behind it, and what is scored of it."""
+        example = self.inputs.example(sample.question, sample.answer)
+        return {"decoder_input_ids": torch.tensor(example.ids), "labels": torch.tensor(example.labels)}
+
+    def loss(self, pixels: Tensor, texts: Sequence[Text]) -> Tensor:
+        """The training loss: pixels float (samples, 3, *page), 0 to 1; float ()."""
+        mean, std = (pixels.new_tensor(values).view(3, 1, 1) for values in (self._pixels.mean, self._pixels.std))
+        features = page_features(self.network, (pixels - mean) / std)
+        ids, labels = (
+            pad_sequence([text[name] for text in texts], batch_first=True, padding_value=filler).to(pixels.device)
+            for name, filler in (
+                ("decoder_input_ids", int(self.config.decoder.pad_token_id)),
+                ("labels", IGNORED),
+            )
+        )
+        logits = self.network.decoder(input_ids=ids, encoder_hidden_states=features, use_cache=False).logits
+        losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
+        return (losses.sum(dim=1) / (labels != IGNORED).sum(dim=1)).mean()
+
+
+def place(settings: PixelSettings, box: Box, size: tuple[int, int]) -> Box:
+    """Follow a box through the image processor: turned, scaled by the shorter side, cut down, padded.
+
+    Args:
+        settings: Of the model.
+        box: Left, top, right, bottom as shares of the page.
+        size: Width and height of the page.
+
+    Returns:
+        The box as shares of what the network sees.
+    """
+    width, height = size
+    rows, columns = settings.page
+    if settings.turn and ((columns < rows and width > height) or (columns > rows and width < height)):
+        left, top, right, bottom = box
+        box, width, height = (1 - bottom, left, 1 - top, right), height, width
+    short = min(rows, columns)
+    width, height = (short, int(short * height / width)) if width <= height else (int(short * width / height), short)
+    fitting = (min(width, columns), min(height, rows))
+    if fitting != (width, height):
+        if height > width:
+            fitting = (int(width * fitting[1] / height), fitting[1])
+        elif width > height:
+            fitting = (fitting[0], int(height * fitting[0] / width))
+        width, height = fitting
+    before = ((columns - width) // 2, (rows - height) // 2)
+    left, top, right, bottom = (
+        (before[at % 2] + share * (width, height)[at % 2]) / (columns, rows)[at % 2] for at, share in enumerate(box)
+    )
+    return left, top, right, bottom

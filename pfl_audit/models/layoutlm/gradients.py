@@ -1,0 +1,124 @@
+"""LayoutLM as a GradientModel: the loss that its training takes, as a function of the page's pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.images import Box
+from pfl_audit.errors import NotAuditableError
+from pfl_audit.files import sha256_json
+from pfl_audit.models.gradient_protocol import Sample, Text
+from pfl_audit.models.layoutlm.config import Version
+from pfl_audit.models.layoutlm.model import LayoutLmQa
+from pfl_audit.models.layoutlm.pixels import PixelSettings
+
+GRADIENT_VERSION = 1
+"""Raised whenever the loss below becomes another one."""
+
+BLIND_SIDE = 224
+"""Side of the page, in pixels, of a model that looks at none: LayoutLMv3's."""
+
+
+class LayoutLmGradients(LayoutLmQa):
+    """A LayoutLM question-answering checkpoint whose training gradient can be taken.
+
+    The text of a sample is ``input_ids``, ``token_type_ids``, ``attention_mask`` (int64, (tokens,)), ``bbox`` (int64,
+    (tokens, 4)), ``start_positions`` and ``end_positions`` (int64 ()): the question with the window of the page that
+    holds the answer. The loss is the mean of the cross-entropies of start and end, as transformers computes it for one
+    sample, then the mean over the samples. Padding takes no part in either softmax, so that a batch's gradient is the
+    mean of its samples'.
+
+    A model that takes no image (version 1, or 3 without ``visual_embed``) has a page of BLIND_SIDE all the same, for
+    the template to be laid on, and its loss does not depend on the pixels.
+
+    Args:
+        folder: The checkpoint.
+        version: Of LayoutLM.
+        device: torch's name of the device.
+
+    Raises:
+        AuditError: It cannot be opened.
+    """
+
+    reads = True
+
+    def __init__(self, folder: Path, version: Version, device: str = "cpu") -> None:
+        super().__init__(folder, version, device)
+        self.network.set_attn_implementation("eager")  # torch's fused attention has no second derivative
+        self.network.requires_grad_(True)
+        self.sight = self._pixels or PixelSettings((BLIND_SIDE, BLIND_SIDE))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over what decides the checkpoint's answers, and this loss's version."""
+        return sha256_json(["gradients", GRADIENT_VERSION, super().fingerprint])
+
+    @property
+    def page(self) -> tuple[int, int]:
+        """Height and width of what the network sees."""
+        width, height = self.sight.size
+        return height, width
+
+    def see(self, page: Image.Image) -> NDArray[np.uint8]:
+        """A page as the network sees it: uint8 (*page, 3), scaled, not yet normalised."""
+        plain = replace(self.sight, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).pixels(page)
+        return np.asarray((255 * plain).round().permute(1, 2, 0), dtype=np.uint8)
+
+    def place(self, box: Box, size: tuple[int, int]) -> Box:
+        """Where a box of a page comes to lie: in the same place, since pages are scaled whatever their shape."""
+        return box
+
+    def text(self, sample: Sample) -> Text:
+        """Question and page as a pair, with the place of the answer.
+
+        Raises:
+            NotAuditableError: The answer does not stand on the page, or in no window whole.
+        """
+        document = Document("", "", sample.words, sample.boxes)
+        query = Query("", document, sample.question, (sample.answer,))
+        passages = self.inputs.passages(query)
+        target = self.inputs.target(query, passages)
+        if (target.start, target.end) == (0, 0):
+            raise NotAuditableError(
+                "an answer does not stand among the page's words, and a LayoutLM can only point to it",
+                "Ask for something that is written on the page, and check that its words are known",
+            )
+        batch = self.inputs.collate([passages[target.passage]])
+        return {
+            "input_ids": batch.ids[0],
+            "bbox": batch.boxes[0],
+            "token_type_ids": batch.types[0],
+            "attention_mask": batch.mask[0],
+            "start_positions": torch.tensor(target.start),
+            "end_positions": torch.tensor(target.end),
+        }
+
+    def loss(self, pixels: Tensor, texts: Sequence[Text]) -> Tensor:
+        """The training loss: pixels float (samples, 3, *page), 0 to 1; float ()."""
+        fillers = {"input_ids": int(self.config.network.pad_token_id), "bbox": 0, "token_type_ids": 0}
+        inputs = {
+            name: pad_sequence([text[name] for text in texts], batch_first=True, padding_value=filler).to(pixels.device)
+            for name, filler in (fillers | {"attention_mask": 0}).items()
+        }
+        if self.config.sees:
+            mean, std = (pixels.new_tensor(values).view(3, 1, 1) for values in (self.sight.mean, self.sight.std))
+            inputs["pixel_values"] = (pixels - mean) / std
+        out = self.network(**inputs)
+        padding = inputs["attention_mask"] == 0
+        losses = []
+        for logits, name in ((out.start_logits, "start_positions"), (out.end_logits, "end_positions")):
+            hidden = functional.pad(padding, (0, logits.shape[1] - padding.shape[1]))
+            places = torch.stack([text[name] for text in texts]).to(pixels.device)
+            losses.append(functional.cross_entropy(logits.masked_fill(hidden, -torch.inf), places))
+        return (losses[0] + losses[1]) / 2
