@@ -180,7 +180,8 @@ def _show(audited: list[tuple[Published | None, Results]], files: list[Path]) ->
         for check in results.checks:
             head, psnr = _headline(check), _psnr(check)
             cells = (f"{number(head)} {head.name}", interval(head), chance(head)) if head else ("–", "", "")
-            table.add_row(one.name if one else _BEFORE, check.id, *cells, f"{number(psnr)} {interval(psnr)}" if psnr else "–")
+            inside = f"{number(psnr)} {interval(psnr)}".strip() if psnr else "–"
+            table.add_row(one.name if one else _BEFORE, check.id, *cells, inside)
             if check.status != "ran":
                 reasons[f"{check.status}: {check.id}: {visible(check.reason or '', 1000)}"] = None
     console.print()

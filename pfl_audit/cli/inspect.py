@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,13 +25,15 @@ def inspect(
     """
     from pfl_audit.audit.attack import Need, Resource, installed_attacks, unmet_needs
     from pfl_audit.audit.redaction import visible
-    from pfl_audit.models.open import open_any
+    from pfl_audit.models.open import open_any, shares_gradients
     from pfl_audit.models.protocol import Capability
 
     make_progress(quiet=quiet)  # opening shows none of ours, but the hub may
     opened = open_any(model, device=device, download=download)
     forms = Capability.FORM_LOSS in opened.capabilities
     documents = {Resource.FORMS, Resource.PUBLIC} if forms else {Resource.PRETRAINED, Resource.BLUE}
+    if not forms and shares_gradients(Path(opened.describe()["path"])):
+        documents.add(Resource.GRADIENT)
     have: frozenset[Need] = frozenset(opened.capabilities) | documents
     checks = {
         spec.id: unmet_needs(spec, have) is None for attack in installed_attacks().values() for spec in attack.specs

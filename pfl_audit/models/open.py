@@ -82,6 +82,15 @@ def families() -> Sequence[ModelFamily]:
     return sorted(found, key=lambda family: str(family.name))
 
 
+def shares_gradients(folder: Path) -> bool:
+    """Whether a checkpoint folder is of a family whose training gradient can be taken.
+
+    Raises:
+        AuditError: As family_of does.
+    """
+    return isinstance(family_of(folder), GradientFamily)
+
+
 def family_of(folder: Path) -> ModelFamily:
     """The family that a checkpoint folder is of.
 

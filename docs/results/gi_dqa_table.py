@@ -1,0 +1,65 @@
+"""The tables of docs/results/gi-dqa.md from the audits in a folder: gi_dqa_table.py WORK."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pfl_audit.audit.results import Check, Metric, read_results
+
+COLUMNS = (
+    ("PSNR", "private fields", "PSNR, fields (dB)"),
+    ("PSNR", "page", "PSNR, page (dB)"),
+    ("cosine distance in Fourier space", "private fields", "FFT2D, fields"),
+    ("MSE", "private fields", "MSE, fields"),
+    ("words exact", "private fields", "words exact"),
+    ("words exact, of those readable on the original", "private fields", "of readable"),
+    ("fuzz ratio", "private fields", "fuzz ratio"),
+)
+
+
+def main(work: Path) -> None:
+    """Print one table a prefix of the audits' names (``table__row``), in the order of names."""
+    tables: dict[str, list[tuple[str, Check, float]]] = {}
+    for folder in sorted(path.parent for path in work.glob("*/results.json")):
+        results = read_results(folder)
+        table, row = folder.name.split("__", 1)
+        for check in results.checks:
+            tables.setdefault(table, []).append((row, check, results.provenance.seconds))
+    for table, rows in tables.items():
+        print(f"\n### {table}\n")
+        print(f"| {' | '.join(['row', 'method', 'documents', *(title for _, _, title in COLUMNS), 'seconds'])} |")
+        print(f"|{' --- |' * (4 + len(COLUMNS))}")
+        for row, check, seconds in rows:
+            cells = [_cell(check, name, place) for name, place, _ in COLUMNS]
+            documents = len(check.tables[0].rows) if check.tables else 0
+            method = check.id.split(".")[1] if check.status == "ran" else f"{check.id}: {check.reason}"
+            print(f"| {' | '.join([row[2:], method, str(documents), *cells, f'{seconds:.0f}'])} |")
+
+
+def _cell(check: Check, name: str, place: str) -> str:
+    found: Metric | None = next(
+        (metric for metric in check.metrics if metric.name == name and metric.slice.get("place") == place), None
+    )
+    if found is None or found.value is None:
+        return "–"
+    share = name.startswith("words")
+    form = (
+        (lambda value: f"{100 * value:.1f} %")
+        if share
+        else (lambda value: f"{value:.3g}" if value < 1 else f"{value:.1f}")
+    )
+    between = f" [{form(found.ci[0])}, {form(found.ci[1])}]" if found.ci else ""
+    return form(found.value) + between
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _plain(value: float) -> str:
+    return f"{value:.3g}" if value < 1 else f"{value:.1f}"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
