@@ -118,6 +118,8 @@ def test_the_wheel_holds_one_package(wheel: Path) -> None:
         "vt5-private/training.json",
         "red/corpus.jsonl",
         "blue-secrets/corpus.jsonl",
+        "donut/model.safetensors",
+        "templates/form-01/template.png",
     ):
         assert f"pfl_audit/fixtures/{name}" in names
 
@@ -129,6 +131,22 @@ def test_demo_runs_without_a_network_and_writes_its_report(installed: Installed,
     report = (installed.cwd / "audit-demo/report.html").read_text()
     assert "This model gives away training data" in report
     assert {check.status for check in demo.checks} == {"ran"}
+
+
+def test_demo_reads_a_filled_form_out_of_a_gradient(installed: Installed, demo: Results) -> None:
+    found = read_results(installed.cwd / "audit-demo/inversion")
+    assert [check.id for check in found.checks] == ["inversion.text", "inversion.lbfgs"]
+    asked, pixels = found.checks
+    assert metric(asked, "queries exact").value == 1.0
+    words = metric(pixels, "words exact", place="private fields")
+    assert words.value is not None
+    assert words.value >= 0.7
+    assert words.chance is not None
+    assert words.chance < 0.1
+    psnr = metric(pixels, "PSNR", place="private fields").value
+    assert psnr is not None
+    assert psnr > 20
+    assert (installed.cwd / f"audit-demo/inversion/{pixels.evidence[0].picture}").is_file()
 
 
 def test_red_has_eighty_providers_of_each_class(demo: Results) -> None:

@@ -47,7 +47,7 @@ METHODS = {
         "layered",
         "adam",
         rate=0.05,
-        fall=0.02,
+        fall=0.1,
         start="template",
         priors="gi-dqa",
         template=True,

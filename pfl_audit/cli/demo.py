@@ -34,13 +34,13 @@ def demo(
 
     The fine-tuned model leaks, and its report shows how; the pre-trained and the private one stand beside it in
     comparison.html. Then fields that were scrubbed from forms are put back with the help of a model that was trained
-    on them. The exit code is 0 all the same.
+    on them, and a filled form is read out of the one gradient that a client shares. The exit code is 0 all the same.
 
     Example: pfl-audit demo --out audit-demo
     """
     from pfl_audit.audit.comparison import compare
     from pfl_audit.audit.renderers import render_comparison
-    from pfl_audit.audit.runner import AuditPlan, FormPlan
+    from pfl_audit.audit.runner import AuditPlan, FormPlan, GradientPlan
     from pfl_audit.cli.audit import run_and_show
     from pfl_audit.cli.console import note
     from pfl_audit.cli.summary import show_comparison
@@ -86,8 +86,21 @@ def demo(
         reveal=reveal,
         command=f"pfl-audit demo --out {out}",
     )
+    gradients = AuditPlan(
+        title="Gradient inversion",
+        out=out / "inversion",
+        model=str(fixtures / "donut"),
+        gradients=GradientPlan(template=fixtures / "templates" / "form-01" / "template.png"),
+        checks=("inversion.text", "inversion.lbfgs"),
+        store=out / "responses.sqlite",
+        seed=seed,
+        device=device,
+        reveal=reveal,
+        command=f"pfl-audit demo --out {out}",
+    )
     if as_json:
         note(f"side by side: {', '.join(map(str, pages))}")
     else:
         show_comparison(comparison, pages)
-    run_and_show(forms, as_json=False, quiet=quiet, gate=False, show=not as_json)
+    for one in (forms, gradients):
+        run_and_show(one, as_json=False, quiet=quiet, gate=False, show=not as_json)

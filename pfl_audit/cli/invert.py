@@ -101,19 +101,19 @@ def invert(
     prior_txt: Annotated[
         float | None,
         typer.Option(
-            "--prior-txt", min=0.0, help="Weight of the text prior.", show_default="0.1", rich_help_panel=_ATTACK
+            "--prior-txt", min=0.0, help="Weight of the text prior.", show_default="0.03", rich_help_panel=_ATTACK
         ),
     ] = None,
     prior_gau: Annotated[
         float | None,
         typer.Option(
-            "--prior-gau", min=0.0, help="Weight of the Gaussian prior.", show_default="0.01", rich_help_panel=_ATTACK
+            "--prior-gau", min=0.0, help="Weight of the Gaussian prior.", show_default="0.003", rich_help_panel=_ATTACK
         ),
     ] = None,
     prior_tv: Annotated[
         float | None,
         typer.Option(
-            "--prior-tv", min=0.0, help="Weight of total variation.", show_default="0.1", rich_help_panel=_ATTACK
+            "--prior-tv", min=0.0, help="Weight of total variation.", show_default="0.03", rich_help_panel=_ATTACK
         ),
     ] = None,
     scheduler: Annotated[

@@ -32,7 +32,7 @@ class PageReader:
         try:
             from rapidocr import RapidOCR
         except ImportError as error:
-            raise UsageError("reading pictures needs rapidocr", "Run: pip install 'pfl-audit[ocr]'") from error
+            raise UsageError("reading pictures needs rapidocr", "Run: pip install rapidocr onnxruntime") from error
         self._engine = RapidOCR(params=RAPIDOCR)
 
     @property

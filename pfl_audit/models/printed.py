@@ -35,7 +35,7 @@ def read_page(pixels: Pixels) -> tuple[tuple[str, ...], Boxes]:
     try:
         from rapidocr import RapidOCR
     except ImportError as error:
-        raise UsageError("reading a page needs rapidocr", "Run: pip install 'pfl-audit[ocr]'") from error
+        raise UsageError("reading a page needs rapidocr", "Run: pip install rapidocr onnxruntime") from error
     height, width = pixels.shape[:2]
     factor = max(1, -(-_LEAST_SIDE // min(height, width)))
     page = Image.fromarray(pixels).resize((width * factor, height * factor), Image.Resampling.BICUBIC)
