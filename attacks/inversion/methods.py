@@ -26,6 +26,7 @@ class Method:
         grey: Whether it takes pixels to be grey.
         priors: Which priors count: those of GI-DQA, ``variation`` (total variation only) or none.
         template: Whether the observer's template is used, as published.
+        enough: Objective at which the search ends.
         text: Whether question and answer are recovered first, as published; else they are random tokens.
     """
 
@@ -38,6 +39,7 @@ class Method:
     grey: bool = False
     priors: Literal["gi-dqa", "variation", "none"] = "none"
     template: bool = False
+    enough: float = 0.0
     text: bool = True
 
 
@@ -53,7 +55,14 @@ METHODS = {
         template=True,
     ),
     "lbfgs": Method(
-        "Least squares by L-BFGS", "relative", "l-bfgs", rate=1.0, start="template", grey=True, template=True
+        "Least squares by L-BFGS",
+        "relative",
+        "l-bfgs",
+        rate=1.0,
+        start="template",
+        grey=True,
+        template=True,
+        enough=1e-6,
     ),
     "dlg": Method("Deep Leakage from Gradients", "euclidean", "l-bfgs", rate=1.0, text=False),
     "idlg": Method("Improved DLG", "euclidean", "l-bfgs", rate=1.0),

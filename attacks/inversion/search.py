@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -99,6 +100,10 @@ def search(
     return run.best, run.trace
 
 
+class _SpentError(Exception):
+    """All gradients are taken."""
+
+
 class _Run:
     """A search on the way."""
 
@@ -124,13 +129,16 @@ class _Run:
         """One step of Adam, or a few of L-BFGS."""
         for group in self._optimiser.param_groups:
             group["lr"] = self._method.rate * self._method.fall ** (self.trace.steps / self._steps)
-        self._optimiser.step(self._closure)
+        with contextlib.suppress(_SpentError):
+            self._optimiser.step(self._closure)
         if self._method.search != "l-bfgs":
             with torch.no_grad():
                 self._pixels.clamp_(0, 1)
-        self.over = self.over or self.trace.stalled(self._steps)
+        self.over = self.over or self._least <= self._method.enough or self.trace.stalled(self._steps)
 
     def _closure(self) -> float:
+        if self.trace.steps >= self._steps:  # in the middle of a line search
+            raise _SpentError
         value = self._objective(self._pixels, self.trace.steps)
         (slope,) = torch.autograd.grad(value, self._pixels)
         self._pixels.grad = slope.sign() if self._method.search == "signed-adam" else slope
@@ -165,11 +173,11 @@ class _Run:
         """Go on from what was kept; a damaged file is as good as none."""
         try:
             kept = torch.load(path, weights_only=True)
-            if kept["pixels"].shape != self._pixels.shape:
-                return
-            self._optimiser.load_state_dict(kept["optimiser"])
-            self._pixels.data.copy_(kept["pixels"])
-            self.best, self._least = kept["best"], kept["least"]
-            self.trace = Trace(kept["steps"], kept["objective"])
+            pixels, best, least = kept["pixels"], kept["best"], kept["least"]
+            trace = Trace(kept["steps"], kept["objective"])
+            if pixels.shape == self._pixels.shape:
+                self._optimiser.load_state_dict(kept["optimiser"])
+                self._pixels.data.copy_(pixels)
+                self.trace, self.best, self._least = trace, best, least
         except Exception:
             path.unlink(missing_ok=True)

@@ -10,68 +10,72 @@ row() { # folder (table__row), and options of invert
     name=$1
     shift
     [ -f "$work/$name/results.json" ] || .venv/bin/pfl-audit invert --template $forms --store $work/store.sqlite \
-        --out "$work/$name" --iterations 500 --fail-on never -q "$@" > /dev/null || [ $? -eq 3 ]
+        --out "$work/$name" --fail-on never -q "$@" > /dev/null || [ $? -eq 3 ]
 }
 
 main() { # the paper's Table 1
-    for method in lbfgs gi-dqa april inverting-gradients idlg dlg; do
-        row "1-methods__1 $method" --documents 12 --method $method
+    for method in lbfgs gi-dqa idlg dlg april inverting-gradients; do
+        row "1-methods__$method" --documents 12 --iterations 800 --method $method
     done
+}
+analytic() { # the closed form of LayoutLMv3, at a small size; base size: python -m tests.bench.inversion FCC_ADBUY
+    [ -d $work/lmv3 ] || .venv/bin/python docs/results/small_layoutlmv3.py $work/lmv3
+    row "6-analytic__small LayoutLMv3" --model $work/lmv3 --documents 20
 }
 text() { # question and answer
     row "0-text__1 all forms" --documents 48 --method text
 }
 layers() {
     for layers in pre-fusion post-fusion; do
-        row "1-methods__2 $layers" --documents 3 --method lbfgs --layers $layers
+        row "7-layers__$layers" --documents 2 --iterations 300 --method lbfgs --layers $layers
     done
 }
 priors() { # Table 2
-    row "2-priors__1 gradient alone" --documents 3 --method gi-dqa --prior-txt 0 --prior-gau 0 --prior-tv 0
-    row "2-priors__2 + total variation" --documents 3 --method gi-dqa --prior-txt 0 --prior-gau 0
-    row "2-priors__3 + text" --documents 3 --method gi-dqa --prior-gau 0
-    row "2-priors__4 + Gaussian" --documents 3 --method gi-dqa
+    row "2-priors__1 gradient alone" --documents 2 --iterations 500 --method gi-dqa --prior-txt 0 --prior-gau 0 --prior-tv 0
+    row "2-priors__2 + total variation" --documents 2 --iterations 500 --method gi-dqa --prior-txt 0 --prior-gau 0
+    row "2-priors__3 + text" --documents 2 --iterations 500 --method gi-dqa --prior-gau 0
+    row "2-priors__4 + Gaussian" --documents 2 --iterations 500 --method gi-dqa
 }
 known() { # Table 3
     for known in none question answer both characters; do
-        row "3-known__$known" --documents 3 --method lbfgs --known $known
+        row "3-known__$known" --documents 2 --iterations 300 --method lbfgs --known $known
     done
 }
 batch() { # Table 4
     for size in 1 2 4; do
-        row "4-batch__$size" --documents 3 --method lbfgs --known both --batch-size $size
+        row "4-batch__$size" --documents 2 --iterations 300 --method lbfgs --known both --batch-size $size
     done
 }
 schedulers() { # Table 5
     for scheduler in constant delayed decay; do
-        row "5-schedulers__$scheduler" --documents 3 --method gi-dqa --scheduler $scheduler
+        row "5-schedulers__$scheduler" --documents 2 --iterations 500 --method gi-dqa --scheduler $scheduler
     done
 }
 noise() { # Table 8
     for sigma in 1e-9 1e-8 1e-7 1e-6 1e-5 1e-4; do
-        row "8-noise__$sigma" --documents 3 --method lbfgs --method text --noise $sigma
+        row "8-noise__$sigma" --documents 2 --iterations 300 --method lbfgs --method text --noise $sigma
     done
 }
 stage() { # Figure 6
     for step in 0 1 5 10 30; do
-        row "9-stage__$step" --documents 3 --method lbfgs --stage $step
+        row "9-stage__$step" --documents 2 --iterations 300 --method lbfgs --stage $step
     done
 }
 defence() { # Table 7: the perturbed templates, and what they do
     for method in gi-dqa lbfgs; do
         [ -f $work/defence-$method/defence.json ] || .venv/bin/pfl-audit defend --template $forms/form-02/template.png \
-            --method $method --documents 3 --iterations 500 --strategy pgd --strategy random --out $work/defence-$method
+            --method $method --documents 2 --iterations 500 --strategy pgd --strategy random --out $work/defence-$method
     done
 }
 lessons() { # the same Donut after lessons in reading
     [ -d $taught-2000 ] || .venv/bin/python -m pfl_audit.fixtures.reading $taught
-    for step in 500 1000 1500 2000; do
-        row "9-stage__taught $step" --model $taught-$step --documents 3 --method lbfgs
+    for step in 500 1000 2000; do
+        row "9-stage__taught $step" --model $taught-$step --documents 2 --iterations 300 --method lbfgs
     done
-    row "9-stage__taught 2000, GI-DQA" --model $taught-2000 --documents 3 --method gi-dqa
+    row "9-stage__taught 2000, GI-DQA" --model $taught-2000 --documents 2 --iterations 500 --method gi-dqa
 }
 
-for part in ${*:-text main layers priors known batch schedulers defence noise stage lessons}; do
+for part in ${*:-text analytic main priors known batch schedulers noise stage lessons layers defence}; do
     $part
 done
 .venv/bin/python docs/results/gi_dqa_table.py $work

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 from pfl_audit.audit.results import Check, Metric, read_results
 
+_NUMBER = re.compile(r"^[0-9] ")
+"""Rows are in the order of names; a number in front of one sorts it."""
 COLUMNS = (
     ("PSNR", "private fields", "PSNR, fields (dB)"),
     ("PSNR", "page", "PSNR, page (dB)"),
@@ -34,7 +37,7 @@ def main(work: Path) -> None:
             cells = [_cell(check, name, place) for name, place, _ in COLUMNS]
             documents = len(check.tables[0].rows) if check.tables else 0
             method = check.id.split(".")[1] if check.status == "ran" else f"{check.id}: {check.reason}"
-            print(f"| {' | '.join([row[2:], method, str(documents), *cells, f'{seconds:.0f}'])} |")
+            print(f"| {' | '.join([_NUMBER.sub('', row), method, str(documents), *cells, f'{seconds:.0f}'])} |")
 
 
 def _cell(check: Check, name: str, place: str) -> str:
