@@ -26,6 +26,7 @@ check: $(VENV)/.developed ## Lint, formatting, and types of what is installed
 bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops, as ratios within one run
 	$(BIN)/python -m tests.bench.engine
 	$(BIN)/python -m tests.bench.federated
+	$(BIN)/python -m tests.bench.inversion_loop
 
 fixtures: $(VENV)/.developed ## Rebuild everything in fixtures/ from seeds (hours)
 	$(BIN)/python -m pfl_audit.fixtures.build
