@@ -5,9 +5,9 @@ nothing along its own input: s (e(v, p) - mean) = 0 for the token v that stands 
 It is one number a token, which tells few thousand tokens apart alone, and no span is needed for it.
 
 In a batch a position's row of the gradient is the sum of the signals of all samples. But a row of the embedding that
-one token in one place wrote is a signal, and so is a position's row that all samples have the same token in. So signals
-can be taken out of the rows and of the positions one by one: what stands at right angles to one pairing of token and
-place is its signal, and without it the next can be seen. Where all of both tables is used up, the pairings are right.
+one token in one place wrote is a signal, and so is a position's row where all samples have the same token. So
+signals can be taken out of rows and positions one by one: what stands at right angles to one pair of token and place
+is its signal, and without it the next can be seen. Where nothing is left of either table, the pairs are right.
 """
 
 from __future__ import annotations
@@ -27,22 +27,27 @@ _GONE = 30.0
 """Roundings of what has been added and subtracted, below which nothing is left of a row."""
 
 
-def angle_odds(sums: Tensor, signal: Tensor, decoder: Decoder, noise: Noise) -> Tensor:
-    """Log of the odds that a signal is that of a token, against chance.
+def angle_odds(tokens: Tensor, places: Tensor, signals: Tensor, decoder: Decoder, noise: Noise) -> Tensor:
+    """Log of the odds that a place's signal is that of a token, against chance.
 
     Args:
-        sums: float64 (tokens, width), from Decoder.sums.
-        signal: float64 (width,), of one position of one sample.
-        decoder: For epsilon.
-        noise: Of the signal.
+        tokens: int64 (tokens,).
+        places: int64 (places,).
+        signals: float64 (places, width), of one sample.
+        decoder: For what a token looks like, and for epsilon, which bends the angle.
+        noise: Of the signals.
 
     Returns:
-        float64 (tokens,).
+        float64 (places, tokens).
     """
-    width, length = len(signal), signal.norm().clamp_min(1e-300)
-    cosine = _flat(sums) @ (signal / length)
-    expected = width * ((noise.sigma / length) ** 2 + (_ROUNDED * noise.rounding) ** 2) + decoder.bend(sums) ** 2
-    return normal_odds(width * cosine**2, expected, 1)
+    width, epsilon = decoder.width, decoder.behind[2]
+    words, where = _centred(decoder.words(tokens)), _centred(decoder.wheres(places))
+    sizes = words.square().sum(dim=1) + 2 * where @ words.T + where.square().sum(dim=1)[:, None]
+    strength = signals.square().sum(dim=1).clamp_min(1e-300)[:, None]
+    along = signals @ words.T + (signals * where).sum(dim=1)[:, None]
+    bend = epsilon / (sizes / width + epsilon)
+    expected = width * (noise.sigma**2 / strength + (_ROUNDED * noise.rounding) ** 2) + bend**2
+    return normal_odds(width * along.square() / (strength * sizes.clamp_min(1e-300)), expected, 1)
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ def pair(positions: Tensor, rows: Tensor, shapes: Tensor, allowed: Tensor, round
     Args:
         positions: float64 (places, width).
         rows: float64 (tokens, width), of the embedding, scale taken out.
-        shapes: float64 (places, tokens, width): each token in each place, from Decoder.sums.
+        shapes: float64 (places, tokens, width): each token in each place, e of decoder.py.
         allowed: bool (places, tokens), pairs that may be.
         rounding: Relative error of the entries.
     """
@@ -97,5 +102,10 @@ def _left(tables: tuple[Tensor, ...], handled: tuple[Tensor, ...], rounding: flo
 
 def _flat(sums: Tensor) -> Tensor:
     """Without their means, and of length 1."""
-    flat = sums - sums.mean(dim=-1, keepdim=True)
-    return flat / flat.norm(dim=-1, keepdim=True).clamp_min(1e-300)
+    flat = _centred(sums)
+    unit: Tensor = flat / flat.norm(dim=-1, keepdim=True).clamp_min(1e-300)
+    return unit
+
+
+def _centred(sums: Tensor) -> Tensor:
+    return sums - sums.mean(dim=-1, keepdim=True)

@@ -55,20 +55,19 @@ class Decoder:
         """Tokens at most."""
         return len(self.positions) - self.offset
 
-    def sums(self, tokens: Tensor, place: int) -> Tensor:
-        """Each of some tokens (int64) in one place: e, float64 (tokens, width)."""
-        return self.scale * self.embedding[tokens].double() + self.positions[place + self.offset].double()
+    def words(self, tokens: Tensor) -> Tensor:
+        """The part of e that is the token's: tokens int64 (n,), float64 (n, width)."""
+        return self.scale * self.embedding[tokens].double()
+
+    def wheres(self, places: Tensor) -> Tensor:
+        """The part of e that is the place's, from -offset on: places int64 (n,), float64 (n, width)."""
+        return self.positions[places + self.offset].double()
 
     def seen(self, sums: Tensor) -> Tensor:
-        """What the first self-attention makes its queries, keys and values of: h, float64 (tokens, width)."""
+        """What the first self-attention makes its queries, keys and values of: h of e, float64 (..., width)."""
         for weight, bias, epsilon in (self.behind, self.before):
             sums = functional.layer_norm(sums, weight.shape, weight, bias, epsilon)
         return sums
-
-    def bend(self, sums: Tensor) -> Tensor:
-        """How far epsilon turns a signal away from the right angle (see angle.py), as a share: float64 (tokens,)."""
-        epsilon = self.behind[2]
-        return epsilon / (sums.var(dim=1, correction=0) + epsilon)
 
 
 def decoder_of(network: Any) -> Decoder:

@@ -9,33 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
-from math import log
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pfl_audit.attacks.inversion.analytic.assignment import LIKELY, SURE
+from pfl_audit.attacks.inversion.analytic.assignment import LIKELY
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, reading_limits
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
 from pfl_audit.attacks.inversion.donut_text.angle import angle_odds, pair
 from pfl_audit.attacks.inversion.donut_text.decoder import Decoder, decoder_of
+from pfl_audit.attacks.inversion.donut_text.evidence import Evidence
 from pfl_audit.attacks.inversion.donut_text.rows import read_rows
-from pfl_audit.attacks.inversion.donut_text.span import Span, span_of
+from pfl_audit.attacks.inversion.donut_text.span import span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import Tensors, find_noise, least_noise, read_tensors
 from torch import Tensor
 
 _MIXED = 3.0
 """Times what noise explains, from which on rows are not made of the positions' signals."""
-_CHUNK = 4096
-_ELSEWHERE = 16
-"""Places behind the text that a token is tried in."""
-_SKEW = -16.0
-"""Log of the odds by the angle, below which a token is out: some 6 standard deviations."""
-_CHANGES = 1.5
-"""Times the odds in those places, up to which the odds in another one may rise by chance."""
+_CHUNK = 8192
 
 
 class How(StrEnum):
@@ -92,7 +86,6 @@ class _Reader:
     def __init__(self, decoder: Decoder, tensors: Tensors) -> None:
         self.decoder, self.tensors = decoder, tensors
         self.noise = find_noise(tensors, decoder)
-        self.span: Span | None = None
         self.signals = torch.zeros(0, decoder.width, dtype=torch.float64)
         self.present: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.how, self.mixed = How.ROWS, False
@@ -105,7 +98,7 @@ class _Reader:
 
     def read(self) -> None:
         """Everything, the surest way first."""
-        word, position, attention = self.tensors.word, self.tensors.position, self.tensors.attention
+        word, position = self.tensors.word, self.tensors.position
         if position is not None and only_signs(position):
             self._signs(position)
             return
@@ -121,13 +114,9 @@ class _Reader:
         elif word is not None and not self.decoder.tied and not self.noise.everywhere:
             self.present = word.any(dim=1).nonzero()[:, 0].numpy()
         if not (complete and self.sure.all() and len(self.ids)):
-            if attention is not None:
-                few = 0 < len(self.ids) < self.decoder.width
-                self.span = span_of(attention, self.noise, least_noise(attention) if few else 0.0)
-            states = 0 if self.span is None else self.span.rank
-            self.mixed = position is not None and not complete and (spread > _MIXED or states > len(self.ids))
+            self.mixed = not complete and spread > _MIXED
             self._help()
-        self._limits(complete=complete)
+        self._limits()
 
     def _signs(self, position: Tensor) -> None:
         self.noise = replace(self.noise, sigma=0.0, everywhere=False)
@@ -148,90 +137,70 @@ class _Reader:
         self.candidates = [(int(each),) if each >= 0 else () for each in self.ids]
 
     def _help(self) -> None:
-        """Ask span and angle."""
+        """Ask span and angle, which tell more than the rows could."""
+        position, attention = self.tensors.position, self.tensors.attention
+        count, span = len(self.ids), None
+        if attention is not None:
+            few = 0 < count < self.decoder.width
+            span = span_of(attention, self.noise, least_noise(attention) if few else 0.0)
+            self.mixed |= position is not None and span.rank > count
+            span = span if span.tells else None
+        choice = torch.from_numpy(self.present) if self._listed else torch.arange(len(self.decoder.embedding))
+        evidence = Evidence(self.decoder, span, choice, behind=count if position is not None else self.decoder.places)
         if self.mixed:
-            self._batch()
-        elif self.tensors.position is not None:
-            for place in np.flatnonzero(~self.sure):
-                self._place(int(place))
-        elif self.span is not None and self.span.tells:
-            self._places()
+            self._batch(evidence)
+        elif position is not None:
+            self._places(evidence)
+        elif span is not None:
+            self._walk(evidence, span.rank)
 
-    def _choice(self) -> Tensor:
-        """Tokens that may stand anywhere."""
-        return torch.from_numpy(self.present) if self._listed else torch.arange(len(self.decoder.embedding))
+    def _places(self, evidence: Evidence) -> None:
+        """The places that the rows leave open, one token in each."""
+        places = torch.from_numpy(np.flatnonzero(~self.sure))
+        angles = [
+            angle_odds(tokens, places, self.signals[places], self.decoder, self.noise)
+            for tokens in torch.split(evidence.choice, _CHUNK)
+        ]
+        for place, angle in zip(places.tolist(), torch.cat(angles, dim=1), strict=True):
+            found = evidence.weigh(place, angle)
+            agreed = self.decoder.tied and found.best == self.ids[place]  # two ways to the same of all tokens
+            self._settle(place, found.likely)
+            self.sure[place] |= agreed
+            if self.ids[place] < 0 and found.lead > LIKELY:
+                self.ids[place] = found.best
 
-    def _odds(self, choice: Tensor, place: int, *, alone: bool) -> tuple[Tensor, Tensor]:
-        """Log of the odds of every token of a choice in a place, strict and generous as Span.odds has them.
-
-        ``alone`` if the place's signal is that of one sample.
-        """
-        parts = []
-        for tokens in choice.split(_CHUNK):
-            sums = self.decoder.sums(tokens, place)
-            odds = torch.zeros(2, len(tokens), dtype=torch.float64)
-            if alone and place < len(self.signals):
-                odds += angle_odds(sums, self.signals[place], self.decoder, self.noise)
-                odds[odds < _SKEW] = -torch.inf  # spares most of a large vocabulary the longer way
-            if self.span is not None and self.span.tells:
-                left = odds[0] > -torch.inf
-                odds[:, left] += torch.stack(self.span.odds(self.decoder.seen(sums[left])))
-            parts.append(odds)
-        strict, generous = torch.cat(parts, dim=1)
-        return strict, generous
-
-    def _place(self, place: int, *, alone: bool = True) -> None:
-        """The token of one place, and all that come near."""
-        choice = self._choice()
-        if not len(choice):
-            return
-        self.how = How.SPAN
-        strict, generous = self._odds(choice, place, alone=alone)
-        near = strict > SURE + log(len(choice))
-        likely = choice[near][strict[near] > SURE + log(len(choice)) + self._elsewhere(choice[near])]
-        best, order = generous.sort(descending=True)
-        agreed = self.decoder.tied and int(choice[order[0]]) == self.ids[place]
-        if len(likely) == 1:
-            self.ids[place] = int(likely[0])
-        elif alone and self.ids[place] < 0 and (len(best) == 1 or best[0] - best[1] > LIKELY):
-            self.ids[place] = int(choice[order[0]])
-        self.sure[place] = agreed or len(likely) == 1
-        self.candidates[place] = tuple(likely.tolist()) or self.candidates[place]
-
-    def _elsewhere(self, tokens: Tensor) -> Tensor:
-        """The odds of tokens in places that no text has, or this one has not: under noise a token shines through."""
-        if self.span is None or not self.span.tells:
-            return torch.zeros(len(tokens), dtype=torch.float64)
-        places = [*range(-self.decoder.offset, 0), *range(self.decoder.places)[len(self.ids) :][:_ELSEWHERE]]
-        odds = [self.span.odds(self.decoder.seen(self.decoder.sums(tokens, place)))[0] for place in places]
-        return _CHANGES * torch.stack(odds).amax(dim=0).clamp_min(0)
-
-    def _places(self) -> None:
-        """Place after place, as long as the span holds more than was found."""
+    def _walk(self, evidence: Evidence, states: int) -> None:
+        """Place after place, as long as the span holds more states than were found."""
         self._size(self.decoder.places)
-        count, states = 0, self.span.rank if self.span else 0
         for place in range(self.decoder.places):
-            self._place(place, alone=False)
+            self._settle(place, evidence.weigh(place).likely)
             states -= len(self.candidates[place])
-            count = place + 1 if self.candidates[place] else count
             if states <= 0:
                 break
+        count = max((place + 1 for place, each in enumerate(self.candidates) if each), default=0)
         self.ids, self.sure, self.candidates = self.ids[:count], self.sure[:count], self.candidates[:count]
         self.mixed = any(len(each) > 1 for each in self.candidates)
 
-    def _batch(self) -> None:
+    def _settle(self, place: int, likely: tuple[int, ...]) -> None:
+        """One likely token is the one; several are candidates."""
+        self.how = How.SPAN
+        if likely:
+            self.candidates[place], self.sure[place] = likely, len(likely) == 1
+        if len(likely) == 1:
+            self.ids[place] = likely[0]
+
+    def _batch(self, evidence: Evidence) -> None:
         """The tokens of every place, whichever sample they are of."""
-        self._size(len(self.signals))
-        if self.span is not None and self.span.tells:
+        self._size(len(self.ids))
+        if evidence.span is not None:
             for place in range(len(self.ids)):
-                self._place(place, alone=False)
-        word = self.tensors.word
+                self._settle(place, evidence.weigh(place).likely)
+        word, choice = self.tensors.word, evidence.choice
         if word is None or not self._listed or self.noise.everywhere:
             return
-        choice = self._choice()
-        shapes = torch.stack([self.decoder.sums(choice, place) for place in range(len(self.ids))])
+        shapes = self.decoder.wheres(torch.arange(len(self.ids)))[:, None] + self.decoder.words(choice)
         allowed = torch.ones(shapes.shape[:2], dtype=torch.bool)
-        if self.span is not None and self.span.tells:
+        if evidence.span is not None:
             allowed = torch.stack([torch.isin(choice, torch.tensor(each)) for each in self.candidates])
         found = pair(self.signals, word[choice].double() / self.decoder.scale, shapes, allowed, self.noise.rounding)
         self.candidates = [tuple(choice[held].tolist()) for held in found.held]
@@ -239,7 +208,7 @@ class _Reader:
             self.sure = np.array([len(each) == 1 for each in self.candidates])
             self.ids = np.array([each[0] if len(each) == 1 else -1 for each in self.candidates])
 
-    def _limits(self, *, complete: bool) -> None:
+    def _limits(self) -> None:
         word, position, attention = self.tensors.word, self.tensors.position, self.tensors.attention
         count, unsure = len(self.ids), int((~self.sure).sum())
         if self.mixed:
@@ -259,13 +228,15 @@ class _Reader:
 
     def found(self) -> TextRecovery:
         """The whole."""
-        known = sorted({token for each in self.candidates for token in each} | set(self.ids[self.ids >= 0].tolist()))
+        present = self.present
+        if not (self._listed or self.mixed) or not len(present):
+            present = np.array(sorted({token for each in self.candidates for token in each} | {*self.ids} - {-1}), int)
         return TextRecovery(
             ids=torch.from_numpy(self.ids),
             sure=torch.from_numpy(self.sure),
             how=self.how,
             candidates=tuple(self.candidates),
-            present=torch.from_numpy(self.present) if len(self.present) else torch.tensor(known, dtype=torch.int64),
+            present=torch.from_numpy(present),
             mixed=self.mixed,
             noise=self.noise.sigma if self.noise.everywhere else 0.0,
             limits=tuple(self.limits),

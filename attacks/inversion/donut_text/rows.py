@@ -27,6 +27,8 @@ _ROUNDED = 5.0
 """Roundings of the largest direction, below which a direction is rounding."""
 _ENOUGH = 4
 """Rows a direction that tell what they all have in common."""
+_ALONE = 0.9
+"""Share of a row that no other row explains (its leverage), from which on it stands alone."""
 _LEFT = 50.0
 """Roundings of a row, below which nothing is left of it."""
 
@@ -42,47 +44,52 @@ def read_rows(word: Tensor, signals: Floats, scale: float, noise: Noise, *, tied
         tied: Whether the embedding is the output layer too.
 
     Returns:
-        One reading a position, and how far the rows are from being made of these signals (``limits.mixture``); 1
-        where noise hides the output layer, so that nothing can be told.
+        One reading a position, and how far the rows are from being made of these signals (``limits.mixture``). Where
+        noise hides a part of the output layer no reading is sure, and that measure is 1.
     """
-    lifted = scale * signals
+    lifted, spread, taken, hidden = scale * signals, 1.0, None, tied and noise.everywhere
     variances = np.full(len(signals), (scale * noise.sigma) ** 2)
     if not tied:
-        sums, taken = sums_of(word, signals, noise), None
+        sums = sums_of(word, signals, noise)
         spread = mixture(sums.values / scale, signals, noise)
     else:
         basis = _output_states(word, noise)
         sums, taken = _free(word, basis, lifted, noise)
         lifted = without(lifted, basis)
-        spread = (
-            1.0
-            if noise.everywhere
-            else mixture(sums.values, lifted, replace(noise, rounding=_ROUNDED * noise.rounding))
-        )
+        if not hidden:
+            spread = mixture(sums.values, lifted, replace(noise, rounding=_ROUNDED * noise.rounding))
     found = assign(sums.values, lifted, 1, noise, variances=variances, taken=taken)
     values = np.where(found.rows >= 0, sums.rows[found.rows] if len(sums.rows) else -1, -1)
-    hidden = tied and noise.everywhere
     sure, complete = found.sure & (not hidden), found.complete and not hidden
     return Reading(values, sure, found.residual, complete, sums.rows), spread
 
 
 def _output_states(word: Tensor, noise: Noise) -> Floats:
-    """What the output layer's part of the rows lies in: an orthonormal basis, float64 (dimensions, width)."""
+    """What the output layer's part of the rows lies in: an orthonormal basis, float64 (dimensions, width).
+
+    A quiet row that has a direction to itself holds a weak signal and is left out.
+    """
     sizes = word.norm(dim=1)
     quiet = word[sizes <= sizes.median()]
     quiet = quiet[:: max(1, len(quiet) // (_ENOUGH * word.shape[1]))].double()
-    _, values, basis = torch.linalg.svd(quiet, full_matrices=False)
-    loud = 1.1 * noise.sigma * (len(quiet) ** 0.5 + word.shape[1] ** 0.5) if noise.everywhere else 0.0
-    kept: Floats = basis[values > max(loud, _ROUNDED * noise.rounding * float(values[0]))].numpy()
-    return kept
+    while True:
+        left, values, basis = torch.linalg.svd(quiet, full_matrices=False)
+        loud = 1.1 * noise.sigma * (len(quiet) ** 0.5 + word.shape[1] ** 0.5) if noise.everywhere else 0.0
+        held = values > max(loud, _ROUNDED * noise.rounding * float(values[0]))
+        alone = left[:, held].square().sum(dim=1) > _ALONE
+        if alone.all() or not alone.any():
+            kept: Floats = basis[held].numpy()
+            return kept
+        quiet = quiet[~alone]
 
 
 def _free(word: Tensor, basis: Floats, signals: Floats, noise: Noise) -> tuple[Sums, Floats]:
     """Rows in which more stands than the output layer's part, without it; and what they measured before."""
     values = word.double().numpy()
     sizes, rest = np.linalg.norm(values, axis=1), without(values, basis)
-    used = np.linalg.norm(rest, axis=1) > _LEFT * noise.rounding * sizes
     if noise.everywhere:
-        used = np.isin(np.arange(len(rest)), sums_of(torch.from_numpy(rest), signals, noise).rows)
-    rows = np.flatnonzero(used)
-    return Sums(rows, rest[rows]), sizes[rows]
+        sums = sums_of(torch.from_numpy(rest), signals, noise)
+    else:
+        rows = np.flatnonzero(np.linalg.norm(rest, axis=1) > _LEFT * noise.rounding * sizes)
+        sums = Sums(rows, rest[rows])
+    return sums, sizes[sums.rows]

@@ -1,0 +1,92 @@
+"""What span and angle together say of the tokens that may stand in a place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import torch
+from pfl_audit.attacks.inversion.analytic.assignment import SURE
+from pfl_audit.attacks.inversion.donut_text.decoder import Decoder
+from pfl_audit.attacks.inversion.donut_text.span import Span
+from torch import Tensor
+
+_CHUNK = 4096
+_SKEW = -16.0
+"""Log of the odds by the angle, below which a token is out: some 6 standard deviations."""
+_ELSEWHERE = 16
+"""Places behind the text that a token is tried in."""
+_CHANGES = 1.5
+"""Times the odds in those places, up to which the odds in another one may rise by chance."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What stands in a place.
+
+    Attributes:
+        likely: Tokens that are as good as sure to stand there, in the order of the choice.
+        best: The token that fits best, -1 without a choice.
+        lead: Log of its odds against the next.
+    """
+
+    likely: tuple[int, ...] = ()
+    best: int = -1
+    lead: float = 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Weighs tokens.
+
+    Attributes:
+        decoder: Of the network.
+        span: Of the first attention's gradient; None where there is none, or where it tells nothing.
+        choice: int64 (tokens,), all that may stand anywhere.
+        behind: The first place behind the text.
+    """
+
+    decoder: Decoder
+    span: Span | None
+    choice: Tensor
+    behind: int
+
+    def weigh(self, place: int, angle: Tensor | None = None) -> Verdict:
+        """Weigh all tokens of the choice in a place.
+
+        Args:
+            place: From 0.
+            angle: float64 (tokens,), the odds by the angle; only known where a place holds one sample's signal.
+        """
+        if not len(self.choice):
+            return Verdict()
+        strict, generous = self._odds(place, angle)
+        least = SURE + log(len(self.choice))
+        near = strict > least
+        likely = self.choice[near][strict[near] > least + self._elsewhere(self.choice[near])]
+        odds, order = generous.sort(descending=True)
+        lead = float(odds[0] - odds[1]) if len(odds) > 1 else float(odds[0])
+        return Verdict(tuple(likely.tolist()), int(self.choice[order[0]]), lead)
+
+    def _odds(self, place: int, angle: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Log of the odds of every token, strict and generous as Span.odds has them; infinitely low by the angle."""
+        known = torch.zeros(len(self.choice), dtype=torch.float64) if angle is None else angle
+        odds = torch.where(known < _SKEW, -torch.inf, known).repeat(2, 1)
+        if self.span is not None:
+            for rows in torch.split(
+                (known >= _SKEW).nonzero()[:, 0], _CHUNK
+            ):  # the angle spares most of a large vocabulary
+                odds[:, rows] += torch.stack(self.span.odds(self._states(self.choice[rows], place)))
+        return odds[0], odds[1]
+
+    def _elsewhere(self, tokens: Tensor) -> Tensor:
+        """What odds need above those in places that the text has not: under noise a token of it shines through."""
+        if self.span is None or not len(tokens):
+            return torch.zeros(len(tokens), dtype=torch.float64)
+        last = min(self.behind + _ELSEWHERE, self.decoder.places)
+        places = [*range(-self.decoder.offset, 0), *range(self.behind, last)]
+        odds = torch.stack([self.span.odds(self._states(tokens, place))[0] for place in places])
+        return _CHANGES * odds.amax(dim=0).clamp_min(0)
+
+    def _states(self, tokens: Tensor, place: int) -> Tensor:
+        return self.decoder.seen(self.decoder.words(tokens) + self.decoder.wheres(torch.tensor([place])))
