@@ -28,7 +28,8 @@ class Canvas:
         mask = np.ones(template.pixels.shape[:2], dtype=bool) if whole else template.mask()
         self.mask = torch.from_numpy(mask)
         known = np.full_like(template.page, 0.5) if whole else template.page
-        self._known = torch.from_numpy(known).permute(2, 0, 1)
+        self._known = torch.from_numpy(known).permute(2, 0, 1).contiguous()
+        self._places = self.mask.flatten().nonzero()[:, 0]
         self._shape = (pages, 1 if grey else 3, int(mask.sum()))
 
     def start(self, how: Start, generator: torch.Generator) -> Tensor:
@@ -46,9 +47,8 @@ class Canvas:
 
     def pages(self, sought: Tensor) -> Tensor:
         """The pages with the sought pixels in their places: float32 (pages, 3, height, width), differentiable."""
-        pages = self._known.expand(len(sought), *self._known.shape).clone()
-        pages[..., self.mask] = sought.expand(-1, 3, -1)
-        return pages
+        known = self._known.flatten(1).expand(len(sought), -1, -1)
+        return known.index_copy(2, self._places, sought.expand(-1, 3, -1)).view(-1, *self._known.shape)
 
     def image(self, sought: Tensor, page: int = 0) -> NDArray[np.uint8]:
         """One of the pages as a picture, uint8 (height, width, 3)."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from pfl_audit.attacks.inversion.kinds import Layers, Match
 from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from pfl_audit.errors import NotAuditableError
 
@@ -51,49 +54,52 @@ def distance(match: Match, target: Sequence[Tensor], patches: int | None = None)
         target: The shared gradient's tensors.
         patches: Which of them is the patch embedding's.
     """
-    squares = [tensor.square().sum() for tensor in target]
-    if match == "relative":
-        scales = [1 / (float(square) * len(target)) for square in squares]
+    squares = torch.stack([tensor.square().sum() for tensor in target])
+    sizes = squares.new_tensor([tensor.numel() for tensor in target])
 
-        def relative(parts: Sequence[Tensor]) -> Tensor:
-            return torch.stack(
-                [scale * each for scale, each in zip(scales, _squares(parts, target), strict=True)]
-            ).sum()
-
-        return relative
-    if match == "layered":
-        sizes = [tensor.numel() for tensor in target]
-
-        def layered(parts: Sequence[Tensor]) -> Tensor:
-            means = [each / size for each, size in zip(_squares(parts, target), sizes, strict=True)]
-            return torch.stack(means).sum() + (1 - _cosines(parts, target, squares)).sum()
-
-        return layered
-    if match == "cosine":
-
-        def cosine(parts: Sequence[Tensor]) -> Tensor:
-            dots = torch.stack([(one * other).sum() for one, other in zip(parts, target, strict=True)]).sum()
-            norms = torch.stack([one.square().sum() for one in parts]).sum() * torch.stack(squares).sum()
-            return 1 - dots * (norms + _TINY).rsqrt()
-
-        return cosine
-
-    def euclidean(parts: Sequence[Tensor]) -> Tensor:
-        found = torch.stack(_squares(parts, target)).sum()
+    def apart(parts: Sequence[Tensor]) -> Tensor:
+        errors, own = _Squares.apply(target, *parts)
+        if match == "relative":
+            return (errors / squares).mean()
+        if match == "layered":
+            return (errors / sizes).sum() + _turned(errors, own, squares).sum()
+        if match == "cosine":
+            return _turned(errors.sum(), own.sum(), squares.sum())
+        found = errors.sum()
         if match == "april" and patches is not None:
-            some = slice(patches, patches + 1)
-            found = found + _APRIL * (1 - _cosines(parts[some], target[some], squares[some])).sum()
+            found = found + _APRIL * _turned(errors[patches], own[patches], squares[patches])
         return found
 
-    return euclidean
+    return apart
 
 
-def _squares(parts: Sequence[Tensor], target: Sequence[Tensor]) -> list[Tensor]:
-    return [each.square().sum() for each in torch._foreach_sub(tuple(parts), tuple(target))]
+def _turned(errors: Tensor, own: Tensor, squares: Tensor) -> Tensor:
+    """One minus cosine, from |a - b|^2, |a|^2 and |b|^2: exact where a and b are all but the same."""
+    one, other = (own + _TINY).sqrt(), (squares + _TINY).sqrt()
+    return (errors - (one - other).square()) / (2 * one * other)
 
 
-def _cosines(parts: Sequence[Tensor], target: Sequence[Tensor], squares: Sequence[Tensor]) -> Tensor:
-    """Tensor by tensor, float (tensors,)."""
-    dots = torch.stack([(one * other).sum() for one, other in zip(parts, target, strict=True)])
-    norms = torch.stack([one.square().sum() for one in parts]) * torch.stack(list(squares))
-    return dots * (norms + _TINY).rsqrt()
+class _Squares(Function):
+    """Squared differences to a target, and own squares, both float (tensors,).
+
+    All distances are made of these, so that their slopes are one product of the differences with a number each.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, target: Sequence[Tensor], *parts: Tensor) -> tuple[Tensor, Tensor]:
+        apart = torch._foreach_sub(parts, tuple(target))
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*apart, *parts)
+        errors, own = ([one.sum() for one in torch._foreach_mul(some, some)] for some in (apart, parts))
+        return torch.stack(errors), torch.stack(own)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, errors: Tensor | None, own: Tensor | None) -> tuple[Tensor | None, ...]:
+        count = len(ctx.saved_tensors) // 2
+        apart, parts = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        slopes = torch._foreach_mul(apart, [0.0] * count if errors is None else (2 * errors).tolist())
+        if own is not None:
+            for slope, part, weight in zip(slopes, parts, (2 * own).tolist(), strict=True):
+                slope.add_(part, alpha=weight)
+        return None, *slopes

@@ -30,7 +30,7 @@ def visual_text(pages: Tensor, mask: Tensor) -> Tensor:
     Returns:
         float ().
     """
-    return _filtered(pages, torch.tensor(_LAPLACE)).abs()[..., mask].mean()
+    return _mean(_filtered(pages, torch.tensor(_LAPLACE)), mask)
 
 
 def gaussian(pages: Tensor, mask: Tensor) -> Tensor:
@@ -38,14 +38,13 @@ def gaussian(pages: Tensor, mask: Tensor) -> Tensor:
     places = torch.arange(-_REACH, _REACH + 1, dtype=torch.float32)
     bell = torch.exp(-(places**2) / (2 * _SIGMA**2))
     kernel = torch.outer(bell, bell)
-    return (_filtered(pages, kernel / kernel.sum()) - pages).abs()[..., mask].mean()
+    return _mean(_filtered(pages, kernel / kernel.sum()) - pages, mask)
 
 
 def spatial_variation(pages: Tensor, mask: Tensor) -> Tensor:
     """Mean absolute difference to the lower and to the right neighbour (equation 9)."""
-    down = (pages[..., 1:, :] - pages[..., :-1, :]).abs()[..., mask[1:] | mask[:-1]]
-    right = (pages[..., 1:] - pages[..., :-1]).abs()[..., mask[:, 1:] | mask[:, :-1]]
-    return down.mean() + right.mean()
+    down, right = pages.diff(dim=-2), pages.diff(dim=-1)
+    return _mean(down, mask[1:] | mask[:-1]) + _mean(right, mask[:, 1:] | mask[:, :-1])
 
 
 def channel_variation(pages: Tensor, mask: Tensor) -> Tensor:
@@ -53,8 +52,7 @@ def channel_variation(pages: Tensor, mask: Tensor) -> Tensor:
 
     The paper's equation names red and green twice and blue and green never; here every pair counts once.
     """
-    inside = pages[..., mask]
-    return (inside - inside.roll(1, dims=-2)).abs().mean(dim=(0, 2)).sum()
+    return pages.shape[1] * _mean(pages - pages.roll(1, dims=1), mask)
 
 
 def weight_at(scheduler: Scheduler, step: int, steps: int, decay: float) -> float:
@@ -70,6 +68,12 @@ def weight_at(scheduler: Scheduler, step: int, steps: int, decay: float) -> floa
     if scheduler == "decay":
         return decay**step
     return float(scheduler == "constant" or step >= _DELAY * steps)
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean absolute value inside the mask: a product is quicker here than to pick the pixels."""
+    pages, channels = values.shape[:2]
+    return (values.abs() * mask).sum() / (pages * channels * mask.sum())
 
 
 def _filtered(pages: Tensor, kernel: Tensor) -> Tensor:

@@ -75,7 +75,9 @@ class RapidOcr:
 
             from rapidocr import RapidOCR
         except ImportError as error:
-            raise UsageError("reading with rapidocr needs it installed", "Run: pip install rapidocr onnxruntime") from error
+            raise UsageError(
+                "reading with rapidocr needs it installed", "Run: pip install rapidocr onnxruntime"
+            ) from error
         self.name = f"rapidocr {version('rapidocr')}"
         # Its own threshold leaves out what it is unsure of; here a doubtful reading is a reading.
         self._engine = RapidOCR(params={**RAPIDOCR, "Global.text_score": 0.0})

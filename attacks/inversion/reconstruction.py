@@ -78,6 +78,7 @@ def reconstruct(
     names = speaking(seen.gradient, settings.layers, ENCODER.get(model.family, "encoder."))
     generator = torch.Generator().manual_seed(seed)
     objective = objective_of(model, seen, texts, method, settings, canvas, names)
+    torch.set_flush_denormal(True)  # sharp attention is all but nought nearly everywhere
     start = canvas.start(settings.init or method.start, generator)
     found, trace = search(objective, start, method, settings.iterations, progress, label, state)
     return Reconstruction(tuple(canvas.image(found, page) for page in range(seen.batch)), trace, len(names))

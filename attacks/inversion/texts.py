@@ -51,10 +51,11 @@ def _recover(model: GradientModel, case: Case) -> Text:
             "Use --method analytic, or tell them with --known both",
         )
     found = recover_text(case.seen.gradient, model.network)
-    if found.mixed or not len(found.ids):
+    mixed = found.mixed or case.seen.batch > 1
+    if mixed or not len(found.ids):
         raise NotAuditableError(
             "question and answer cannot be told apart in the gradient of a batch"
-            if found.mixed
+            if mixed
             else "nothing of question and answer came back",
             "Tell them with --known both",
         )

@@ -19,7 +19,7 @@ from pfl_audit.attacks.inversion.reading import Pixels, ReadingEngine
 from rapidfuzz import fuzz
 
 from pfl_audit.documents.template.template import Template
-from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate, group_mean
+from pfl_audit.metrics.intervals import Estimate, estimate, group_mean
 
 Floats = NDArray[np.float64]
 
@@ -78,27 +78,6 @@ class FieldReading:
         return fuzz.ratio(self.truth, self.original) / 100
 
 
-@dataclass(frozen=True)
-class WordScores:
-    """Over documents; intervals come from resampling these, and are NaN for a single one.
-
-    Attributes:
-        documents: How many.
-        words: Words that are written on them.
-        exact: Share of the words read exactly.
-        relative: Share of the words readable on the original that are read exactly; NaN where there is none.
-        ratio: Mean fuzz ratio of the fields.
-        original: Share of the words read exactly on the original: what the engine itself loses.
-    """
-
-    documents: int
-    words: int
-    exact: Estimate
-    relative: Estimate
-    ratio: Estimate
-    original: Estimate
-
-
 def read_fields(
     engine: ReadingEngine,
     template: Template,
@@ -134,30 +113,6 @@ def read_fields(
         if truth:
             found.append(FieldReading(field.id, truth, before, after))
     return found
-
-
-def word_scores(documents: Sequence[Sequence[FieldReading]], seed: int = 0) -> WordScores:
-    """Put documents together.
-
-    Args:
-        documents: The fields of each, as ``read_fields`` gives them.
-        seed: Of the resampling.
-    """
-    weights = bootstrap_weights(np.zeros(len(documents), dtype=bool), np.random.default_rng(seed))
-
-    def share(parts: list[float], of: list[float]) -> Estimate:
-        return over_documents(np.array(parts, dtype=float), np.array(of, dtype=float), weights)
-
-    words = [float(sum(field.words for field in fields)) for fields in documents]
-    readable = [float(sum(field.readable for field in fields)) for fields in documents]
-    return WordScores(
-        documents=len(documents),
-        words=int(sum(words)),
-        exact=share([sum(field.exact for field in fields) for fields in documents], words),
-        relative=share([sum(field.both for field in fields) for fields in documents], readable),
-        ratio=share([sum(field.ratio for field in fields) for fields in documents], [len(one) for one in documents]),
-        original=share(readable, words),
-    )
 
 
 def over_documents(sums: Floats, counts: Floats, weights: Floats) -> Estimate:

@@ -136,7 +136,10 @@ def share(model: GradientModel, truths: Sequence[Truth]) -> dict[str, Tensor]:
     Raises:
         AuditError: It is not finite.
     """
-    found = {name: part.detach().float().cpu() for name, part in gradient_of(model, *batch_of(model, truths)).items()}
+    found = {
+        name: part.detach().float().cpu().contiguous()
+        for name, part in gradient_of(model, *batch_of(model, truths)).items()
+    }
     if not all(bool(torch.isfinite(part).all()) for part in found.values()):
         raise AuditError("the model computes NaN or infinite gradients", "Check how it was exported")
     return found

@@ -20,6 +20,7 @@ from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.pixels import PixelSettings
+from pfl_audit.models.donut.swift import quicken
 from pfl_audit.models.gradient_protocol import Sample, Text
 
 GRADIENT_VERSION = 1
@@ -47,6 +48,7 @@ class DonutGradients(DonutModel):
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         super().__init__(folder, device)
         self.network.requires_grad_(True)
+        quicken(self.network)
         self._pixels = self._loaded.pixels
 
     @property

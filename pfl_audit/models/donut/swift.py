@@ -1,4 +1,4 @@
-"""The encoder's attention and patch embedding, computed with less.
+"""Attention, normalisation and the patch embedding, with second derivatives that cost less.
 
 Matching gradients differentiates a gradient. Left to itself, torch then takes some fifty steps over every table of
 attention weights, which is where the time of an iteration goes. Here the same derivatives are written out: a dozen
@@ -16,15 +16,20 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from transformers.models.donut.modeling_donut_swin import DonutSwinPatchEmbeddings, DonutSwinSelfAttention
+from transformers.models.mbart.modeling_mbart import MBartAttention
 
 
 def quicken(network: Any) -> None:
-    """Let a network without dropout compute its encoder this way, in place; names and parameters stay."""
+    """Let a Donut without dropout compute this way, in place; its parameters and their names stay."""
     for module in network.modules():
         if isinstance(module, DonutSwinSelfAttention):
             module.forward = MethodType(_attend, module)
+        elif isinstance(module, MBartAttention):
+            module.forward = MethodType(_write, module)
         elif isinstance(module, DonutSwinPatchEmbeddings):
             module.forward = MethodType(_embed, module)
+        elif isinstance(module, torch.nn.LayerNorm):
+            module.forward = MethodType(_normalise, module)
 
 
 def _embed(module: Any, pixel_values: Tensor) -> tuple[Tensor, tuple[int, int]]:
@@ -46,85 +51,59 @@ def _attend(
     windows, places, width = hidden_states.shape
     heads, size = module.num_attention_heads, module.attention_head_size
     query, key, value = (
-        layer(hidden_states).view(windows, places, heads, size).transpose(1, 2).reshape(-1, places, size)
-        for layer in (module.query, module.key, module.value)
+        _heads(layer(hidden_states), size) for layer in (module.query, module.key, module.value)
     )
-    bias = _Spread.apply(module.relative_position_bias_table, module.relative_position_index)[None]
-    if attention_mask is not None:
-        bias = bias + attention_mask[:, None]
-    seen, weights = _Attention.apply(query * size**-0.5, key, value, bias)
-    context = seen.view(windows, heads, places, size).transpose(1, 2).reshape(windows, places, width)
+    table, index = module.relative_position_bias_table, module.relative_position_index
+    seen, weights = _Attention.apply(query * size**-0.5, key, value, heads, attention_mask, table, index)
+    context = _beside(seen, heads)
     return (context, weights.view(windows, heads, places, places)) if output_attentions else (context,)
 
 
-class _Spread(Function):
-    """A table of biases (offsets, heads) laid out over pairs of places (heads, places, places)."""
-
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
-        ctx.rows = len(table)
-        ctx.save_for_backward(index)
-        return _spread(table, index)
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
-        (index,) = ctx.saved_tensors
-        return _Collect.apply(slope, index, ctx.rows), None
-
-
-class _Collect(Function):
-    """The reverse: what falls to one offset is added up."""
-
-    @staticmethod
-    def forward(ctx: Any, slope: Tensor, index: Tensor, rows: int) -> Tensor:
-        ctx.save_for_backward(index)
-        found = slope.new_zeros(len(slope), rows)
-        return found.index_add_(1, index.flatten(), slope.flatten(1)).t()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None]:
-        (index,) = ctx.saved_tensors
-        return _spread(slope, index), None, None
+def _write(
+    module: Any,
+    hidden_states: Tensor,
+    key_value_states: Tensor | None = None,
+    past_key_values: Any = None,
+    attention_mask: Tensor | None = None,
+    **others: Any,
+) -> tuple[Tensor, Tensor]:
+    """The decoder's attention; with a cache, as answers are written, it is transformers' own."""
+    if past_key_values is not None:
+        found: tuple[Tensor, Tensor] = type(module).forward(
+            module, hidden_states, key_value_states, past_key_values, attention_mask, **others
+        )
+        return found
+    heads, size = module.num_heads, module.head_dim
+    other = hidden_states if key_value_states is None else key_value_states
+    query = _heads(module.q_proj(hidden_states) * module.scaling, size)
+    key, value = _heads(module.k_proj(other), size), _heads(module.v_proj(other), size)
+    mask = None if attention_mask is None else attention_mask[:, 0]
+    seen, weights = _Attention.apply(query, key, value, heads, mask, None, None)
+    return module.out_proj(_beside(seen, heads)), weights.view(-1, heads, *weights.shape[1:])
 
 
-def _spread(table: Tensor, index: Tensor) -> Tensor:
-    return table.t().contiguous().index_select(1, index.flatten()).view(-1, *index.shape)
+def _heads(values: Tensor, size: int) -> Tensor:
+    """(samples, places, heads * size) to (samples * heads, places, size)."""
+    samples, places, width = values.shape
+    return values.view(samples, places, width // size, size).transpose(1, 2).reshape(-1, places, size)
+
+
+def _beside(values: Tensor, heads: int) -> Tensor:
+    """The way back."""
+    _, places, size = values.shape
+    return values.view(-1, heads, places, size).transpose(1, 2).reshape(-1, places, heads * size)
+
+
+def _normalise(module: Any, values: Tensor) -> Tensor:
+    found: Tensor = _Norm.apply(values, module.weight, module.bias, module.eps)
+    return found
 
 
 class _Attention(Function):
     """softmax(Q K^T + B) V, and the weights, which the second derivative goes through.
 
-    Q, K, V are (windows * heads, places, size), B (masks, heads, places, places), windows a multiple of masks.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        scores = query @ key.mT
-        scores.view(-1, *bias.shape).add_(bias)
-        weights = scores.softmax(dim=-1)
-        seen = weights @ value
-        ctx.masks, ctx.heads = bias.shape[:2]
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(query, key, value, weights, seen)
-        return seen, weights
-
-    @staticmethod
-    def backward(ctx: Any, seen: Tensor | None, weighed: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        query, key, value, weights, out = ctx.saved_tensors
-        seen = torch.zeros_like(out) if seen is None else seen
-        *slopes, scores = _Slopes.apply(query, key, value, weights, out, seen, weighed)
-        own = scores.view(-1, ctx.masks, ctx.heads, *scores.shape[1:])
-        return *slopes, own[0] if len(own) == 1 else own.sum(dim=0)
-
-
-class _Slopes(Function):
-    """The derivative of attention, and its derivative.
-
-    With P the weights, G the slope of what was seen, D = G V^T less its mean by row under P: the slope of the scores
-    is S = P * D, and slopes of Q, K, V are S K, S^T Q, P^T G. Given slopes a, b, c, e of these four, that of S is
-    a K^T + Q b^T + e; less its mean by row under P it is T, and P * T is the slope of G V^T, D * T that of P (up to
-    what is the same in all of a row, which a softmax does not feel).
+    Q, K, V are (samples * heads, places, size). B is a mask (masks, places, places), with samples a multiple of masks,
+    and a table (offsets, heads) that an index (places, places) lays out over pairs of places; or either, or nothing.
     """
 
     @staticmethod
@@ -133,34 +112,140 @@ class _Slopes(Function):
         query: Tensor,
         key: Tensor,
         value: Tensor,
+        heads: int,
+        mask: Tensor | None,
+        table: Tensor | None,
+        index: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        scores = query @ key.mT
+        if table is not None and index is not None:
+            scores.view(-1, heads, *index.shape).add_(_spread(table, index))
+        if mask is not None:
+            scores.view(-1, len(mask), heads, *mask.shape[1:]).add_(mask[:, None])
+        weights = scores.softmax(dim=-1)
+        seen = weights @ value
+        ctx.shape = None if table is None else table.shape
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(query, key, value, index, weights, seen)
+        return seen, weights
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor | None, weighed: Tensor | None) -> tuple[Tensor | None, ...]:
+        query, key, value, index, weights, seen = ctx.saved_tensors
+        slope = torch.zeros_like(seen) if slope is None else slope
+        *slopes, table = _Slopes.apply(query, key, value, index, weights, seen, slope, weighed, ctx.shape)
+        return *slopes, None, None, table, None
+
+
+class _Slopes(Function):
+    """The derivative of attention, and its derivative.
+
+    With P the weights, G the slope of what was seen, D = G V^T less its mean by row under P: the slope of the scores
+    is S = P * D, and slopes of Q, K, V are S K, S^T Q, P^T G. Given slopes a, b, c of these three and e of the table,
+    that of S is a K^T + Q b^T + e; less its mean by row under P it is T, and P * T is the slope of G V^T, D * T that of
+    P (up to what is the same in all of a row, which a softmax does not feel).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        index: Tensor | None,
         weights: Tensor,
-        out: Tensor,
         seen: Tensor,
+        slope: Tensor,
         weighed: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        shape: tuple[int, int] | None,
+    ) -> tuple[Tensor | None, ...]:
         if weighed is None:
-            apart = (seen @ value.mT).sub_((seen * out).sum(dim=-1, keepdim=True))
+            apart = (slope @ value.mT).sub_((slope * seen).sum(dim=-1, keepdim=True))
             scores = weights * apart
-            ctx.save_for_backward(query, key, value, weights, seen, apart, scores)
+            ctx.save_for_backward(query, key, value, index, weights, slope, apart, scores)
         else:
-            apart = torch.baddbmm(weighed, seen, value.mT)
+            apart = torch.baddbmm(weighed, slope, value.mT)
             scores = torch._softmax_backward_data(apart, weights, -1, weights.dtype)
-        return scores @ key, scores.mT @ query, weights.mT @ seen, scores
+        table = None if index is None or shape is None else _collect(scores, index, shape)
+        return scores @ key, scores.mT @ query, weights.mT @ slope, table
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, a: Tensor, b: Tensor, c: Tensor, e: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, weights, seen, apart, scores = ctx.saved_tensors
-        slope = torch.baddbmm(e, torch.cat([a, query], -1), torch.cat([key, b], -1).mT)
-        slope -= (weights * slope).sum(dim=-1, keepdim=True)
-        passed = weights * slope
-        weighed = slope.mul_(apart).baddbmm_(seen, c.mT)
+    def backward(ctx: Any, a: Tensor, b: Tensor, c: Tensor, e: Tensor | None) -> tuple[Tensor | None, ...]:
+        query, key, value, index, weights, slope, apart, scores = ctx.saved_tensors
+        turned = torch.cat([a, query], -1) @ torch.cat([key, b], -1).mT
+        if e is not None:
+            turned.view(-1, e.shape[1], *index.shape).add_(_spread(e, index))
+        turned -= (weights * turned).sum(dim=-1, keepdim=True)
+        passed = weights * turned
+        weighed = turned.mul_(apart).baddbmm_(slope, c.mT)
+        seen = passed @ value + weights @ c
+        return scores @ b, scores.mT @ a, passed.mT @ slope, None, weighed, None, seen, None, None
+
+
+def _spread(table: Tensor, index: Tensor) -> Tensor:
+    """A table of biases (offsets, heads) over pairs of places (heads, places, places)."""
+    return table.t().contiguous().index_select(1, index.flatten()).view(-1, *index.shape)
+
+
+def _collect(scores: Tensor, index: Tensor, shape: tuple[int, int]) -> Tensor:
+    """The reverse: what falls to one offset is added up, over samples as well."""
+    found = scores.new_zeros(shape[::-1])
+    for one in scores.view(-1, shape[1], index.numel()):
+        found.index_add_(1, index.flatten(), one)
+    return found.t()
+
+
+class _Norm(Function):
+    """Layer normalisation over the last dimension."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+        found, mean, scale = torch.native_layer_norm(values, weight.shape, weight, bias, eps)
+        ctx.save_for_backward(values, weight, bias, mean, scale)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        return *_NormSlopes.apply(slope, *ctx.saved_tensors), None
+
+
+class _NormSlopes(Function):
+    """The derivative of normalisation, and its derivative.
+
+    With z = (x - mean) r and g the slope times the weights, that of x is r P(g), where P takes the mean and the part
+    along z away. P is the same turned round, so that it serves for the second derivative too.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, slope: Tensor, values: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, scale: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_layer_norm_backward(
+            slope, values, weight.shape, mean, scale, weight, bias, (True, True, True)
+        )
+        ctx.save_for_backward(slope, values, weight, mean, scale, found[0])
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor | None, ...]:
+        slope, values, weight, mean, scale, found = ctx.saved_tensors
+
+        def projected(some: Tensor) -> Tensor:
+            return torch.ops.aten.native_layer_norm_backward(
+                some, values, weight.shape, mean, scale, None, None, (True, False, False)
+            )[0]  # fmt: skip
+
+        normal, inner, along = (values - mean) * scale, slope * weight, projected(a)
+        one, other, third = ((first * second).mean(dim=-1, keepdim=True)
+                             for first, second in ((a, normal), (inner, normal), (a, found)))  # fmt: skip
+        inside = torch.addcmul(b * slope, inner * one + a * other, scale, value=-1)
         return (
-            scores @ b,
-            scores.mT @ a,
-            passed.mT @ seen,
-            weighed,
+            torch.addcmul(along * weight + c, b, normal),
+            torch.addcmul(projected(inside), normal, scale * third, value=-1),
+            (slope * along).flatten(0, -2).sum(dim=0),
             None,
-            passed @ value + weights @ c,
+            None,
             None,
         )

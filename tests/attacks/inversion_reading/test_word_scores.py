@@ -1,10 +1,9 @@
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from pfl_audit.attacks.inversion.reading import Pixels, Word
-from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents, read_fields, word_scores
+from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents, read_fields
 
 from pfl_audit.documents.template.fill import fill
 from pfl_audit.documents.template.template import Template, TemplateField
@@ -35,27 +34,6 @@ def test_counts_by_hand() -> None:
 
 def test_a_word_is_exact_or_it_is_not() -> None:
     assert FieldReading("f", "Fox $1.50", "Fox $1.50", "fox $1,50").exact == 0
-
-
-def test_shares_over_documents() -> None:
-    first = [FieldReading("a", "x y", "x y", "x y"), FieldReading("b", "z", "", "z")]
-    second = [FieldReading("a", "u v w", "u v", "u")]
-    scores = word_scores([first, second])
-    assert (scores.documents, scores.words) == (2, 6)
-    assert scores.exact.value == pytest.approx(4 / 6)
-    assert scores.original.value == pytest.approx(4 / 6)
-    assert scores.relative.value == pytest.approx(3 / 4)
-    assert scores.ratio.value == pytest.approx((1 + 1 + 1 / 3) / 3, abs=0.01)
-    assert scores.exact.low <= scores.exact.value <= scores.exact.high
-    assert (scores.exact.low, scores.exact.high) == pytest.approx((1 / 3, 1.0))  # either document twice
-
-
-def test_one_document_has_no_interval_and_none_has_no_value() -> None:
-    alone = word_scores([[FieldReading("a", "x", "", "x")]])
-    assert alone.exact.value == 1.0
-    assert math.isnan(alone.exact.low)
-    assert math.isnan(alone.relative.value)
-    assert math.isnan(word_scores([]).exact.value)
 
 
 def test_a_mean_over_documents_resamples_them_whole() -> None:
