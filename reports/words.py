@@ -60,7 +60,8 @@ GRADIENTS_GLOSSARY: Final = {
     "Words exact": "Share of the written words that a reader (OCR) reads without an error in what came back. The same "
     "reader errs on the original pages too; that share is given beside it.",
     "Fuzz ratio": "Likeness of what is read and what was written, 0 to 1, averaged over fields.",
-    "PSNR": "Peak signal-to-noise ratio of the picture that came back, in decibels; from about 20 on print can be read.",
+    "PSNR": "Peak signal-to-noise ratio of the picture that came back, in decibels; from about 20 on, print can be "
+    "read.",
     "MSE": "Mean squared error of the pixels on the scale from 0 to 255.",
     "Cosine distance in Fourier space": "One minus the cosine between the spectra of both pictures; 0 is the same.",
     "Chance": "For words: how often values that were drawn anew would have passed for hits.",

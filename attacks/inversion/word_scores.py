@@ -9,7 +9,7 @@ those that are read exactly (``exact``; the paper's Binary, "text segments that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 

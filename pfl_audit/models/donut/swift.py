@@ -50,9 +50,7 @@ def _attend(
     """Attention within windows: float (windows, places, width), and with ``output_attentions`` its weights."""
     windows, places, width = hidden_states.shape
     heads, size = module.num_attention_heads, module.attention_head_size
-    query, key, value = (
-        _heads(layer(hidden_states), size) for layer in (module.query, module.key, module.value)
-    )
+    query, key, value = (_heads(layer(hidden_states), size) for layer in (module.query, module.key, module.value))
     table, index = module.relative_position_bias_table, module.relative_position_index
     seen, weights = _Attention.apply(query * size**-0.5, key, value, heads, attention_mask, table, index)
     context = _beside(seen, heads)
