@@ -57,8 +57,12 @@ def distance(match: Match, target: Sequence[Tensor], patches: int | None = None)
     squares = torch.stack([tensor.square().sum() for tensor in target])
     sizes = squares.new_tensor([tensor.numel() for tensor in target])
 
+    both = match not in ("relative", "euclidean")
+    squared: Any = _Squares.apply
+
     def apart(parts: Sequence[Tensor]) -> Tensor:
-        errors, own = _Squares.apply(target, *parts)
+        errors: Tensor
+        errors, own = squared(target, both, *parts)
         if match == "relative":
             return (errors / squares).mean()
         if match == "layered":
@@ -80,18 +84,17 @@ def _turned(errors: Tensor, own: Tensor, squares: Tensor) -> Tensor:
 
 
 class _Squares(Function):
-    """Squared differences to a target, and own squares, both float (tensors,).
+    """Squared differences to a target, and own squares where they are asked for, both float (tensors,).
 
     All distances are made of these, so that their slopes are one product of the differences with a number each.
     """
 
     @staticmethod
-    def forward(ctx: Any, target: Sequence[Tensor], *parts: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, target: Sequence[Tensor], both: bool, *parts: Tensor) -> tuple[Tensor, Tensor | None]:
         apart = torch._foreach_sub(parts, tuple(target))
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*apart, *parts)
-        errors, own = ([one.sum() for one in torch._foreach_mul(some, some)] for some in (apart, parts))
-        return torch.stack(errors), torch.stack(own)
+        return _own_squares(apart), _own_squares(parts) if both else None
 
     @staticmethod
     @once_differentiable
@@ -102,4 +105,8 @@ class _Squares(Function):
         if own is not None:
             for slope, part, weight in zip(slopes, parts, (2 * own).tolist(), strict=True):
                 slope.add_(part, alpha=weight)
-        return None, *slopes
+        return None, None, *slopes
+
+
+def _own_squares(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.stack([one.sum() for one in torch._foreach_mul(tuple(tensors), tuple(tensors))])

@@ -57,7 +57,7 @@ schedulers() { # Table 5
     done
 }
 noise() { # Table 8
-    for sigma in 1e-9 1e-8 1e-7 1e-6 1e-5 1e-4; do
+    for sigma in 1e-9 1e-8 1e-7 1e-6 1e-5 1e-4 1e-3 1e-2; do
         row "8-noise__$sigma" --documents 2 --iterations 300 --method lbfgs --method text --noise $sigma
     done
 }

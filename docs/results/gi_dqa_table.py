@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pfl_audit.audit.results import Check, Metric, read_results
 
+TOKENS = (("queries exact", None, "queries exact"), ("tokens exact", None, "tokens exact"))
+_NAME = re.compile(r"^[0-9]-")
 _NUMBER = re.compile(r"^[0-9] ")
 """Rows are in the order of names; a number in front of one sorts it."""
 COLUMNS = (
@@ -22,31 +24,32 @@ COLUMNS = (
 
 
 def main(work: Path) -> None:
-    """Print one table a prefix of the audits' names (``table__row``), in the order of names."""
-    tables: dict[str, list[tuple[str, Check, float]]] = {}
-    for folder in sorted(path.parent for path in work.glob("*/results.json")):
+    """Print the tables: audits are called ``table__row``; what is about tokens gets a table of its own."""
+    tables: dict[tuple[str, bool], list[tuple[str, Check, float]]] = {}
+    for folder in sorted(path.parent for path in work.glob("*__*/results.json")):
         results = read_results(folder)
         table, row = folder.name.split("__", 1)
         for check in results.checks:
-            tables.setdefault(table, []).append((row, check, results.provenance.seconds))
-    for table, rows in tables.items():
-        print(f"\n### {table}\n")
-        print(f"| {' | '.join(['row', 'method', 'documents', *(title for _, _, title in COLUMNS), 'seconds'])} |")
-        print(f"|{' --- |' * (4 + len(COLUMNS))}")
+            text = check.id == "inversion.text"
+            tables.setdefault((table, text), []).append((_NUMBER.sub("", row), check, results.provenance.seconds))
+    for (table, text), rows in tables.items():
+        columns = TOKENS if text else COLUMNS
+        titles = ["row", "method", "documents", *(title for _, _, title in columns), "seconds"]
+        print(f"\n### {_NAME.sub('', table)}\n\n| {' | '.join(titles)} |\n|{' --- |' * len(titles)}")
         for row, check, seconds in rows:
-            cells = [_cell(check, name, place) for name, place, _ in COLUMNS]
+            cells = [_cell(check, name, place) for name, place, _ in columns]
             documents = len(check.tables[0].rows) if check.tables else 0
-            method = check.id.split(".")[1] if check.status == "ran" else f"{check.id}: {check.reason}"
-            print(f"| {' | '.join([_NUMBER.sub('', row), method, str(documents), *cells, f'{seconds:.0f}'])} |")
+            method = check.id.split(".")[1].replace("_", "-") if check.status == "ran" else str(check.reason)
+            print(f"| {' | '.join([row, method, str(documents), *cells, f'{seconds:.0f}'])} |")
 
 
-def _cell(check: Check, name: str, place: str) -> str:
+def _cell(check: Check, name: str, place: str | None) -> str:
     found: Metric | None = next(
         (metric for metric in check.metrics if metric.name == name and metric.slice.get("place") == place), None
     )
     if found is None or found.value is None:
         return "–"
-    share = name.startswith("words")
+    share = name.endswith("exact") or name.startswith("words")
     form = (
         (lambda value: f"{100 * value:.1f} %")
         if share

@@ -7,6 +7,7 @@ steps, most of them matrix products. Values agree with transformers' own but for
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -22,14 +23,13 @@ from transformers.models.mbart.modeling_mbart import MBartAttention
 def quicken(network: Any) -> None:
     """Let a Donut without dropout compute this way, in place; its parameters and their names stay."""
     for module in network.modules():
-        if isinstance(module, DonutSwinSelfAttention):
-            module.forward = MethodType(_attend, module)
-        elif isinstance(module, MBartAttention):
-            module.forward = MethodType(_write, module)
-        elif isinstance(module, DonutSwinPatchEmbeddings):
-            module.forward = MethodType(_embed, module)
-        elif isinstance(module, torch.nn.LayerNorm):
-            module.forward = MethodType(_normalise, module)
+        if way := _WAYS.get(type(module)):
+            module.forward = MethodType(way, module)
+
+
+def _apply(function: type[Function], *values: Any) -> Any:
+    apply: Any = function.apply
+    return apply(*values)
 
 
 def _embed(module: Any, pixel_values: Tensor) -> tuple[Tensor, tuple[int, int]]:
@@ -48,11 +48,11 @@ def _attend(
     module: Any, hidden_states: Tensor, attention_mask: Tensor | None = None, output_attentions: bool | None = False
 ) -> tuple[Tensor, ...]:
     """Attention within windows: float (windows, places, width), and with ``output_attentions`` its weights."""
-    windows, places, width = hidden_states.shape
+    windows, places, _ = hidden_states.shape
     heads, size = module.num_attention_heads, module.attention_head_size
     query, key, value = (_heads(layer(hidden_states), size) for layer in (module.query, module.key, module.value))
     table, index = module.relative_position_bias_table, module.relative_position_index
-    seen, weights = _Attention.apply(query * size**-0.5, key, value, heads, attention_mask, table, index)
+    seen, weights = _apply(_Attention, query * size**-0.5, key, value, heads, attention_mask, table, index)
     context = _beside(seen, heads)
     return (context, weights.view(windows, heads, places, places)) if output_attentions else (context,)
 
@@ -76,7 +76,7 @@ def _write(
     query = _heads(module.q_proj(hidden_states) * module.scaling, size)
     key, value = _heads(module.k_proj(other), size), _heads(module.v_proj(other), size)
     mask = None if attention_mask is None else attention_mask[:, 0]
-    seen, weights = _Attention.apply(query, key, value, heads, mask, None, None)
+    seen, weights = _apply(_Attention, query, key, value, heads, mask, None, None)
     return module.out_proj(_beside(seen, heads)), weights.view(-1, heads, *weights.shape[1:])
 
 
@@ -93,8 +93,16 @@ def _beside(values: Tensor, heads: int) -> Tensor:
 
 
 def _normalise(module: Any, values: Tensor) -> Tensor:
-    found: Tensor = _Norm.apply(values, module.weight, module.bias, module.eps)
+    found: Tensor = _apply(_Norm, values, module.weight, module.bias, module.eps)
     return found
+
+
+_WAYS: dict[type, Callable[..., Any]] = {
+    DonutSwinSelfAttention: _attend,
+    DonutSwinPatchEmbeddings: _embed,
+    MBartAttention: _write,
+    torch.nn.LayerNorm: _normalise,
+}
 
 
 class _Attention(Function):
@@ -131,7 +139,7 @@ class _Attention(Function):
     def backward(ctx: Any, slope: Tensor | None, weighed: Tensor | None) -> tuple[Tensor | None, ...]:
         query, key, value, index, weights, seen = ctx.saved_tensors
         slope = torch.zeros_like(seen) if slope is None else slope
-        *slopes, table = _Slopes.apply(query, key, value, index, weights, seen, slope, weighed, ctx.shape)
+        *slopes, table = _apply(_Slopes, query, key, value, index, weights, seen, slope, weighed, ctx.shape)
         return *slopes, None, None, table, None
 
 
@@ -205,7 +213,7 @@ class _Norm(Function):
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        return *_NormSlopes.apply(slope, *ctx.saved_tensors), None
+        return *_apply(_NormSlopes, slope, *ctx.saved_tensors), None
 
 
 class _NormSlopes(Function):
@@ -231,9 +239,10 @@ class _NormSlopes(Function):
         slope, values, weight, mean, scale, found = ctx.saved_tensors
 
         def projected(some: Tensor) -> Tensor:
-            return torch.ops.aten.native_layer_norm_backward(
+            found: Tensor = torch.ops.aten.native_layer_norm_backward(
                 some, values, weight.shape, mean, scale, None, None, (True, False, False)
-            )[0]  # fmt: skip
+            )[0]
+            return found  # fmt: skip
 
         normal, inner, along = (values - mean) * scale, slope * weight, projected(a)
         one, other, third = ((first * second).mean(dim=-1, keepdim=True)

@@ -1,0 +1,155 @@
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pfl_audit.attacks.inversion import scoring
+from pfl_audit.attacks.inversion.attack import ATTACK
+from pfl_audit.attacks.inversion.reading import Pixels, Word
+from pfl_audit.reports.html import to_html
+from PIL import Image
+
+from pfl_audit.audit.gradients import GradientPlan
+from pfl_audit.audit.results import Check, Results
+from pfl_audit.audit.runner import AuditPlan, run_audit
+from pfl_audit.progress import Silent
+from tests.documents.template.drawn import form, save_form
+from tests.models.layoutlm.conftest import save_network, train_byte_pairs
+
+READ = ("Hamilton", "Quincy")
+
+
+class Engine:
+    """Reads the same in every picture."""
+
+    name = "parrot 1"
+
+    def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
+        return [[Word(word, 1.0) for word in READ] for _ in images]
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What clients wrote into their fields, as far as it was scored."""
+    seen: set[str] = set()
+    real = scoring.read_fields
+
+    def watched(engine, template, original, reconstruction, values=None):  # type: ignore[no-untyped-def]
+        seen.update((values or {}).values())
+        return real(engine, template, original, reconstruction, values)
+
+    monkeypatch.setattr(scoring, "read_fields", watched)
+    monkeypatch.setattr("pfl_audit.attacks.inversion.run.open_engine", lambda name, weights: Engine())
+    monkeypatch.setattr("pfl_audit.audit.runner.installed_attacks", lambda: {"inversion": ATTACK})
+    return seen
+
+
+@pytest.fixture
+def plan(tmp_path: Path, leaking_folder: Path) -> AuditPlan:
+    gradients = GradientPlan(*save_form(tmp_path))
+    checks = ("inversion.text", "inversion.analytic", "inversion.lbfgs")
+    settings = {"inversion": {"iterations": 4}}
+    return AuditPlan(
+        title="t",
+        out=tmp_path / "run",
+        model=str(leaking_folder),
+        gradients=gradients,
+        checks=checks,
+        settings=settings,
+    )
+
+
+def checks_of(results: Results) -> dict[str, Check]:
+    return {check.id.split(".")[1]: check for check in results.checks}
+
+
+def metric(check: Check, name: str, place: str | None = None) -> float | None:
+    (found,) = [one for one in check.metrics if one.name == name and one.slice.get("place") in (place, None)][:1]
+    return found.value
+
+
+def test_a_donut_from_end_to_end(plan: AuditPlan, written: set[str]) -> None:
+    results = run_audit(plan, Silent())
+    checks = checks_of(results)
+    assert {name: check.status for name, check in checks.items()} == {
+        "text": "ran",
+        "analytic": "skipped",
+        "lbfgs": "ran",
+    }
+    assert "no absolute positions" in (checks["analytic"].reason or "")
+    assert metric(checks["text"], "tokens exact") == 1.0
+    found = checks["lbfgs"]
+    assert found.finding is not None
+    assert found.settings["ocr"] == "parrot 1"
+    assert found.tables[0].rows[0][6] == 4  # gradients taken
+    folder = plan.out
+    said = (folder / "results.json").read_text() + to_html(results, folder)
+    assert len(written) >= 2
+    for value in (*written, *READ):
+        assert value not in said, "a value"
+    masked(folder, results)
+    assert sorted(path.suffix for path in (folder / "private").glob("inversion-lbfgs*")) == [".jpg"]
+    run_audit(plan, Silent())
+    state = json.loads((folder / "run.json").read_text())
+    assert (state["inversions_made"], state["inversions_reused"]) == (0, 1)
+
+
+def masked(folder: Path, results: Results) -> None:
+    """The fields of the private page, and of what came back, are the same all over in the report's picture."""
+    (evidence,) = checks_of(results)["lbfgs"].evidence
+    assert evidence.picture is not None
+    shown, kept = (
+        np.asarray(Image.open(path).convert("L"), dtype=float)
+        for path in (folder / evidence.picture, next((folder / "private").glob("inversion-lbfgs*")))
+    )
+    assert shown.shape == kept.shape
+    height, width = shown.shape
+    side = height
+    gap = (width - 3 * side) // 2
+    rows = slice(
+        int(0.36 * side), int(0.42 * side)
+    )  # of the second field, a form of 200 x 160 in the middle of 64 x 64
+    for panel, ink in ((1, 10.0), (2, 0.0)):
+        left = panel * (side + gap)
+        columns = slice(left + int(0.4 * side), left + int(0.85 * side))
+        blocks = shown[rows, columns]
+        assert np.abs(np.diff(blocks, axis=0)).max() < 8
+        assert np.abs(np.diff(kept[rows, columns], axis=0)).max() > ink
+
+
+def test_values_and_pages_are_shown_to_who_asks_for_them(plan: AuditPlan, written: set[str]) -> None:
+    results = run_audit(replace(plan, checks=("inversion.lbfgs",), reveal=True), Silent())
+    said = (plan.out / "results.json").read_text()
+    assert all(json.dumps(value)[1:-1] in said for value in written)
+    (evidence,) = checks_of(results)["lbfgs"].evidence
+    kept = next((plan.out / "private").glob("inversion-lbfgs*")).read_bytes()
+    assert (plan.out / str(evidence.picture)).read_bytes() == kept
+
+
+def test_a_batch_is_a_row_that_says_what_to_do(plan: AuditPlan, written: set[str]) -> None:
+    batch = replace(plan, gradients=replace(plan.gradients, batch=2), checks=("inversion.lbfgs",))
+    (check,) = run_audit(batch, Silent()).checks
+    assert check.status == "skipped"
+    assert "--known both" in (check.reason or "")
+    told = replace(batch, out=plan.out.with_name("told"), settings={"inversion": {"iterations": 2, "known": "both"}})
+    (check,) = run_audit(told, Silent()).checks
+    assert (check.status, check.settings["batch"]) == ("ran", 2)
+
+
+def test_the_closed_form_on_the_same_path(plan: AuditPlan, written: set[str], tmp_path: Path) -> None:
+    folder = tmp_path / "v3"
+    folder.mkdir()
+    train_byte_pairs(["What is written in the name date label?", "Rosa Falcon 01/02/2003 $12.50"], folder)
+    save_network("v3", folder)
+    words = [{"text": "Label", "box": [0.05, 0.15, 0.2, 0.2]}]
+    told = {"fields": [{"label": field.label or "Sum:", "box": list(field.box)} for field in form().fields]}
+    gradients = GradientPlan(*save_form(tmp_path, {**told, "words": words}))
+    both = ("inversion.text", "inversion.analytic")
+    results = run_audit(replace(plan, model=str(folder), gradients=gradients, checks=both), Silent())
+    checks = checks_of(results)
+    assert (checks["text"].status, checks["analytic"].status) == ("skipped", "ran")
+    assert metric(checks["analytic"], "tokens exact") == 1.0
+    said = (plan.out / "results.json").read_text()
+    assert not any(value in said for value in written)
