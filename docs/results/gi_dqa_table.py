@@ -8,6 +8,18 @@ from pathlib import Path
 
 from pfl_audit.audit.results import Check, Metric, read_results
 
+TITLES = {
+    "text": "Question and answer, without being told (Donut)",
+    "methods": "Methods (Table 1)",
+    "priors": "Priors of GI-DQA (Tables 2 and 6)",
+    "known": "What is known of question and answer (Table 3)",
+    "batch": "Size of the batch (Table 4)",
+    "schedulers": "Schedulers of the priors (Table 5)",
+    "analytic": "The closed form of LayoutLMv3",
+    "layers": "Whose gradients are matched",
+    "noise": "Noise on the gradient (Table 8)",
+    "stage": "Stage of training (Figure 6)",
+}
 TOKENS = (("queries exact", None, "queries exact"), ("tokens exact", None, "tokens exact"))
 _NAME = re.compile(r"^[0-9]-")
 _NUMBER = re.compile(r"^[0-9] ")
@@ -35,7 +47,7 @@ def main(work: Path) -> None:
     for (table, text), rows in tables.items():
         columns = TOKENS if text else COLUMNS
         titles = ["row", "method", "documents", *(title for _, _, title in columns), "seconds"]
-        print(f"\n### {_NAME.sub('', table)}\n\n| {' | '.join(titles)} |\n|{' --- |' * len(titles)}")
+        print(f"\n### {TITLES.get(_NAME.sub('', table), table)}\n\n| {' | '.join(titles)} |\n|{' --- |' * len(titles)}")
         for row, check, seconds in rows:
             cells = [_cell(check, name, place) for name, place, _ in columns]
             documents = len(check.tables[0].rows) if check.tables else 0
