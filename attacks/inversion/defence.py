@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from pfl_audit.attacks.inversion.matching import Distance, distance, speaking
 from torch import Tensor
 
+from pfl_audit.audit.defence import Order
 from pfl_audit.audit.gradient_case import Truth
 from pfl_audit.audit.gradient_clients import batch_of, place_template, share
 from pfl_audit.documents.template.template import Pixels, Template
 from pfl_audit.errors import AuditError
 from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
-from pfl_audit.progress import Progress, Silent
+from pfl_audit.progress import Silent
 
 _STEP = 1 / 4
 """Size of a step, in budgets (alpha)."""
@@ -44,28 +45,14 @@ def random_template(model: GradientModel, template: Template, budget: int, seed:
     return _published(model, template, noise, budget)
 
 
-def pgd_template(
-    model: GradientModel,
-    template: Template,
-    pages: Sequence[Truth],
-    budget: int,
-    steps: int,
-    seed: int,
-    progress: Progress,
-) -> Pixels:
+def pgd_template(order: Order) -> Pixels:
     """Signed steps that drive the gradient of the perturbed page away from the clean one's (algorithm 1).
 
-    The distance is that of GI-DQA (equation 5), the mean over ``pages``. It is smallest, and flat, where nothing is
-    perturbed: so the first perturbation is random, of a step's size. The strongest perturbation met is the result.
+    The distance is that of GI-DQA (equation 5), the mean over ``order.pages``. It is smallest, and flat, where nothing
+    is perturbed: so the first perturbation is random, of a step's size. The strongest perturbation met is the result.
 
     Args:
-        model: Whose gradient it is.
-        template: In its own size.
-        pages: Filled in by the defender, who does not know what clients will write and ask.
-        budget: Levels of 255 that a pixel may change by.
-        steps: Steps of a quarter of the budget.
-        seed: Of the start.
-        progress: Told of every step, with the distance.
+        order: What to perturb; a step is a quarter of the budget.
 
     Returns:
         uint8 (height, width, 3), of the template's size; nowhere further from it than the budget.
@@ -75,20 +62,21 @@ def pgd_template(
         NotAuditableError: The clean gradient is zero.
         AuditError: A gradient or a distance is no finite number.
     """
-    goals = [_goal(model, page) for page in pages]
-    lowest, highest = _bounds(model, template, budget)
-    step = _STEP * budget / 255
-    start = torch.rand(lowest.shape, generator=torch.Generator().manual_seed(seed))
+    goals = [_goal(order.model, page) for page in order.pages]
+    lowest, highest = _bounds(order.model, order.template, order.budget)
+    step = _STEP * order.budget / 255
+    start = torch.rand(lowest.shape, generator=torch.Generator().manual_seed(order.seed))
     change = _within(step * (2 * start.to(lowest) - 1), lowest, highest)
     best, most = change, -1.0
-    with progress.task(f"perturbing within {budget}/255", steps + 1) as task:
-        for _ in range(steps + 1):
-            value, slope = _climb(model, goals, change)
+    with order.progress.task(f"perturbing within {order.budget}/255", order.steps + 1) as task:
+        for _ in range(order.steps + 1):
+            value, slope = _climb(order.model, goals, change)
             if value > most:
                 best, most = change, value
             change = _within(change + step * slope.sign(), lowest, highest)
             task.advance(note=f"distance {value:.3g}")
-    return _published(model, template, 255 * best.permute(1, 2, 0).cpu().double().numpy(), budget)
+    levels = 255 * best.permute(1, 2, 0).cpu().double().numpy()
+    return _published(order.model, order.template, levels, order.budget)
 
 
 class RandomTemplate:
@@ -96,18 +84,9 @@ class RandomTemplate:
 
     name = "random"
 
-    def perturb(
-        self,
-        model: GradientModel,
-        template: Template,
-        pages: Sequence[Truth],
-        budget: int,
-        steps: int,
-        seed: int,
-        progress: Progress,
-    ) -> Pixels:
-        """See ``random_template``; ``pages`` and ``steps`` do not matter."""
-        return random_template(model, template, budget, seed)
+    def perturb(self, order: Order) -> Pixels:
+        """See ``random_template``."""
+        return random_template(order.model, order.template, order.budget, order.seed)
 
 
 class PgdTemplate:
@@ -115,18 +94,9 @@ class PgdTemplate:
 
     name = "pgd"
 
-    def perturb(
-        self,
-        model: GradientModel,
-        template: Template,
-        pages: Sequence[Truth],
-        budget: int,
-        steps: int,
-        seed: int,
-        progress: Progress,
-    ) -> Pixels:
+    def perturb(self, order: Order) -> Pixels:
         """See ``pgd_template``."""
-        return pgd_template(model, template, pages, budget, steps, seed, progress)
+        return pgd_template(order)
 
 
 RANDOM = RandomTemplate()

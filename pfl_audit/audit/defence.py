@@ -28,6 +28,29 @@ DRAWS = 4
 """Pages that the defender fills in, each with a question of its own."""
 
 
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What a defence is to perturb.
+
+    Attributes:
+        model: That clients train.
+        template: In its own size.
+        pages: The template as the defender fills it in, who does not know what clients will write and ask.
+        budget: Levels of 255 that a pixel may change by.
+        steps: How long to search, where there is a search.
+        seed: Of everything drawn.
+        progress: Told of the steps.
+    """
+
+    model: GradientModel
+    template: Template
+    pages: Sequence[Truth]
+    budget: int
+    steps: int
+    seed: int
+    progress: Progress
+
+
 class Defence(Protocol):
     """A way to perturb a template before it is published."""
 
@@ -36,30 +59,8 @@ class Defence(Protocol):
         """That of its entry point."""
         ...
 
-    def perturb(
-        self,
-        model: GradientModel,
-        template: Template,
-        pages: Sequence[Truth],
-        budget: int,
-        steps: int,
-        seed: int,
-        progress: Progress,
-    ) -> Pixels:
-        """What is published instead of a template.
-
-        Args:
-            model: That clients train.
-            template: In its own size.
-            pages: The template as the defender fills it in, who does not know what clients will write and ask.
-            budget: Levels of 255 that a pixel may change by.
-            steps: How long to search, where there is a search.
-            seed: Of everything drawn.
-            progress: Told of the steps.
-
-        Returns:
-            uint8 (height, width, 3), of the template's size.
-        """
+    def perturb(self, order: Order) -> Pixels:
+        """What is published instead of a template: uint8 (height, width, 3), of its size."""
         ...
 
 
@@ -157,9 +158,8 @@ def protect(plan: DefencePlan, progress: Progress) -> list[Published]:
                 "seed": plan.seed,
             }
             if not _made(one, settings):
-                defence = defences[strategy]
-                pixels = defence.perturb(model, template, pages, budget, plan.steps, plan.seed, progress)
-                _write(one, settings, template, pixels)
+                order = Order(model, template, pages, budget, plan.steps, plan.seed, progress)
+                _write(one, settings, template, defences[strategy].perturb(order))
             published.append(one)
     return published
 

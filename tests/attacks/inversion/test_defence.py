@@ -11,6 +11,7 @@ from pfl_audit.attacks.inversion.matching import distance, speaking
 from PIL import Image
 from torch import Tensor
 
+from pfl_audit.audit.defence import Order
 from pfl_audit.audit.gradient_case import Truth
 from pfl_audit.audit.gradient_clients import Clients, share
 from pfl_audit.documents.images import Box
@@ -86,7 +87,7 @@ def test_pgd_keeps_to_the_budget_on_templates_of_every_size(size: tuple[int, int
     small = form()
     paper = np.asarray(Image.fromarray(small.pixels).resize(size), dtype=np.uint8)
     template = Template(paper, small.fields)
-    found = pgd_template(model, template, pages_of(model, template), budget, 3, 0, Silent())
+    found = pgd_template(Order(model, template, pages_of(model, template), budget, 3, 0, Silent()))
     change = changed(template, found)
     assert found.dtype == np.uint8
     assert np.abs(change).max() == budget
@@ -98,7 +99,7 @@ def test_pgd_drives_gradients_further_apart_than_noise_also_for_values_that_it_h
     (new,) = [Clients(model, (template,), 99, None, Silent()).page("document", 0)]
     found = {}
     for budget in (8, 16, 32):
-        searched = pgd_template(model, template, pages_of(model, template), budget, 10, 0, Silent())
+        searched = pgd_template(Order(model, template, pages_of(model, template), budget, 10, 0, Silent()))
         found[budget] = apart(model, new, template, searched)
         assert found[budget] > 5 * apart(model, new, template, random_template(model, template, budget, 0))
     assert found[8] < found[16] < found[32]
@@ -108,7 +109,7 @@ def test_pgd_drives_gradients_further_apart_than_noise_also_for_values_that_it_h
 def test_more_steps_are_no_worse_and_all_of_it_comes_back_from_the_seed() -> None:
     model, template = FakeGradients(), form()
     pages = pages_of(model, template)
-    start, end, again = (pgd_template(model, template, pages, 8, steps, 3, Silent()) for steps in (1, 12, 12))
+    start, end, again = (pgd_template(Order(model, template, pages, 8, steps, 3, Silent())) for steps in (1, 12, 12))
     assert (end == again).all()
     left = [sum(apart(model, page, template, pixels) for page in pages) for pixels in (start, end)]
     assert left[1] > 1.5 * left[0]
@@ -140,7 +141,7 @@ def test_nothing_is_sought_where_no_template_lies() -> None:
     held: list[Tensor] = []
     model.loss = lambda pixels, texts: held.append(pixels.detach()) or FakeGradients.loss(model, pixels, texts)  # type: ignore[method-assign, func-returns-value]
     truth = Truth(model.see(Image.fromarray(template.pixels)), {"label": torch.tensor(1)}, None)
-    pgd_template(model, template, [truth], 8, 2, 0, Silent())
+    pgd_template(Order(model, template, [truth], 8, 2, 0, Silent()))
     clean = torch.from_numpy(truth.page).permute(2, 0, 1) / 255
     moved = torch.stack(held).sub(clean).abs().amax(dim=(0, 1, 2)) > 0
     left, top, right, bottom = model.place((0, 0, 1, 1), template.size)
@@ -158,7 +159,7 @@ def test_a_model_whose_gradients_are_no_numbers_is_one_line() -> None:
 
     model, template = Broken(), form()
     with pytest.raises(AuditError, match="NaN or infinite"):
-        pgd_template(model, template, pages_of(model, template), 8, 2, 0, Silent())
+        pgd_template(Order(model, template, pages_of(model, template), 8, 2, 0, Silent()))
 
 
 def test_both_are_installed() -> None:
