@@ -86,11 +86,12 @@ def defend(
     from pfl_audit.audit.runner import AuditPlan, GradientPlan
     from pfl_audit.cli.audit import command, run_and_show, run_folder, shared_store
     from pfl_audit.cli.console import make_progress, print_json
-    from pfl_audit.cli.invert import checks_of, embedded
+    from pfl_audit.cli.invert import checks_of
     from pfl_audit.errors import EXIT_NOT_AUDITED
     from pfl_audit.files import write_json
 
-    model, template = model or embedded("donut"), template or embedded("templates", "form-01", "template.png")
+    model = model or options.embedded("donut")
+    template = template or options.embedded("templates", "form-01", "template.png")
     folder = run_folder(out, "defend")
     kept = store or shared_store(out) or folder / "responses.sqlite"
     checks = checks_of(method or ["lbfgs"], model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +44,7 @@ def demo(
     from pfl_audit.cli.console import note
     from pfl_audit.cli.summary import show_comparison
 
-    fixtures = Path(str(resources.files("pfl_audit.fixtures")))
+    fixtures = options.embedded()
 
     def plan(title: str, model: str, folder: Path, checks: tuple[str, ...], *, control: bool = True) -> AuditPlan:
         return AuditPlan(

@@ -161,7 +161,8 @@ def invert(
     from pfl_audit.audit.runner import AuditPlan, GradientPlan
     from pfl_audit.cli.audit import command, run_and_show, run_folder, shared_store
 
-    model, template = model or embedded("donut"), template or embedded("templates", "form-01", "template.png")
+    model = model or options.embedded("donut")
+    template = template or options.embedded("templates", "form-01", "template.png")
     given: dict[str, Any] = {
         "iterations": iterations,
         "alpha_txt": prior_txt,
@@ -210,10 +211,3 @@ def checks_of(methods: list[str] | None, model: Path) -> tuple[str, ...]:
             raise UsageError(f"there is no method '{name}'", f"Choose among: {', '.join(METHODS)}, all")
     chosen = dict.fromkeys(methods or _DEFAULTS.get(family_of(model).name, _OTHERS))
     return ("inversion",) if "all" in chosen else tuple(f"inversion.{name.replace('-', '_')}" for name in chosen)
-
-
-def embedded(*parts: str) -> Path:
-    """A file or folder that comes with the package."""
-    from importlib import resources
-
-    return Path(str(resources.files("pfl_audit.fixtures"))).joinpath(*parts)

@@ -14,6 +14,13 @@ _HIGHEST_SEED = 2**32 - 1 - 100
 """scikit-learn takes 32 bits, and the draws of an audit count up from the seed."""
 
 
+def embedded(*parts: str) -> Path:
+    """Something of what comes with the package: the folder of fixtures, or what is in it."""
+    from importlib import resources
+
+    return Path(str(resources.files("pfl_audit.fixtures"))).joinpath(*parts)
+
+
 def _config(context: typer.Context, path: Path | None) -> Path | None:
     """Take defaults from a TOML file: keys that stand alone, then ``[data]``, then ``[data.make]``.
 

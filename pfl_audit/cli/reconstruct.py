@@ -158,10 +158,7 @@ def _subject(model: Path | None, public: Path | None, forms: Path | None) -> tup
     if model is not None and public is not None and forms is not None:
         return model, public, forms
     if (model, public, forms) == (None, None, None):
-        from importlib import resources
-
-        fixtures = Path(str(resources.files("pfl_audit.fixtures")))
-        return fixtures / "layoutlm-private", fixtures / "layoutlm-public", fixtures / "forms"
+        return options.embedded("layoutlm-private"), options.embedded("layoutlm-public"), options.embedded("forms")
     missing = [flag for flag, value in (("--model", model), ("--public", public), ("--forms", forms)) if value is None]
     raise UsageError(
         f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
