@@ -22,18 +22,18 @@ _APRIL = 1.0
 _TINY = 1e-20
 
 
-def speaking(gradient: Mapping[str, Tensor], layers: Layers = "all", encoder: str = "encoder.") -> list[str]:
+def speaking(gradient: Mapping[str, Tensor], layers: Layers = "all", before: tuple[str, ...] = ()) -> list[str]:
     """Names of the tensors that are matched.
 
     Args:
         gradient: The shared one.
-        layers: ``pre-fusion`` are those of the part that sees the page alone, ``post-fusion`` the others.
-        encoder: What the names of that part begin with.
+        layers: ``pre-fusion`` are those of the parts that see the page or the words alone, ``post-fusion`` the others.
+        before: What the names of those parts begin with.
 
     Raises:
         NotAuditableError: There is none.
     """
-    chosen = [name for name in gradient if layers == "all" or name.startswith(encoder) == (layers == "pre-fusion")]
+    chosen = [name for name in gradient if layers == "all" or name.startswith(before) == (layers == "pre-fusion")]
     norms = {name: float(gradient[name].norm()) for name in chosen}
     largest = max(norms.values(), default=0.0)
     names = [name for name, norm in norms.items() if norm > SILENT * largest]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from pfl_audit.audit.gradient_case import Observation
 from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
 from pfl_audit.progress import Progress
 
-ENCODER = {"donut": "encoder."}
-"""What the names of the layers before the fusion begin with, by family; the others fuse from the first layer on."""
+_ALONE = tuple(f"layoutlmv3.{part}" for part in ("embeddings.", "patch_embed.", "pos_embed", "cls_token", "norm."))
+BEFORE_FUSION = {"donut": ("encoder.",), "layoutlmv3": _ALONE, "layoutlm": ("layoutlm.embeddings.",)}
+"""What the names of the parameters begin with that see the page or the words alone, by family."""
 _PATCHES = ("patch_embeddings.projection.weight", "patch_embed.proj.weight")
 _DECAY = 0.999**5000
 """What remains of the priors after all iterations, however many these are (section 4.1: 0.999 a step, 5,000 steps)."""
@@ -75,13 +77,23 @@ def reconstruct(
     """
     method = adapt(method, settings)
     canvas = Canvas(seen.template, whole=not method.template, grey=method.grey, pages=seen.batch)
-    names = speaking(seen.gradient, settings.layers, ENCODER.get(model.family, "encoder."))
+    names = speaking(seen.gradient, settings.layers, BEFORE_FUSION.get(model.family, ()))
     generator = torch.Generator().manual_seed(seed)
     objective = objective_of(model, seen, texts, method, settings, canvas, names)
-    torch.set_flush_denormal(True)  # sharp attention is all but nought nearly everywhere
     start = canvas.start(settings.init or method.start, generator)
-    found, trace = search(objective, start, method, settings.iterations, progress, label, state)
+    with _denormals_flushed():
+        found, trace = search(objective, start, method, settings.iterations, progress, label, state)
     return Reconstruction(tuple(canvas.image(found, page) for page in range(seen.batch)), trace, len(names))
+
+
+@contextmanager
+def _denormals_flushed() -> Iterator[None]:
+    """Sharp attention is all but nought nearly everywhere, and such numbers are slow."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def adapt(method: Method, settings: InversionSettings) -> Method:

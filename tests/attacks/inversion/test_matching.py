@@ -62,9 +62,9 @@ def test_a_small_turn_is_told_exactly_in_single_precision(match: Match) -> None:
 def test_tensors_that_are_zero_but_for_rounding_are_not_matched() -> None:
     found = {"encoder.a": torch.ones(3), "encoder.key.bias": torch.full((3,), 1e-8), "b": torch.ones(2) / 100}
     assert speaking(found) == ["encoder.a", "b"]
-    assert speaking(found, "pre-fusion") == ["encoder.a"]
-    assert speaking(found, "post-fusion") == ["b"]
+    assert speaking(found, "pre-fusion", ("encoder.",)) == ["encoder.a"]
+    assert speaking(found, "post-fusion", ("encoder.",)) == ["b"]
     with pytest.raises(NotAuditableError, match="nothing in its all layers but zeros"):
         speaking({"a": torch.zeros(3)})
     with pytest.raises(NotAuditableError, match="nothing in its pre-fusion layers"):
-        speaking({"b": torch.ones(3)}, "pre-fusion")
+        speaking({"b": torch.ones(3)}, "pre-fusion", ("encoder.",))
