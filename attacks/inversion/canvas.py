@@ -52,5 +52,9 @@ class Canvas:
 
     def image(self, sought: Tensor, page: int = 0) -> NDArray[np.uint8]:
         """One of the pages as a picture, uint8 (height, width, 3)."""
-        pixels = self.pages(sought.detach())[page].permute(1, 2, 0).clamp(0, 1)
-        return np.asarray((pixels * 255).round().numpy(), dtype=np.uint8)
+        return picture_of(self.pages(sought.detach())[page])
+
+
+def picture_of(pixels: Tensor) -> NDArray[np.uint8]:
+    """Float (3, height, width) in 0 to 1 as a picture, uint8 (height, width, 3)."""
+    return np.asarray((pixels.permute(1, 2, 0).clamp(0, 1) * 255).round().numpy(), dtype=np.uint8)

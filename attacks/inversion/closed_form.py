@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
+from pfl_audit.attacks.inversion.canvas import picture_of
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.scoring import Scored, score
-from PIL import Image
+from pfl_audit.attacks.inversion.unscored import keep_page, keep_text, unscored
 
 from pfl_audit.audit.attack import GradientContext
 from pfl_audit.audit.gradient_case import Case
 from pfl_audit.errors import NotAuditableError
+from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +71,13 @@ def attack(context: GradientContext, engine: ReadingEngine) -> list[Solved]:
             settings = model.sight if model.config.sees else None
             got = recover(case.seen.gradient, model.config.network, settings, page, goes_on)
             seconds = monotonic() - began
-            if got.pixels is not None:
-                image = _image(got.pixels)
-                context.evidence.keep_page(f"analytic-{case.seen.name.replace(' ', '-')}", Image.fromarray(image))
             if case.truths:
                 found.append(_compare(context, case, got, engine, seconds))
+            else:
+                _keep(context, case, got, model.inputs.tokenizer)
             task.advance()
     if not found:
-        raise NotAuditableError(
-            "without the page that the client trained on nothing can be scored; what came back lies in private/",
-            "Give --document, --question and --answer",
-        )
+        raise unscored()
     return found
 
 
@@ -91,7 +87,7 @@ def _compare(context: GradientContext, case: Case, got: Recovery, engine: Readin
     count = min(len(ids), len(got.tokens))
     rng = context.rng("inversion", "guesses", case.seen.name)
     return Solved(
-        scored=score(case, [_image(got.pixels)], engine, rng) if got.pixels is not None else None,
+        scored=score(case, [picture_of(got.pixels)], engine, rng) if got.pixels is not None else None,
         name=case.seen.name,
         tokens=len(ids),
         right=int((ids[:count] == got.tokens[:count]).sum()),
@@ -104,5 +100,15 @@ def _compare(context: GradientContext, case: Case, got: Recovery, engine: Readin
     )
 
 
-def _image(pixels: torch.Tensor) -> NDArray[np.uint8]:
-    return np.asarray((pixels.permute(1, 2, 0).clamp(0, 1) * 255).round().numpy(), dtype=np.uint8)
+def _keep(context: GradientContext, case: Case, got: Recovery, tokenizer: WordTokenizer) -> None:
+    pieces = {
+        "text": tokenizer.decode(got.tokens.tolist()),
+        "tokens": got.tokens.tolist(),
+        "boxes": got.boxes.tolist(),
+        "sure": got.sure.tolist(),
+        "present": got.present.tolist(),
+        "limits": [limit.words for limit in got.limits],
+    }
+    keep_text(context, "analytic", case, pieces)
+    if got.pixels is not None:
+        keep_page(context, "analytic", case, picture_of(got.pixels))

@@ -34,7 +34,7 @@ def show(context: GradientContext, method: str, case: Case, page: NDArray[np.uin
     boxes = [field.box for field in template.fields] if truth.values is not None else [(0.0, 0.0, 1.0, 1.0)]
     private = [(), boxes, boxes]
     picture, masked = _side_by_side(panels, private)
-    name = f"inversion-{method}-{case.seen.name.replace(' ', '-')}"
+    name = f"inversion-{method}-{case.seen.stem}"
     context.evidence.keep_page(name, picture)
     path = context.evidence.show_picture(name, picture, masked)
     return Evidence(title="Template, private page, and what came back", facts={**facts}, picture=path)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pfl_audit.attacks.inversion.donut_text.example import words_of
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
+from pfl_audit.attacks.inversion.unscored import keep_text, unscored
 
 from pfl_audit.audit.attack import GradientContext
 from pfl_audit.errors import NotAuditableError
@@ -55,20 +56,22 @@ def attack(context: GradientContext) -> list[Asked]:
     tokenizer = model.inputs.tokenizer  # type: ignore[attr-defined]
     found = []
     for case in context.cases:
-        if not case.truths:
-            raise NotAuditableError(
-                "without the question and the answer nothing can be scored", "Give --document, --question and --answer"
-            )
         read = recover_text(case.seen.gradient, model.network)
-        truth = case.truths[0].text["decoder_input_ids"].tolist()
         ids = read.ids.tolist()
-        right = 0 if read.mixed else sum(one == other for one, other in zip(ids, truth, strict=False))
-        right -= max(0, len(ids) - len(truth))  # a token too many is wrong as well
         question, answer = words_of(ids, tokenizer)
         limits = tuple(limit.words for limit in read.limits)
+        if not case.truths:
+            kept = {"question": question, "answer": answer, "tokens": ids, "sure": read.sure.tolist(), "limits": limits}
+            keep_text(context, "text", case, kept)
+            continue
+        truth = case.truths[0].text["decoder_input_ids"].tolist()
+        right = 0 if read.mixed else sum(one == other for one, other in zip(ids, truth, strict=False))
+        right -= max(0, len(ids) - len(truth))  # a token too many is wrong as well
         found.append(
             Asked(
                 case.seen.name, question, answer, len(truth), max(0, right), int(read.sure.sum()), str(read.how), limits
             )
         )
+    if not found:
+        raise unscored()
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from pfl_audit.attacks.inversion.reconstruction import reconstruct
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import texts_for
+from pfl_audit.attacks.inversion.unscored import keep_page, unscored
 from PIL import Image
 
 from pfl_audit.audit.attack import CheckSpec, GradientContext
@@ -69,15 +70,12 @@ def _search(
     for case in context.cases:
         pages, steps, objective = _pages(context, settings, name, case)
         if not case.truths:
-            context.evidence.keep_page(f"{name}-{case.seen.name.replace(' ', '-')}", Image.fromarray(pages[0]))
+            keep_page(context, name, case, pages[0])
             continue
         rng = context.rng("inversion", "guesses", case.seen.name)
         scored.append(score(case, pages, engine, rng, steps, objective))
     if not scored:
-        raise NotAuditableError(
-            "without the page that the client trained on nothing can be scored; what came back lies in private/",
-            "Give --document, --question and --answer",
-        )
+        raise unscored()
     return scored
 
 
@@ -85,11 +83,12 @@ def _pages(
     context: GradientContext, settings: InversionSettings, name: str, case: Case
 ) -> tuple[Sequence[NDArray[np.uint8]], int, float]:
     """What came back of one observation, from the records where it is known."""
+    method = METHODS[name]
     relevant = settings.model_dump(exclude={"ocr", "ocr_weights"})
-    key = sha256_json(["inversion", name, relevant, context.seed, observation_key(context.model, case.seen)])
+    observed = observation_key(context.model, case.seen)
+    key = sha256_json(["inversion", name, asdict(method), relevant, context.seed, observed])
     known = context.records.get(key)
     if known is None:
-        method = METHODS[name]
         rng = context.rng("inversion", "text", case.seen.name)
         texts = texts_for(context.model, case, settings.known, rng, recovers=method.text)
         found = reconstruct(

@@ -1,4 +1,4 @@
-"""Pictures that show a finding: kept whole in a private folder, masked in the report."""
+"""What shows a finding: kept whole in a private folder, masked in the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from pfl_audit.documents.images import MAX_SIDE, Box
-from pfl_audit.files import atomic_write
+from pfl_audit.files import atomic_write, write_json
 
 PRIVATE = "private"
 PUBLIC = "evidence"
@@ -25,7 +25,7 @@ _FRAME = (20, 90, 200)
 
 
 class EvidenceBox:
-    """Keeps pictures of a run.
+    """Keeps what a run recovered.
 
     Args:
         folder: Of the run.
@@ -43,6 +43,10 @@ class EvidenceBox:
         """
         with contextlib.suppress(_UnencodableError):
             _save(page, self._folder / PRIVATE / f"{name}.jpg")
+
+    def keep_json(self, name: str, value: object) -> None:
+        """Keep what was recovered in the private folder, readable by the owner only."""
+        write_json(self._folder / PRIVATE / f"{name}.json", value)
 
     def show_page(self, name: str, page: Image.Image, blurred: Sequence[Box]) -> str:
         """Make a picture for the report, with a frame around what is blurred.

@@ -30,6 +30,11 @@ class Observation:
     gradient: Mapping[str, Tensor]
     batch: int = 1
 
+    @property
+    def stem(self) -> str:
+        """The name, for files."""
+        return self.name.replace(" ", "-")
+
 
 @dataclass(frozen=True, eq=False)
 class Truth:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as FastTokenizer
-from tokenizers import models, normalizers, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from pfl_audit.errors import AuditError
 from pfl_audit.files import read_json
@@ -104,6 +104,10 @@ class WordTokenizer:
         """Ids of each word, none for a word of which nothing is left."""
         return [self.encode(word) for word in words]
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids as text, with special tokens by their names; unknown ones (-1) are left out."""
+        return str(self._pieces.decode([number for number in ids if number >= 0], skip_special_tokens=False))
+
     def _encode(self, word: str) -> tuple[int, ...]:
         return tuple(self._pieces.encode(word, add_special_tokens=False).ids)
 
@@ -150,6 +154,7 @@ def _word_piece(
     pieces: Any = FastTokenizer(models.WordPiece(every, unk_token="[UNK]"))  # noqa: S106 - a token, no secret
     pieces.normalizer = normalizers.BertNormalizer(**(casing | settings.casing))
     pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    pieces.decoder = decoders.WordPiece()
     return WordTokenizer(pieces, every, Frame((begin,), (end,), (end,), segment=1), settings.longest)
 
 
@@ -160,6 +165,7 @@ def _byte_pairs(
     begin, end = (_special(every, name) for name in ("<s>", "</s>"))
     pieces: Any = FastTokenizer(models.BPE(every, list(merges)))
     pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    pieces.decoder = decoders.ByteLevel()
     return WordTokenizer(pieces, every, Frame((begin,), (end, end), (end,), segment=0), settings.longest)
 
 

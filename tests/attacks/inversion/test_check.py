@@ -10,10 +10,14 @@ from pfl_audit.attacks.inversion.attack import ATTACK
 from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.reports.html import to_html
 from PIL import Image
+from safetensors.torch import save_file
 
-from pfl_audit.audit.gradients import GradientPlan
+from pfl_audit.audit.gradient_case import Case
+from pfl_audit.audit.gradients import GradientPlan, open_gradients
 from pfl_audit.audit.results import Check, Results
 from pfl_audit.audit.runner import AuditPlan, run_audit
+from pfl_audit.audit.store import ResponseStore
+from pfl_audit.files import read_json
 from pfl_audit.progress import Silent
 from tests.documents.template.drawn import form, save_form
 from tests.models.layoutlm.conftest import save_network, train_byte_pairs
@@ -108,9 +112,7 @@ def masked(folder: Path, results: Results) -> None:
     height, width = shown.shape
     side = height
     gap = (width - 3 * side) // 2
-    rows = slice(
-        int(0.36 * side), int(0.42 * side)
-    )  # of the second field, a form of 200 x 160 in the middle of 64 x 64
+    rows = slice(int(0.36 * side), int(0.42 * side))  # the second field of a form of 200 x 160, amid 64 x 64
     for panel, ink in ((1, 10.0), (2, 0.0)):
         left = panel * (side + gap)
         columns = slice(left + int(0.4 * side), left + int(0.85 * side))
@@ -138,7 +140,9 @@ def test_a_batch_is_a_row_that_says_what_to_do(plan: AuditPlan, written: set[str
     assert (check.status, check.settings["batch"]) == ("ran", 2)
 
 
-def test_the_closed_form_on_the_same_path(plan: AuditPlan, written: set[str], tmp_path: Path) -> None:
+@pytest.fixture
+def v3(plan: AuditPlan, tmp_path: Path) -> AuditPlan:
+    """Of a small LayoutLMv3, which reads the words of the form."""
     folder = tmp_path / "v3"
     folder.mkdir()
     train_byte_pairs(["What is written in the name date label?", "Rosa Falcon 01/02/2003 $12.50"], folder)
@@ -146,10 +150,46 @@ def test_the_closed_form_on_the_same_path(plan: AuditPlan, written: set[str], tm
     words = [{"text": "Label", "box": [0.05, 0.15, 0.2, 0.2]}]
     told = {"fields": [{"label": field.label or "Sum:", "box": list(field.box)} for field in form().fields]}
     gradients = GradientPlan(*save_form(tmp_path, {**told, "words": words}))
-    both = ("inversion.text", "inversion.analytic")
-    results = run_audit(replace(plan, model=str(folder), gradients=gradients, checks=both), Silent())
+    return replace(plan, model=str(folder), gradients=gradients, checks=("inversion.text", "inversion.analytic"))
+
+
+def test_the_closed_form_on_the_same_path(plan: AuditPlan, v3: AuditPlan, written: set[str]) -> None:
+    results = run_audit(v3, Silent())
     checks = checks_of(results)
     assert (checks["text"].status, checks["analytic"].status) == ("skipped", "ran")
     assert metric(checks["analytic"], "tokens exact") == 1.0
     said = (plan.out / "results.json").read_text()
     assert not any(value in said for value in written)
+
+
+def captured(plan: AuditPlan, to: Path) -> tuple[Case, AuditPlan]:
+    """The client's page, which nobody shows to the audit, and an audit of the gradient alone."""
+    with ResponseStore(to / "other.sqlite") as store:
+        (case,) = open_gradients(plan.gradients, plan.model, "cpu", store, to / "states", plan.seed, Silent()).cases
+    parts = {name: part.clone() for name, part in case.seen.gradient.items()}
+    save_file(parts, to / "seen.safetensors")
+    return case, replace(plan, gradients=replace(plan.gradients, gradient=to / "seen.safetensors"))
+
+
+def test_what_comes_back_of_a_gradient_alone_is_kept_for_its_owner(
+    plan: AuditPlan, written: set[str], tmp_path: Path
+) -> None:
+    case, alone = captured(plan, tmp_path)
+    results = run_audit(alone, Silent())
+    assert {check.status for check in results.checks} == {"skipped"}
+    assert "lies in private/" in (checks_of(results)["text"].reason or "")
+    kept = plan.out / "private"
+    assert sorted(path.name for path in kept.iterdir()) == ["lbfgs-document-1.jpg", "text-document-1.json"]
+    assert read_json(kept / "text-document-1.json")["tokens"] == case.truths[0].text["decoder_input_ids"].tolist()
+    assert (kept / "text-document-1.json").stat().st_mode & 0o077 == 0
+
+
+def test_so_is_what_the_closed_form_makes_of_it(v3: AuditPlan, written: set[str], tmp_path: Path) -> None:
+    case, alone = captured(v3, tmp_path)
+    run_audit(alone, Silent())
+    kept = v3.out / "private"
+    assert sorted(path.name for path in kept.iterdir()) == ["analytic-document-1.jpg", "analytic-document-1.json"]
+    found = read_json(kept / "analytic-document-1.json")
+    assert found["tokens"] == case.truths[0].text["input_ids"].tolist()
+    assert all(value in found["text"] for value in (case.truths[0].values or {}).values())
+    assert found["limits"] == []

@@ -1,0 +1,31 @@
+"""What came back of a gradient whose page nobody showed: kept for its owner, for there is nothing to score it with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from pfl_audit.audit.attack import GradientContext
+from pfl_audit.audit.gradient_case import Case
+from pfl_audit.errors import NotAuditableError
+
+
+def keep_page(context: GradientContext, method: str, case: Case, page: NDArray[np.uint8]) -> None:
+    """Keep pixels, uint8 (height, width, 3), as ``private/METHOD-DOCUMENT.jpg``."""
+    context.evidence.keep_page(f"{method}-{case.seen.stem}", Image.fromarray(page))
+
+
+def keep_text(context: GradientContext, method: str, case: Case, found: dict[str, Any]) -> None:
+    """Keep words as ``private/METHOD-DOCUMENT.json``."""
+    context.evidence.keep_json(f"{method}-{case.seen.stem}", found)
+
+
+def unscored() -> NotAuditableError:
+    """Where the only gradient was such a one."""
+    return NotAuditableError(
+        "without the page that the client trained on nothing can be scored; what came back lies in private/",
+        "Give --document, --question and --answer",
+    )
