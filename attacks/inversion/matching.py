@@ -109,4 +109,5 @@ class _Squares(Function):
 
 
 def _own_squares(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.stack([one.sum() for one in torch._foreach_mul(tuple(tensors), tuple(tensors))])
+    flat = [tensor.flatten() for tensor in tensors]
+    return torch.stack([torch.dot(one, one) for one in flat])

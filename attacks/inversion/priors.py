@@ -55,6 +55,13 @@ def channel_variation(pages: Tensor, mask: Tensor) -> Tensor:
     return pages.shape[1] * _mean(pages - pages.roll(1, dims=1), mask)
 
 
+def window(mask: Tensor) -> tuple[slice, slice]:
+    """Rows and columns that hold everything that a prior looks at: the pixels that count, and those beside them."""
+    spans = ((mask.any(dim=across).nonzero().flatten(), mask.shape[1 - across]) for across in (1, 0))
+    rows, columns = (slice(max(0, int(hit[0]) - _REACH), min(size, int(hit[-1]) + _REACH + 1)) for hit, size in spans)
+    return rows, columns
+
+
 def weight_at(scheduler: Scheduler, step: int, steps: int, decay: float) -> float:
     """phi(t), by which all priors are multiplied.
 

@@ -132,6 +132,8 @@ def objective_of(
 
 def _prior(pages: Tensor, mask: Tensor, settings: InversionSettings) -> Tensor:
     """R_aux of equation 4; a prior without weight is not computed."""
+    rows, columns = priors.window(mask)
+    pages, mask = pages[..., rows, columns], mask[rows, columns]
     channels = settings.alpha_tv if settings.alpha_tvc is None else settings.alpha_tvc
     terms = (
         (settings.alpha_txt, priors.visual_text),

@@ -59,3 +59,15 @@ def test_when_priors_count() -> None:
     assert np.allclose(np.diff(np.log(weights)), np.log(0.9))
     assert {priors.weight_at("constant", step, 100, 0.9) for step in range(100)} == {1.0}
     assert [priors.weight_at("delayed", step, 100, 0.9) for step in (0, 49, 50, 99)] == [0, 0, 1, 1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(shape=st.tuples(st.integers(3, 14), st.integers(3, 14)), seed=st.integers(0, 999))
+def test_nothing_outside_the_window_counts(shape: tuple[int, int], seed: int) -> None:
+    pages, _ = drawn(shape, seed)
+    mask = torch.zeros(shape, dtype=torch.bool)
+    mask[tuple(torch.randint(0, side, (2,), generator=torch.Generator().manual_seed(seed)) for side in shape)] = True
+    rows, columns = priors.window(mask)
+    for name in NAMES:
+        prior = getattr(priors, name)
+        assert float(prior(pages[..., rows, columns], mask[rows, columns])) == pytest.approx(float(prior(pages, mask)))
