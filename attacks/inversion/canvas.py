@@ -32,16 +32,17 @@ class Canvas:
         self._places = self.mask.flatten().nonzero()[:, 0]
         self._shape = (pages, 1 if grey else 3, int(mask.sum()))
 
-    def start(self, how: Start, generator: torch.Generator) -> Tensor:
+    def start(self, how: Start, generator: torch.Generator, page: Tensor | None = None) -> Tensor:
         """Where the search begins: float32 (pages, 1 or 3, sought pixels).
 
         Args:
             how: ``template``, the empty form itself; ``noise``, uniform between black and white.
             generator: Of the noise.
+            page: Float (3, height, width), what is known of the page already, in the place of the empty form.
         """
         if how == "noise":
             return torch.rand(self._shape, generator=generator)
-        inside = self._known[:, self.mask]
+        inside = (self._known if page is None else page)[:, self.mask]
         inside = inside.mean(dim=0, keepdim=True) if self._shape[1] == 1 else inside
         return inside.expand(self._shape).clone()
 

@@ -7,15 +7,15 @@ from time import monotonic
 from typing import Any
 
 import torch
-from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
+from pfl_audit.attacks.inversion.analytic.recovery import Recovery
 from pfl_audit.attacks.inversion.canvas import picture_of
+from pfl_audit.attacks.inversion.layoutlm_text import solve
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.unscored import keep_page, keep_text, unscored
 
 from pfl_audit.audit.attack import GradientContext
 from pfl_audit.audit.gradient_case import Case
-from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
 
 
@@ -56,20 +56,11 @@ def attack(context: GradientContext, engine: ReadingEngine) -> list[Solved]:
         AuditError: The gradient holds nothing of the embeddings.
     """
     model: Any = context.model
-    if not model.family.startswith("layoutlm"):
-        raise NotAuditableError(
-            f"a {model.family} has no absolute positions in its encoder, which the closed form needs",
-            "Use --method lbfgs or --method gi-dqa",
-        )
-    rows = int(model.config.network.vocab_size)
-    goes_on = torch.tensor(model.inputs.tokenizer.goes_on(rows))
     found = []
     with context.progress.task("closed form", len(context.cases)) as task:
         for case in context.cases:
             began = monotonic()
-            page = torch.from_numpy(case.seen.template.page).permute(2, 0, 1)
-            settings = model.sight if model.config.sees else None
-            got = recover(case.seen.gradient, model.config.network, settings, page, goes_on)
+            got = solve(model, case.seen)
             seconds = monotonic() - began
             if case.truths:
                 found.append(_compare(context, case, got, engine, seconds))

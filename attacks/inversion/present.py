@@ -24,6 +24,7 @@ REMEDY = (
     "one. Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms."
 )
 EXACT = "words exact"
+_GO_ON = "A search goes on from what came back here: --method lbfgs."
 _READ = (
     (EXACT, "exact"),
     ("words exact, of those readable on the original", "relative"),
@@ -121,11 +122,12 @@ class Presenter:
              round(one.scored.whole.psnr, 1) if one.scored else None, one.noise or None, "; ".join(one.limits) or None]
             for one in solved
         ]  # fmt: skip
+        limits = any(one.limits for one in solved)
         columns = ["document", "tokens right", "boxes right", "said to be sure", "PSNR (dB)", "noise found", "limits"]
         return spec.ran(
             settings={"ocr": self._engine},
             metrics=metrics,
-            tables=[Table(title="By document", columns=columns, rows=rows)],
+            tables=[Table(title="By document", columns=columns, rows=rows, note=_GO_ON if limits else None)],
             evidence=evidence,
             finding=Finding(level=level, text=f"{text}.", remedy=REMEDY, metric="tokens exact"),
         )

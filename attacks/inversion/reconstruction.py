@@ -16,6 +16,7 @@ from pfl_audit.attacks.inversion.matching import distance, speaking
 from pfl_audit.attacks.inversion.methods import Method
 from pfl_audit.attacks.inversion.search import Objective, Trace, search
 from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.texts import Given
 from torch import Tensor
 
 from pfl_audit.audit.gradient_case import Observation
@@ -50,7 +51,7 @@ class Reconstruction:
 def reconstruct(
     model: GradientModel,
     seen: Observation,
-    texts: Sequence[Text],
+    given: Given,
     method: Method,
     settings: InversionSettings,
     seed: int,
@@ -63,7 +64,7 @@ def reconstruct(
     Args:
         model: Whose gradient was shared; its weights as they were then.
         seen: By the observer.
-        texts: What the observer takes to have gone in beside the pixels, one a sample.
+        given: What the observer takes to have gone in beside the pixels, and what it has of these.
         method: Of the search.
         settings: Of the audit.
         seed: Of noise at the start.
@@ -79,8 +80,8 @@ def reconstruct(
     canvas = Canvas(seen.template, whole=not method.template, grey=method.grey, pages=seen.batch)
     names = speaking(seen.gradient, settings.layers, BEFORE_FUSION.get(model.family, ()))
     generator = torch.Generator().manual_seed(seed)
-    objective = objective_of(model, seen, texts, method, settings, canvas, names)
-    start = canvas.start(settings.init or method.start, generator)
+    objective = objective_of(model, seen, given.texts, method, settings, canvas, names)
+    start = canvas.start(settings.init or method.start, generator, given.page)
     with _denormals_flushed():
         found, trace = search(objective, start, method, settings.iterations, progress, label, state)
     return Reconstruction(tuple(canvas.image(found, page) for page in range(seen.batch)), trace, len(names))

@@ -18,7 +18,7 @@ from pfl_audit.attacks.inversion.reading import ReadingEngine, open_engine
 from pfl_audit.attacks.inversion.reconstruction import reconstruct
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.attacks.inversion.texts import texts_for
+from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.attacks.inversion.unscored import keep_page, unscored
 from PIL import Image
 
@@ -90,11 +90,11 @@ def _pages(
     known = context.records.get(key)
     if known is None:
         rng = context.rng("inversion", "text", case.seen.name)
-        texts = texts_for(context.model, case, settings.known, rng, recovers=method.text)
+        given = given_for(context.model, case, settings.known, rng, recovers=method.text)
         found = reconstruct(
             context.model,
             case.seen,
-            texts,
+            given,
             method,
             settings,
             int(context.rng("inversion", "start", case.seen.name).integers(1 << 31)),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.donut_text.example import example_of
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.kinds import Known
+from pfl_audit.attacks.inversion.layoutlm_text import solve, text_of
+from torch import Tensor
 
 from pfl_audit.audit.gradient_case import Case
 from pfl_audit.errors import NotAuditableError
@@ -16,11 +20,26 @@ from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.tokenizer import EOS, MARKS, DonutTokenizer
 from pfl_audit.models.gradient_protocol import GradientModel, Text
 
+_MIXED = "question and answer cannot be told apart in the gradient of a batch"
 
-def texts_for(
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a search begins with.
+
+    Attributes:
+        texts: What went in beside the pixels, one a sample.
+        page: Float (3, height, width), what a closed form made of the pixels; None where there is none.
+    """
+
+    texts: Sequence[Text]
+    page: Tensor | None = None
+
+
+def given_for(
     model: GradientModel, case: Case, known: Known, rng: np.random.Generator, *, recovers: bool = True
-) -> tuple[Text, ...]:
-    """One text a sample of the batch.
+) -> Given:
+    """One text a sample of the batch, and for a LayoutLM what the closed form says of the page.
 
     Args:
         model: Whose gradient was shared.
@@ -34,33 +53,30 @@ def texts_for(
         NotAuditableError: They cannot be read from this gradient, or there is nobody to tell them.
     """
     if known == "recovered" and recovers:
-        return (_recover(model, case),)
+        return _recover(model, case)
     if not case.truths:
         raise NotAuditableError("nobody knows question and answer of this gradient", "Leave --known out")
     if known in ("both", "recovered") and recovers:
-        return tuple(truth.text for truth in case.truths)
+        return Given([truth.text for truth in case.truths])
     tokenizer = _tokenizer(model)
     told: Known = "none" if not recovers else known
-    return tuple(_replaced(truth.text, tokenizer, told, rng) for truth in case.truths)
+    return Given([_replaced(truth.text, tokenizer, told, rng) for truth in case.truths])
 
 
-def _recover(model: GradientModel, case: Case) -> Text:
+def _recover(model: GradientModel, case: Case) -> Given:
     if model.family != "donut":
-        raise NotAuditableError(
-            f"question and answer of a {model.family} come from the closed form, with the page itself",
-            "Use --method analytic, or tell them with --known both",
-        )
+        got = solve(model, case.seen)
+        if case.seen.batch > 1 or any(limit.cause is Cause.MIXED for limit in got.limits):
+            raise NotAuditableError(_MIXED, "Tell them with --known both")
+        return Given([text_of(model, case.seen, got)], got.pixels)
     found = recover_text(case.seen.gradient, model.network)
     mixed = found.mixed or case.seen.batch > 1
     if mixed or not len(found.ids):
         raise NotAuditableError(
-            "question and answer cannot be told apart in the gradient of a batch"
-            if mixed
-            else "nothing of question and answer came back",
-            "Tell them with --known both",
+            _MIXED if mixed else "nothing of question and answer came back", "Tell them with --known both"
         )
     example = example_of(found.ids.tolist(), _tokenizer(model))
-    return {"decoder_input_ids": torch.tensor(example.ids), "labels": torch.tensor(example.labels)}
+    return Given([{"decoder_input_ids": torch.tensor(example.ids), "labels": torch.tensor(example.labels)}])
 
 
 def _tokenizer(model: GradientModel) -> DonutTokenizer:

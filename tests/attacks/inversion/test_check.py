@@ -146,7 +146,7 @@ def v3(plan: AuditPlan, tmp_path: Path) -> AuditPlan:
     folder = tmp_path / "v3"
     folder.mkdir()
     train_byte_pairs(["What is written in the name date label?", "Rosa Falcon 01/02/2003 $12.50"], folder)
-    save_network("v3", folder)
+    save_network("v3", folder, 144)
     words = [{"text": "Label", "box": [0.05, 0.15, 0.2, 0.2]}]
     told = {"fields": [{"label": field.label or "Sum:", "box": list(field.box)} for field in form().fields]}
     gradients = GradientPlan(*save_form(tmp_path, {**told, "words": words}))

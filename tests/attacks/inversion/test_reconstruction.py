@@ -9,6 +9,7 @@ from pfl_audit.attacks.inversion.matching import speaking
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import Reconstruction, adapt, objective_of, reconstruct
 from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.texts import Given
 
 from pfl_audit.audit.gradient_case import Case, Observation
 from pfl_audit.errors import NotAuditableError
@@ -19,9 +20,9 @@ from tests.attacks.inversion.leaking import NAMES, case_of, small_form
 
 
 def sought(model: DonutGradients, case: Case, steps: int, method: str = "lbfgs", **settings: object) -> Reconstruction:
-    texts = [truth.text for truth in case.truths]
+    given = Given([truth.text for truth in case.truths])
     told = InversionSettings(iterations=steps, **settings)
-    return reconstruct(model, case.seen, texts, METHODS[method], told, 0, Silent(), "a page")
+    return reconstruct(model, case.seen, given, METHODS[method], told, 0, Silent(), "a page")
 
 
 def nearness(page: NDArray[np.uint8], case: Case) -> float:

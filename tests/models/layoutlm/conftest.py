@@ -62,7 +62,7 @@ def train_byte_pairs(texts: list[str], folder: Path) -> None:
     tokenizer.model.save(str(folder))
 
 
-def save_network(kind: str, folder: Path) -> None:
+def save_network(kind: str, folder: Path, width: int = 24) -> None:
     import torch
     from transformers import (
         LayoutLMConfig,
@@ -73,11 +73,11 @@ def save_network(kind: str, folder: Path) -> None:
 
     torch.manual_seed(len(kind))
     sizes = {
-        "hidden_size": 24,
+        "hidden_size": width,
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
         "intermediate_size": 32,
-        "initializer_range": 0.5,
+        "initializer_range": 0.5 * (24 / width) ** 0.5,
         "vocab_size": 420,
     }
     if kind == "v1":
@@ -90,8 +90,8 @@ def save_network(kind: str, folder: Path) -> None:
         config = LayoutLMv3Config(
             **sizes,
             max_position_embeddings=LONGEST + 2,
-            coordinate_size=4,
-            shape_size=4,
+            coordinate_size=width // 6,
+            shape_size=width // 6,
             input_size=32,
             patch_size=16,
             visual_embed=kind == "v3",

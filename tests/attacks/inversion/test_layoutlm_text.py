@@ -1,0 +1,83 @@
+"""What a search on a LayoutLM begins with: the text, the answer's place, and what the closed form made of the page."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pfl_audit.attacks.inversion.canvas import picture_of
+from pfl_audit.attacks.inversion.layoutlm_text import solve, text_of
+from pfl_audit.attacks.inversion.methods import METHODS
+from pfl_audit.attacks.inversion.reconstruction import reconstruct
+from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.texts import given_for
+
+from pfl_audit.audit.gradient_case import Case
+from pfl_audit.audit.gradient_clients import share
+from pfl_audit.audit.gradients import GradientPlan, OpenedGradients, open_gradients
+from pfl_audit.audit.store import ResponseStore
+from pfl_audit.errors import NotAuditableError
+from pfl_audit.metrics.images import psnr
+from pfl_audit.progress import Silent
+from tests.documents.template.drawn import form, save_form
+from tests.models.layoutlm.conftest import save_network, train_byte_pairs, train_word_piece
+
+Opened = Callable[..., OpenedGradients]
+TEXTS = ["What is written in the name date label?", "Rosa Falcon 01/02/2003 $12.50"]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    def make(kind: str, **more: Any) -> OpenedGradients:
+        folder = tmp_path / kind
+        folder.mkdir()
+        (train_word_piece if kind == "v1" else train_byte_pairs)(TEXTS, folder)
+        save_network(kind, folder, 144)
+        told = {"fields": [{"label": field.label or "Sum:", "box": list(field.box)} for field in form().fields]}
+        words = [{"text": "Label", "box": [0.05, 0.15, 0.2, 0.2]}]
+        plan = GradientPlan(*save_form(tmp_path, {**told, "words": words}), **more)
+        with ResponseStore(tmp_path / "store.sqlite") as store:
+            return open_gradients(plan, str(folder), "cpu", store, tmp_path / "states", 0, Silent())
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["v1", "v1-bpe", "v3", "v3-blind"])
+def test_words_boxes_and_the_answers_place_come_back(opened: Opened, kind: str) -> None:
+    found = opened(kind, documents=3)
+    for case in found.cases:
+        text = text_of(found.model, case.seen, solve(found.model, case.seen))
+        assert {name: part.tolist() for name, part in text.items()} == {
+            name: part.tolist() for name, part in case.truths[0].text.items()
+        }
+
+
+def test_a_search_goes_on_from_what_the_closed_form_made_of_the_page(opened: Opened) -> None:
+    found = opened("v3", noise=1e-5)
+    (case,) = found.cases
+    given = given_for(found.model, Case(case.seen), "recovered", np.random.default_rng(0))
+    assert given.page is not None
+    settings = InversionSettings(iterations=10)
+    mask, truth = case.seen.template.mask(), case.truths[0].page / 255
+    nearness, first = {}, {}
+    for name, start in (("closed form", given), ("empty form", replace(given, page=None))):
+        found_page = reconstruct(found.model, case.seen, start, METHODS["lbfgs"], settings, 0, Silent(), "a page")
+        nearness[name] = psnr(found_page.pages[0] / 255, truth, mask)
+        first[name] = found_page.trace.objective[0][1]
+    assert first["closed form"] < first["empty form"] / 10
+    assert nearness["closed form"] > nearness["empty form"] + 1
+    assert nearness["closed form"] > psnr(picture_of(given.page) / 255, truth, mask) - 1
+
+
+def test_what_cannot_be_told_is_one_line(opened: Opened) -> None:
+    found = opened("v3", batch=2)
+    (batch,) = found.cases
+    with pytest.raises(NotAuditableError, match=r"cannot be told apart .* --known both"):
+        given_for(found.model, batch, "recovered", np.random.default_rng(0))
+    case = replace(batch, seen=replace(batch.seen, batch=1, gradient=share(found.model, batch.truths[:1])))
+    head = [name for name in case.seen.gradient if "qa_outputs" in name]
+    frozen = {name: part for name, part in case.seen.gradient.items() if name not in head}
+    with pytest.raises(NotAuditableError, match="where the answer stands"):
+        given_for(found.model, Case(replace(case.seen, gradient=frozen)), "recovered", np.random.default_rng(0))
