@@ -98,8 +98,10 @@ class Presenter:
         boxes = self._share([one.boxes for one in solved], counts)
         guess = sum(one.commonest for one in solved) / sum(counts)
         right, total = sum(one.right for one in solved), sum(counts)
-        bound = _bound(right, total, self._context.alpha)
-        level = level_of(_exact(right, total).low, bound, guess, enough=total > 0)
+        low, bound = tokens.low, tokens.lower_bound(self._context.alpha)
+        if len(solved) < FEWEST_DOCUMENTS:  # too few to resample: the tokens themselves
+            low, bound = _exact(right, total).low, _bound(right, total, self._context.alpha)
+        level = level_of(low, bound, guess, enough=total > 0)
         method = "percentile bootstrap over documents"
         metrics = [
             _metric("tokens exact", tokens, len(solved), "documents", method, chance=guess),
