@@ -14,14 +14,10 @@ row() { # folder (table__row), and options of invert
 }
 
 main() { # the paper's Table 1
-    for method in lbfgs gi-dqa; do
+    for method in lbfgs gi-dqa idlg dlg april inverting-gradients; do
         row "1-methods__$method" --documents 12 --iterations 800 --method $method
     done
-}
-baselines() { # of Table 1
-    for method in idlg dlg april inverting-gradients; do
-        row "1-methods__$method" --documents 4 --iterations 300 --method $method
-    done
+    row "1-methods__gi-dqa, 2000 iterations" --documents 12 --iterations 2000 --method gi-dqa
 }
 analytic() { # the closed form of LayoutLMv3, at a small size; base size: python -m tests.bench.inversion FCC_ADBUY
     [ -d $work/lmv3 ] || .venv/bin/python docs/results/small_layoutlmv3.py $work/lmv3
@@ -80,7 +76,7 @@ lessons() { # the same Donut after lessons in reading
     row "9-stage__taught 2000, GI-DQA" --model $taught-2000 --documents 2 --iterations 500 --method gi-dqa
 }
 
-for part in ${*:-text analytic main baselines priors known batch schedulers noise stage lessons layers defence}; do
+for part in ${*:-text analytic main priors known batch schedulers noise stage lessons layers defence}; do
     $part
 done
 .venv/bin/python docs/results/gi_dqa_table.py $work

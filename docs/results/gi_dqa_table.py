@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pfl_audit.audit.results import Check, Metric, read_results
+from pfl_audit.files import read_json
 
 TITLES = {
     "text": "Question and answer, without being told (Donut)",
@@ -55,18 +57,29 @@ def main(work: Path) -> None:
             print(f"| {' | '.join([row, method, str(documents), *cells, f'{seconds:.0f}'])} |")
 
 
+def defences(work: Path) -> None:
+    """Print Table 7: what the observer reads where it has the clean template, and where it has a perturbed one."""
+    titles = ("template that the observer has", "method", "PSNR, fields (dB)", "words exact")
+    print(f"\n### Safe Template (Table 7)\n\n| {' | '.join(titles)} |\n|{' --- |' * len(titles)}")
+    for path in sorted(work.glob("defence-*/defence.json")):
+        for variant in read_json(path)["variants"]:
+            made = f"{variant['strategy']}, {variant['budget']}/255" if "strategy" in variant else "clean"
+            for one in variant["checks"]:
+                metrics = [Metric.model_validate(metric) for metric in one["metrics"]]
+                cells = [_found(metrics, name, "private fields") for name in ("PSNR", "words exact")]
+                print(f"| {' | '.join([made, one['id'].split('.')[1].replace('_', '-'), *cells])} |")
+
+
 def _cell(check: Check, name: str, place: str | None) -> str:
-    found: Metric | None = next(
-        (metric for metric in check.metrics if metric.name == name and metric.slice.get("place") == place), None
-    )
+    return _found(check.metrics, name, place)
+
+
+def _found(metrics: Sequence[Metric], name: str, place: str | None) -> str:
+    found = next((one for one in metrics if one.name == name and one.slice.get("place") == place), None)
     if found is None or found.value is None:
         return "–"
     share = name.endswith("exact") or name.startswith("words")
-    form = (
-        (lambda value: f"{100 * value:.1f} %")
-        if share
-        else (lambda value: f"{value:.3g}" if value < 1 else f"{value:.1f}")
-    )
+    form = _percent if share else _plain
     between = f" [{form(found.ci[0])}, {form(found.ci[1])}]" if found.ci else ""
     return form(found.value) + between
 
@@ -81,3 +94,4 @@ def _plain(value: float) -> str:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    defences(Path(sys.argv[1]))
