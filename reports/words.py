@@ -81,11 +81,13 @@ CLAIM: Final = (
 )
 
 
-def glossary(data: Data) -> dict[str, str]:
-    """The terms that a report needs."""
-    if data.format == "template":
-        return GRADIENTS_GLOSSARY
-    return FORMS_GLOSSARY if data.parts else GLOSSARY
+def glossary(*audits: Data) -> dict[str, str]:
+    """The terms that a report needs, of one audit or of several."""
+    terms: dict[str, str] = {}
+    for data in audits:
+        asked = FORMS_GLOSSARY if data.parts else GLOSSARY
+        terms |= GRADIENTS_GLOSSARY if data.format == "template" else asked
+    return terms
 
 
 def slice_name(metric_slice: dict[str, str | int | float]) -> str:

@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 from pfl_audit.audit.attack import CheckSpec, GradientContext
 from pfl_audit.audit.results import Check, Evidence, Finding, Metric, Table
 from pfl_audit.audit.verdict import level_of
-from pfl_audit.metrics.intervals import LEVEL, Estimate, bootstrap_weights, group_mean
+from pfl_audit.metrics.intervals import LEVEL, Estimate, all_or_nothing, bootstrap_weights, group_mean
 from pfl_audit.metrics.intervals import estimate as estimated
 
 REMEDY = (
@@ -24,6 +24,7 @@ REMEDY = (
     "one. Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms."
 )
 EXACT = "words exact"
+_EXACT = ", exact where all or none are right"
 _GO_ON = "A search goes on from what came back here: --method lbfgs."
 _READ = (
     (EXACT, "exact"),
@@ -77,7 +78,7 @@ class Presenter:
         return spec.ran(
             metrics=[
                 _metric("queries exact", share, count, "documents", "exact (Clopper-Pearson)", chance=0.0),
-                _metric("tokens exact", tokens, count, "documents", "percentile bootstrap over documents"),
+                _metric("tokens exact", tokens, count, "documents", f"percentile bootstrap over documents{_EXACT}"),
             ],
             tables=[
                 Table(
@@ -102,7 +103,7 @@ class Presenter:
         if len(solved) < FEWEST_DOCUMENTS:  # too few to resample: the tokens themselves
             low, bound = _exact(right, total).low, _bound(right, total, self._context.alpha)
         level = level_of(low, bound, guess, enough=total > 0)
-        method = "percentile bootstrap over documents"
+        method = f"percentile bootstrap over documents{_EXACT}"
         metrics = [
             _metric("tokens exact", tokens, len(solved), "documents", method, chance=guess),
             _metric("boxes exact", boxes, len(solved), "documents", method),
@@ -149,7 +150,7 @@ class Presenter:
         return Finding(level=level, text=text, remedy=REMEDY, metric=EXACT, slice={"place": _PLACES["fields"]})
 
     def _metrics(self, found: Summary) -> list[Metric]:
-        method = f"percentile bootstrap over {found.unit}"
+        method = f"percentile bootstrap over {found.unit}{_EXACT}"
         metrics = [
             _metric(title, getattr(found, name), found.units, found.unit, method, place="fields",
                     chance=found.guessed if name == "exact" else None)
@@ -195,7 +196,9 @@ class Presenter:
         mean = group_mean(np.array(parts, dtype=float), np.array(of, dtype=float))
         weights = bootstrap_weights(np.zeros(len(of), dtype=bool), self._context.rng("inversion", "tokens"))
         value = float(mean(np.ones((1, len(of))))[0])
-        return estimated(value, mean(weights) if len(of) >= FEWEST_DOCUMENTS else np.empty(0))
+        if len(of) < FEWEST_DOCUMENTS:
+            return estimated(value, np.empty(0))
+        return all_or_nothing(estimated(value, mean(weights)), len(of))
 
     def _said(self) -> dict[str, object]:
         return {**self._settings.model_dump(exclude_none=True), "batch": self._batch, "ocr": self._engine}

@@ -13,7 +13,7 @@ from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents
 from pfl_audit.audit.gradient_case import Case
 from pfl_audit.documents.template.values import draw_values
 from pfl_audit.metrics.images import ImageScores, image_scores
-from pfl_audit.metrics.intervals import Estimate, bootstrap_weights
+from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_weights
 
 FEWEST_DOCUMENTS = 5
 """Fewer are too few to be resampled; then it is the fields."""
@@ -117,10 +117,12 @@ def summarise(scored: Sequence[Scored], rng: np.random.Generator) -> Summary:
     weights = bootstrap_weights(np.zeros(len(groups), dtype=bool), rng)
 
     def share(parts: list[float], of: list[float]) -> Estimate:
-        return over_documents(np.array(parts, dtype=float), np.array(of, dtype=float), weights)
+        found = over_documents(np.array(parts, dtype=float), np.array(of, dtype=float), weights)
+        return all_or_nothing(found, sum(count > 0 for count in of))
 
     words = [float(sum(field.words for field in group)) for group in groups]
     readable = [float(sum(field.readable for field in group)) for group in groups]
+    ratios = np.array([sum(field.ratio for field in group) for group in groups], dtype=float)
     own = bootstrap_weights(np.zeros(len(scored), dtype=bool), rng)
     ones = np.ones(len(scored))
     pictures = {
@@ -137,7 +139,7 @@ def summarise(scored: Sequence[Scored], rng: np.random.Generator) -> Summary:
         words=int(sum(words)),
         exact=share([sum(field.exact for field in group) for group in groups], words),
         relative=share([sum(field.both for field in group) for group in groups], readable),
-        ratio=share([sum(field.ratio for field in group) for group in groups], [float(len(group)) for group in groups]),
+        ratio=over_documents(ratios, np.array([len(group) for group in groups], dtype=float), weights),
         original=share(readable, words),
         pictures=pictures,
         guessed=float(np.mean([one.guessed for one in scored])) if scored else 0.0,

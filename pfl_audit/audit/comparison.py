@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pfl_audit.audit.numbers import chance, headline, interval, number
-from pfl_audit.audit.results import Check, Level, Metric, Results
+from pfl_audit.audit.results import Check, Data, Level, Metric, Results
 from pfl_audit.errors import UsageError
 
 UTILITY = "memorization.generalisation"
@@ -52,9 +52,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Audits side by side: first how useful the models are, then what they give away."""
+    """Audits side by side: first how useful the models are, then what they give away. ``data`` is what each asked."""
 
     columns: tuple[Column, ...]
+    data: tuple[Data, ...]
     utility: tuple[Row, ...]
     checks: tuple[Row, ...]
     notes: tuple[str, ...]
@@ -78,6 +79,7 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
         notes.append("The audits asked about different documents: their numbers cannot be held against each other.")
     return Comparison(
         columns=tuple(Column(found.title, folder, found.verdict.status, _claim(found)) for found, folder in runs),
+        data=tuple(found.data for found in results),
         utility=tuple(row for name in ("ACC", "ANLS") if (row := _utility(results, name)) is not None),
         checks=tuple(_row(results, name) for name in ids),
         notes=tuple(notes),

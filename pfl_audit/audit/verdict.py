@@ -52,7 +52,8 @@ def decide(checks: Sequence[Check], fail_on: FailOn) -> Verdict:
         summary = f"No leak was found, but {len(missing)} of {len(checks)} checks could not be made or resolved."
     else:
         status = "no-evidence"
-        summary = f"None of {ran} checks found a leak. That is no proof that there is none."
+        made = "The one check found no leak" if ran == 1 else f"None of {ran} checks found a leak"
+        summary = f"{made}. That is no proof that there is none."
     if found["weak"]:
         summary += f" {len(found['weak'])} more showed a weak sign."
     return Verdict(status=status, gate=Gate(fail_on=fail_on, over=over), summary=summary)

@@ -67,6 +67,22 @@ def estimate(value: float, samples: Floats, level: float = LEVEL) -> Estimate:
     return Estimate(float(value), float(low), float(high), finite)
 
 
+def all_or_nothing(found: Estimate, units: int) -> Estimate:
+    """A share of 0 or 1, which resampling cannot move, with its exact interval (Clopper-Pearson); others stay.
+
+    Args:
+        found: The share.
+        units: That were right, or wrong, without exception.
+    """
+    tail = (1 - LEVEL) / 2
+    if units and found.value == 0:
+        return Estimate(0.0, 0.0, float(1 - tail ** (1 / units)), np.zeros(RESAMPLES))
+    if units and found.value == 1:
+        levels = (np.arange(RESAMPLES) + 0.5) / RESAMPLES
+        return Estimate(1.0, float(tail ** (1 / units)), 1.0, levels ** (1 / units))
+    return found
+
+
 def group_mean(sums: Floats, counts: Floats) -> Callable[[Floats], Floats]:
     """Mean over the items of all providers, as a function of how often each provider counts.
 

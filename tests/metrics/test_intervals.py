@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
-from pfl_audit.metrics.intervals import bootstrap_weights, estimate, group_mean
+from pfl_audit.metrics.intervals import all_or_nothing, bootstrap_weights, estimate, group_mean
 
 
 def test_weights_keep_the_size_of_each_class() -> None:
@@ -42,3 +43,19 @@ def test_lower_bound_lies_below_the_interval_for_a_smaller_alpha() -> None:
 def test_resamples_without_a_value_are_left_out() -> None:
     found = estimate(0.5, np.array([np.nan, 0.4, 0.6]))
     assert 0.4 <= found.low <= found.high <= 0.6
+
+
+@pytest.mark.parametrize("units", [1, 2, 12, 400])
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_share_that_resampling_cannot_move_has_its_exact_interval(units: int, share: int) -> None:
+    found = all_or_nothing(estimate(share, np.full(500, float(share))), units)
+    exact = binomtest(share * units, units)
+    between = exact.proportion_ci(0.95, method="exact")
+    assert (found.low, found.high) == pytest.approx((between.low, between.high))
+    alone = binomtest(share * units, units, alternative="greater").proportion_ci(0.99, method="exact")
+    assert found.lower_bound(0.01) == pytest.approx(alone.low, rel=0.05)
+
+
+def test_other_shares_keep_their_resamples() -> None:
+    found = estimate(0.5, np.linspace(0, 1, 101))
+    assert all_or_nothing(found, 7) is found
