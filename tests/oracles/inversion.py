@@ -42,3 +42,20 @@ def projection_gradient(signals: Tensor, patches: Tensor) -> Tensor:
     for signal, patch in zip(signals, patches, strict=True):
         total += torch.outer(signal.double(), patch.double())
     return total
+
+
+def sparse_bayes(mixing: NDArray[np.float64], measured: NDArray[np.float64], noise: float, largest: float,
+                 steps: int) -> NDArray[np.float64]:  # fmt: skip
+    """Posterior mean of M-SBL, as equations 7 and 20 of Wipf and Rao have it: no row is ever left out."""
+    count = mixing.shape[1]
+    variance = np.full(count, largest)
+    for step in range(steps + 1):
+        total = noise**2 * np.eye(len(mixing)) + (mixing * variance) @ mixing.T
+        gain = (mixing * variance).T @ np.linalg.inv(total)
+        mean = gain @ measured
+        if step == steps:
+            return mean
+        for row in range(count):
+            spread = 1 - variance[row] * (1 - gain[row] @ mixing[:, row]) / variance[row]
+            variance[row] = min(max(np.mean(mean[row] ** 2) / max(spread, 1e-12), 1e-12), largest)
+    raise AssertionError

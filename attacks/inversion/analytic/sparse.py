@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 _SMALLEST = 1e-12
+_GONE = 1e-10
+"""A variance that no row comes back from; pixels would vary by less than a hundredth of a level of 255."""
 _STEPS = 200
 _STILL = 1e-3
 
@@ -47,16 +49,20 @@ def sparse_rows(mixing: Tensor, measured: Tensor, noise: float, largest: float) 
     if mixing.shape[0] > mixing.shape[1]:
         basis, mixing = torch.linalg.qr(mixing)
         measured = basis.T @ measured
-    variance = torch.full(mixing.shape[1:], largest, dtype=mixing.dtype)
+    count = mixing.shape[1]
+    alive, variance = torch.arange(count), torch.full((count,), largest, dtype=mixing.dtype)
     for _ in range(_STEPS):
-        found = _posterior(mixing, measured, noise, variance)
+        found = _posterior(mixing[:, alive], measured, noise, variance)
         known = (1 - found.variance / variance).clamp_min(_SMALLEST)
         update = (found.mean.square().mean(dim=1) / known).clamp(_SMALLEST, largest)
-        change = (update.log() - variance.log())[update > 1e3 * _SMALLEST].abs()
-        variance = update
+        stays = update > _GONE
+        change = (update.log() - variance.log())[stays].abs()
+        alive, variance = alive[stays], update[stays]
         if not len(change) or float(change.max()) < _STILL:
             break
-    return _posterior(mixing, measured, noise, variance)
+    found = _posterior(mixing[:, alive], measured, noise, variance)
+    mean = torch.zeros(count, measured.shape[1], dtype=mixing.dtype).index_copy(0, alive, found.mean)
+    return Sources(mean, torch.full((count,), _SMALLEST, dtype=mixing.dtype).index_copy(0, alive, found.variance))
 
 
 def _posterior(mixing: Tensor, measured: Tensor, noise: float, variance: Tensor) -> Sources:

@@ -8,7 +8,7 @@ from pfl_audit.attacks.inversion.analytic.sparse import sparse_rows
 
 from pfl_audit.models.layoutlm.pixels import PixelSettings
 from tests.attacks.inversion.clients import psnr
-from tests.oracles.inversion import projection_gradient
+from tests.oracles.inversion import projection_gradient, sparse_bayes
 
 SETTINGS = PixelSettings((40, 32), mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
 """Five patches of 8 across, four down."""
@@ -85,3 +85,14 @@ def test_sparse_rows_are_told_where_least_squares_cannot():
     assert torch.allclose(found.mean, rows, atol=1e-4)
     plain = torch.linalg.pinv(mixing) @ mixing @ rows
     assert (plain - rows).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("noise", [1e-1, 1e-2, 1e-3, 1e-4])
+def test_rows_that_are_left_out_on_the_way_change_nothing(noise):
+    chance = torch.Generator().manual_seed(1)
+    mixing = torch.randn(12, 20, generator=chance, dtype=torch.float64)
+    rows = torch.zeros(20, 40, dtype=torch.float64)
+    rows[[1, 5, 14]] = torch.randn(3, 40, generator=chance, dtype=torch.float64)
+    measured = mixing @ rows + noise * torch.randn(12, 40, generator=chance, dtype=torch.float64)
+    slow = sparse_bayes(mixing.numpy(), measured.numpy(), noise, 4.0, 200)
+    assert torch.allclose(sparse_rows(mixing, measured, noise, 4.0).mean, torch.from_numpy(slow), atol=0.2 * noise)
