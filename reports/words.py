@@ -50,6 +50,7 @@ FORMS_GLOSSARY: Final = {
     "AccAt p, AccAUC": "Share of perfect reconstructions among the p % of the fields that the attacker believes in "
     "most; its mean over all p.",
     "HamAAC": "One minus the mean, over all p, of the Hamming distance among the p % believed in most.",
+    "Chance": "What is reached with nothing but public knowledge.",
     "Interval": "Where the number would lie, in 95 of 100 cases, had other documents been drawn. It comes from "
     "resampling whole documents.",
 }
@@ -66,7 +67,8 @@ GRADIENTS_GLOSSARY: Final = {
     "Cosine distance in Fourier space": "One minus the cosine between the spectra of both pictures; 0 is the same.",
     "Chance": "For words: how often values that were drawn anew would have passed for hits.",
     "Interval": "Where the number would lie, in 95 of 100 cases, had other documents been filled in. It comes from "
-    "resampling whole documents, or fields where there are fewer than five documents.",
+    "resampling whole documents, or fields where there are fewer than five documents; exact where all or none are "
+    "right.",
 }
 NO_PROOF: Final = (
     "A failed attack is no proof of privacy: another attack may succeed. The numbers hold for the documents and "
@@ -83,11 +85,13 @@ CLAIM: Final = (
 
 def glossary(*audits: Data) -> dict[str, str]:
     """The terms that a report needs, of one audit or of several."""
-    terms: dict[str, str] = {}
+    terms: dict[str, list[str]] = {}
     for data in audits:
         asked = FORMS_GLOSSARY if data.parts else GLOSSARY
-        terms |= GRADIENTS_GLOSSARY if data.format == "template" else asked
-    return terms
+        for term, text in (GRADIENTS_GLOSSARY if data.format == "template" else asked).items():
+            if text not in terms.setdefault(term, []):
+                terms[term].append(text)
+    return {term: " ".join(texts) for term, texts in terms.items()}
 
 
 def slice_name(metric_slice: dict[str, str | int | float]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
 from pfl_audit.attacks.inversion.canvas import picture_of
-from pfl_audit.attacks.inversion.layoutlm_text import solve
+from pfl_audit.attacks.inversion.layoutlm_text import hindrance, sees, solve
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.unscored import keep_page, keep_text, unscored
@@ -33,6 +33,7 @@ class Solved:
         sure: Tokens that were said to be beyond doubt.
         noise: That was found on every entry.
         limits: Why something is missing.
+        goes_on: Whether a search can begin with what is here.
         seconds: That it took.
     """
 
@@ -45,6 +46,7 @@ class Solved:
     sure: int
     noise: float
     limits: tuple[str, ...]
+    goes_on: bool
     seconds: float
 
 
@@ -87,6 +89,7 @@ def _compare(context: GradientContext, case: Case, got: Recovery, engine: Readin
         sure=int(got.sure[:, 0].sum()),
         noise=got.noise,
         limits=tuple(limit.words for limit in got.limits),
+        goes_on=sees(context.model) and hindrance(context.model, case.seen, got) is None,
         seconds=seconds,
     )
 

@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from torch import Tensor
+from torch.nn import functional
 
 from pfl_audit.audit.gradient_case import Observation
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import Text
 
+MIXED = "question and answer cannot be told apart in the gradient of a batch"
+TELL = "Tell them with --known both; of a captured gradient, give --document, --question and --answer as well"
 _ENDS = ("start_positions", "end_positions")
+
+
+def sees(model: Any) -> bool:
+    """Whether the network looks at the page, and not at its words alone."""
+    return not model.family.startswith("layoutlm") or bool(model.config.sees)
 
 
 def solve(model: Any, seen: Observation) -> Recovery:
@@ -29,7 +38,7 @@ def solve(model: Any, seen: Observation) -> Recovery:
         )
     rows = int(model.config.network.vocab_size)
     goes_on = torch.tensor(model.inputs.tokenizer.goes_on(rows))
-    settings = model.sight if model.config.sees else None
+    settings = model.sight if sees(model) else None
     return recover(seen.gradient, model.config.network, settings, blank(seen), goes_on)
 
 
@@ -38,36 +47,48 @@ def blank(seen: Observation) -> Tensor:
     return torch.from_numpy(seen.template.page).permute(2, 0, 1)
 
 
+def hindrance(model: Any, seen: Observation, got: Recovery) -> str | None:
+    """Why a search cannot go on from what the closed form recovered, or None."""
+    if seen.batch > 1 or any(limit.cause is Cause.MIXED for limit in got.limits):
+        return MIXED
+    if not len(got.tokens) or bool((got.tokens < 0).all()) or bool((got.boxes < 0).all(dim=0).any()):
+        return "the closed form recovered no words, or no boxes"
+    row, _ = _head(model)
+    if row not in seen.gradient or not seen.gradient[row].any():
+        return f"without the gradient of {row} nobody can tell where the answer stands"
+    return None
+
+
 def text_of(model: Any, seen: Observation, got: Recovery) -> Text:
-    """What the closed form says, as the network takes it; what it leaves open is padding.
+    """What the closed form says, as the network takes it; what it leaves open is the unknown token.
 
     Where the answer begins and ends is in no embedding. The head's gradient holds it: with p the probabilities of the
-    positions and a what the head's last layer was given, its row is sum(p a) - a[place], halved, for the loss is the
-    mean of two.
+    positions and a what the head's last layer was given, its row points from a[place] to sum(p a).
 
     Raises:
-        NotAuditableError: No token came back, or the head's gradient was not shared.
+        NotAuditableError: See ``hindrance``.
     """
-    if not len(got.tokens):
-        raise NotAuditableError("no token came back in closed form", "Tell them with --known both")
-    fill = int(model.config.network.pad_token_id)
+    if reason := hindrance(model, seen, got):
+        raise NotAuditableError(reason, TELL)
     text = {
-        "input_ids": torch.where(got.tokens < 0, fill, got.tokens),
+        "input_ids": torch.where(got.tokens < 0, model.inputs.tokenizer.unknown, got.tokens),
         "bbox": got.boxes.clamp(0, 1000),
         "token_type_ids": got.types.clamp(min=0),
         "attention_mask": torch.ones_like(got.tokens),
     } | dict.fromkeys(_ENDS, torch.tensor(0))
-    head = getattr(model.network.qa_outputs, "out_proj", model.network.qa_outputs)
-    row = next(name for name, own in model.network.named_parameters() if own is head.weight)
-    if row not in seen.gradient:
-        raise NotAuditableError(f"without the gradient of {row} nobody can tell where the answer stands",
-                                "Share it, or tell the answer with --known both")  # fmt: skip
+    row, head = _head(model)
     held: list[Tensor] = []
     handle = head.register_forward_hook(lambda _, given, out: held.extend((given[0][0], out[0])))
     with torch.no_grad():
         model.loss((blank(seen) if got.pixels is None else got.pixels)[None], [text])
     handle.remove()
     inputs, logits = held
-    expected = logits.softmax(dim=0).t() @ inputs - 2 * seen.gradient[row]
-    apart = torch.cdist(expected, inputs[: len(got.tokens)])
-    return text | dict(zip(_ENDS, apart.argmin(dim=1), strict=True))
+    ways = (logits.softmax(dim=0).t() @ inputs)[:, None] - inputs[None, : len(got.tokens)]
+    alike = functional.cosine_similarity(ways, seen.gradient[row][:, None], dim=2)
+    return text | dict(zip(_ENDS, alike.argmax(dim=1), strict=True))
+
+
+def _head(model: Any) -> tuple[str, torch.nn.Module]:
+    """The layer that scores positions, and its weight's name."""
+    head = getattr(model.network.qa_outputs, "out_proj", model.network.qa_outputs)
+    return next(name for name, own in model.network.named_parameters() if own is head.weight), head

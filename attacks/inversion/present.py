@@ -125,18 +125,18 @@ class Presenter:
              round(one.scored.whole.psnr, 1) if one.scored else None, one.noise or None, "; ".join(one.limits) or None]
             for one in solved
         ]  # fmt: skip
-        limits = any(one.limits for one in solved)
+        more = any(one.limits and one.goes_on for one in solved)
         columns = ["document", "tokens right", "boxes right", "said to be sure", "PSNR (dB)", "noise found", "limits"]
         return spec.ran(
             settings={"ocr": self._engine},
             metrics=metrics,
-            tables=[Table(title="By document", columns=columns, rows=rows, note=_GO_ON if limits else None)],
+            tables=[Table(title="By document", columns=columns, rows=rows, note=_GO_ON if more else None)],
             evidence=evidence,
             finding=Finding(level=level, text=f"{text}.", remedy=REMEDY, metric="tokens exact"),
         )
 
     def _words_finding(self, found: Summary) -> Finding:
-        enough = found.words > 0 and found.original.value > 0
+        enough = found.words > 0 and found.original.value > 0 and found.units > 1
         level = level_of(found.exact.low, found.exact.lower_bound(self._context.alpha), found.guessed, enough=enough)
         psnr = found.pictures["psnr", "fields"].value
         text = (
@@ -145,19 +145,26 @@ class Presenter:
             f"{_percent(found.guessed)}; on the original pages the same reader gets {_percent(found.original.value)}), "
             f"at {psnr:.1f} dB inside the private fields."
         )
-        if not enough:
+        if not found.original.value > 0:
             text += " The reader cannot read the original pages, so that nothing can be told from words."
         return Finding(level=level, text=text, remedy=REMEDY, metric=EXACT, slice={"place": _PLACES["fields"]})
 
     def _metrics(self, found: Summary) -> list[Metric]:
-        method = f"percentile bootstrap over {found.unit}{_EXACT}"
+        method = f"percentile bootstrap over {found.unit}"
         metrics = [
-            _metric(title, getattr(found, name), found.units, found.unit, method, place="fields",
-                    chance=found.guessed if name == "exact" else None)
+            _metric(title, getattr(found, name), found.units, found.unit, method + _EXACT * (name != "ratio"),
+                    place="fields", chance=found.guessed if name == "exact" else None)
             for title, name in _READ
         ]  # fmt: skip
         metrics.append(
-            _metric("words exact on the original page", found.original, found.units, found.unit, method, place="fields")
+            _metric(
+                "words exact on the original page",
+                found.original,
+                found.units,
+                found.unit,
+                method + _EXACT,
+                place="fields",
+            )
         )
         over = "percentile bootstrap over documents"
         for (name, place), value in found.pictures.items():

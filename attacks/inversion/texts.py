@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.donut_text.example import example_of
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.kinds import Known
-from pfl_audit.attacks.inversion.layoutlm_text import solve, text_of
+from pfl_audit.attacks.inversion.layoutlm_text import MIXED, TELL, sees, solve, text_of
 from torch import Tensor
 
 from pfl_audit.audit.gradient_case import Case
@@ -19,8 +18,6 @@ from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.tokenizer import EOS, MARKS, DonutTokenizer
 from pfl_audit.models.gradient_protocol import GradientModel, Text
-
-_MIXED = "question and answer cannot be told apart in the gradient of a batch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +49,10 @@ def given_for(
     Raises:
         NotAuditableError: They cannot be read from this gradient, or there is nobody to tell them.
     """
+    if not sees(model):
+        raise NotAuditableError(
+            "this model looks at no page: there are no pixels to search for", "Use --method analytic"
+        )
     if known == "recovered" and recovers:
         return _recover(model, case)
     if not case.truths:
@@ -64,17 +65,14 @@ def given_for(
 
 
 def _recover(model: GradientModel, case: Case) -> Given:
+    if case.seen.batch > 1:
+        raise NotAuditableError(MIXED, TELL)
     if model.family != "donut":
         got = solve(model, case.seen)
-        if case.seen.batch > 1 or any(limit.cause is Cause.MIXED for limit in got.limits):
-            raise NotAuditableError(_MIXED, "Tell them with --known both")
         return Given([text_of(model, case.seen, got)], got.pixels)
     found = recover_text(case.seen.gradient, model.network)
-    mixed = found.mixed or case.seen.batch > 1
-    if mixed or not len(found.ids):
-        raise NotAuditableError(
-            _MIXED if mixed else "nothing of question and answer came back", "Tell them with --known both"
-        )
+    if found.mixed or not len(found.ids):
+        raise NotAuditableError(MIXED if found.mixed else "nothing of question and answer came back", TELL)
     example = example_of(found.ids.tolist(), _tokenizer(model))
     return Given([{"decoder_input_ids": torch.tensor(example.ids), "labels": torch.tensor(example.labels)}])
 

@@ -65,6 +65,7 @@ class WordTokenizer:
         self.size = max(vocabulary.values()) + 1
         self.frame = frame
         self.longest = longest
+        self.unknown = vocabulary.get("[UNK]", vocabulary.get("<unk>", frame.after[0]))
         self.encode = lru_cache(maxsize=1 << 16)(self._encode)
 
     @classmethod

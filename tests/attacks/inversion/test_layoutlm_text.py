@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from pfl_audit.attacks.inversion.canvas import picture_of
+from pfl_audit.attacks.inversion.kinds import Known
 from pfl_audit.attacks.inversion.layoutlm_text import solve, text_of
 from pfl_audit.attacks.inversion.methods import METHODS
-from pfl_audit.attacks.inversion.reconstruction import reconstruct
+from pfl_audit.attacks.inversion.reconstruction import BEFORE_FUSION, reconstruct
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
 
@@ -25,6 +26,7 @@ from tests.documents.template.drawn import form, save_form
 from tests.models.layoutlm.conftest import save_network, train_byte_pairs, train_word_piece
 
 Opened = Callable[..., OpenedGradients]
+ENDS = ("start_positions", "end_positions")
 TEXTS = ["What is written in the name date label?", "Rosa Falcon 01/02/2003 $12.50"]
 
 
@@ -54,6 +56,46 @@ def test_words_boxes_and_the_answers_place_come_back(opened: Opened, kind: str) 
         }
 
 
+@pytest.mark.parametrize("kind", ["v1", "v3"])
+@pytest.mark.parametrize("scale", [0.01, 10.0])
+def test_a_gradient_that_was_clipped_or_scaled_tells_as_much(opened: Opened, kind: str, scale: float) -> None:
+    found = opened(kind)
+    (case,) = found.cases
+    seen = replace(case.seen, gradient={name: scale * part for name, part in case.seen.gradient.items()})
+    text = text_of(found.model, seen, solve(found.model, seen))
+    assert {name: part.tolist() for name, part in text.items()} == {
+        name: part.tolist() for name, part in case.truths[0].text.items()
+    }
+
+
+def test_an_unknown_token_leaves_the_others_in_their_places(opened: Opened) -> None:
+    found = opened("v3")
+    (case,) = found.cases
+    got = solve(found.model, case.seen)
+    tokens = got.tokens.clone()
+    tokens[3] = -1
+    text, truth = text_of(found.model, case.seen, replace(got, tokens=tokens)), case.truths[0].text
+    assert [int(text[name]) for name in ENDS] == [int(truth[name]) for name in ENDS]
+    assert (text["input_ids"] != truth["input_ids"]).nonzero().flatten().tolist() == [3]
+
+
+@pytest.mark.parametrize("kind", ["v1", "v3-blind"])
+@pytest.mark.parametrize("known", ["recovered", "both"])
+def test_where_no_page_is_looked_at_there_are_no_pixels_to_find(opened: Opened, kind: str, known: Known) -> None:
+    found = opened(kind)
+    with pytest.raises(NotAuditableError, match=r"looks at no page.*--method analytic"):
+        given_for(found.model, found.cases[0], known, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", ["v1", "v3"])
+def test_the_names_of_the_layers_before_the_fusion_are_real(opened: Opened, kind: str) -> None:
+    found = opened(kind)
+    names = [name for name, _ in found.model.network.named_parameters()]
+    prefixes = BEFORE_FUSION[found.model.family]
+    assert all(any(name.startswith(prefix) for name in names) for prefix in prefixes)
+    assert not any("layer." in name for name in names if name.startswith(prefixes))
+
+
 def test_a_search_goes_on_from_what_the_closed_form_made_of_the_page(opened: Opened) -> None:
     found = opened("v3", noise=1e-5)
     (case,) = found.cases
@@ -77,7 +119,17 @@ def test_what_cannot_be_told_is_one_line(opened: Opened) -> None:
     with pytest.raises(NotAuditableError, match=r"cannot be told apart .* --known both"):
         given_for(found.model, batch, "recovered", np.random.default_rng(0))
     case = replace(batch, seen=replace(batch.seen, batch=1, gradient=share(found.model, batch.truths[:1])))
-    head = [name for name in case.seen.gradient if "qa_outputs" in name]
-    frozen = {name: part for name, part in case.seen.gradient.items() if name not in head}
-    with pytest.raises(NotAuditableError, match="where the answer stands"):
-        given_for(found.model, Case(replace(case.seen, gradient=frozen)), "recovered", np.random.default_rng(0))
+    for layer, message in (
+        ("qa_outputs", "where the answer stands"),
+        ("word_embeddings", "no words, or no boxes"),
+        ("x_position", "no words, or no boxes"),
+    ):
+        frozen = {name: part for name, part in case.seen.gradient.items() if layer not in name}
+        zeros = {name: part * (layer not in name) for name, part in case.seen.gradient.items()}
+        for gradient in (frozen, zeros):
+            seen = replace(case.seen, gradient=gradient)
+            with pytest.raises(NotAuditableError, match=message):
+                given_for(found.model, Case(seen), "recovered", np.random.default_rng(0))
+    signs = replace(case.seen, gradient={name: part.sign() for name, part in case.seen.gradient.items()})
+    with pytest.raises(NotAuditableError, match="no words, or no boxes"):
+        given_for(found.model, Case(signs), "recovered", np.random.default_rng(0))

@@ -110,4 +110,5 @@ def test_one_field_says_little_and_what_nobody_reads_has_no_share() -> None:
     found = summarise([scored(FieldReading("a", "x", "", "x"))], np.random.default_rng(0))
     assert (found.exact.value, found.exact.high) == (1.0, 1.0)
     assert found.exact.low == pytest.approx(0.025)
+    assert found.units == 1
     assert math.isnan(found.relative.value)
