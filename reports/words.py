@@ -110,7 +110,7 @@ def small_print(metric: Metric) -> str:
     if metric.chance is not None:
         parts.append(f"chance {chance(metric)}")
     if metric.n is not None:
-        parts.append(f"{metric.n} {metric.unit}")
+        parts.append(f"{metric.n} {metric.unit.removesuffix('s') if metric.n == 1 else metric.unit}")
     if metric.note:
         parts.append(metric.note)
     return ", ".join(parts)

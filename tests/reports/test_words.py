@@ -1,0 +1,22 @@
+import pytest
+from pfl_audit.reports.words import glossary, small_print
+
+from pfl_audit.audit.results import Data, Metric
+
+
+@pytest.mark.parametrize(("n", "said"), [(1, "1 document"), (0, "0 documents"), (12, "12 documents")])
+def test_how_many_are_behind_a_number(n: int, said: str) -> None:
+    assert small_print(Metric(name="words exact", value=0.5, n=n, unit="documents")) == said
+
+
+def data(form: str) -> Data:
+    return Data(format=form, path="", sha256="", documents=0, queries=0)
+
+
+def test_a_term_that_two_audits_use_apart_is_told_for_both() -> None:
+    pages, gradients = data("jsonl"), data("template")
+    both = glossary(pages, gradients)
+    for term in ("Chance", "Interval"):
+        assert glossary(pages)[term] != glossary(gradients)[term]
+        assert both[term] == f"{glossary(pages)[term]} {glossary(gradients)[term]}"
+    assert glossary(pages, pages) == glossary(pages)
