@@ -25,7 +25,7 @@ TITLES = {
 TOKENS = (("queries exact", None, "queries exact"), ("tokens exact", None, "tokens exact"))
 _NAME = re.compile(r"^[0-9]-")
 _NUMBER = re.compile(r"^[0-9] ")
-"""Rows are in the order of names; a number in front of one sorts it."""
+"""A number in front of a row's name sorts it."""
 COLUMNS = (
     ("PSNR", "private fields", "PSNR, fields (dB)"),
     ("PSNR", "page", "PSNR, page (dB)"),
@@ -40,7 +40,7 @@ COLUMNS = (
 def main(work: Path) -> None:
     """Print the tables: audits are called ``table__row``; what is about tokens gets a table of its own."""
     tables: dict[tuple[str, bool], list[tuple[str, Check, float]]] = {}
-    for folder in sorted(path.parent for path in work.glob("*__*/results.json")):
+    for folder in sorted((path.parent for path in work.glob("*__*/results.json")), key=_order):
         results = read_results(folder)
         table, row = folder.name.split("__", 1)
         for check in results.checks:
@@ -68,6 +68,11 @@ def defences(work: Path) -> None:
                 metrics = [Metric.model_validate(metric) for metric in one["metrics"]]
                 cells = [_found(metrics, name, "private fields") for name in ("PSNR", "words exact")]
                 print(f"| {' | '.join([made, one['id'].split('.')[1].replace('_', '-'), *cells])} |")
+
+
+def _order(folder: Path) -> list[str | int]:
+    """By name, numbers in it by their size."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", folder.name)]
 
 
 def _cell(check: Check, name: str, place: str | None) -> str:
