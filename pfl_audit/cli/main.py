@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import signal
 import sys
+import threading
 from typing import Annotated, Any
 
 import typer
@@ -60,9 +62,18 @@ def main() -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    sys.unraisablehook = _interrupt_again
     code = run(sys.argv[1:])
     _leave_nothing_to_flush()
     sys.exit(code)
+
+
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Give an interrupt once more that fell into a destructor, where Python drops it."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def run(arguments: list[str]) -> int:

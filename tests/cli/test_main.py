@@ -184,3 +184,26 @@ def test_data_commands(corpus_folder: Path, tmp_path: Path, capsys: pytest.Captu
     counts = json.loads(capsys.readouterr().out)["counts"]
     assert {row["split"] for row in counts} >= {"red_test_positive", "red_test_negative"}
     assert run(["data", "convert", str(corpus_folder), "--out", str(tmp_path / "safe")]) == 4
+
+
+def test_an_interrupt_that_falls_into_a_destructor_is_given_again() -> None:
+    code = """
+import os, signal, time
+import pfl_audit.cli.main as cli
+
+class Doomed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+
+def command(*arguments, **options):
+    Doomed()
+    time.sleep(30)
+
+cli.app = command
+cli.main()
+"""
+    command = [sys.executable, "-c", code, "list"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=25)
+    assert ended.returncode == 130
+    assert ended.stderr.startswith("pfl-audit: interrupted; ")
