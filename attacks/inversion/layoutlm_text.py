@@ -78,10 +78,9 @@ def text_of(model: Any, seen: Observation, got: Recovery) -> Text:
     } | dict.fromkeys(_ENDS, torch.tensor(0))
     row, head = _head(model)
     held: list[Tensor] = []
-    handle = head.register_forward_hook(lambda _, given, out: held.extend((given[0][0], out[0])))
-    with torch.no_grad():
-        model.loss((blank(seen) if got.pixels is None else got.pixels)[None], [text])
-    handle.remove()
+    page = blank(seen) if got.pixels is None else got.pixels
+    with head.register_forward_hook(lambda _, given, out: held.extend((given[0][0], out[0]))), torch.no_grad():
+        model.loss(page[None], [text])
     inputs, logits = held
     ways = (logits.softmax(dim=0).t() @ inputs)[:, None] - inputs[None, : len(got.tokens)]
     alike = functional.cosine_similarity(ways, seen.gradient[row][:, None], dim=2)

@@ -56,6 +56,6 @@ def sparse_bayes(mixing: NDArray[np.float64], measured: NDArray[np.float64], noi
         if step == steps:
             return mean
         for row in range(count):
-            spread = 1 - variance[row] * (1 - gain[row] @ mixing[:, row]) / variance[row]
-            variance[row] = min(max(np.mean(mean[row] ** 2) / max(spread, 1e-12), 1e-12), largest)
+            known = max(gain[row] @ mixing[:, row], 1e-12)  # 1 less the posterior variance over the prior's
+            variance[row] = min(max(np.mean(mean[row] ** 2) / known, 1e-12), largest)
     raise AssertionError

@@ -73,9 +73,8 @@ class Evidence:
         known = torch.zeros(len(self.choice), dtype=torch.float64) if angle is None else angle
         odds = torch.where(known < _SKEW, -torch.inf, known).repeat(2, 1)
         if self.span is not None:
-            for rows in torch.split(
-                (known >= _SKEW).nonzero()[:, 0], _CHUNK
-            ):  # the angle spares most of a large vocabulary
+            left = (known >= _SKEW).nonzero()[:, 0]  # the angle spares most of a large vocabulary
+            for rows in torch.split(left, _CHUNK):
                 odds[:, rows] += torch.stack(self.span.odds(self._states(self.choice[rows], place)))
         return odds[0], odds[1]
 

@@ -19,8 +19,8 @@ from pfl_audit.audit.runner import AuditPlan, run_audit
 from pfl_audit.audit.store import ResponseStore
 from pfl_audit.files import read_json
 from pfl_audit.progress import Silent
-from tests.documents.template.drawn import form, save_form
-from tests.models.layoutlm.conftest import save_network, train_byte_pairs
+from tests.attacks.inversion.conftest import save_reader
+from tests.documents.template.drawn import save_form
 
 READ = ("Hamilton", "Quincy")
 
@@ -143,14 +143,10 @@ def test_a_batch_is_a_row_that_says_what_to_do(plan: AuditPlan, written: set[str
 @pytest.fixture
 def v3(plan: AuditPlan, tmp_path: Path) -> AuditPlan:
     """Of a small LayoutLMv3, which reads the words of the form."""
-    folder = tmp_path / "v3"
-    folder.mkdir()
-    train_byte_pairs(["What is written in the name date label?", "Rosa Falcon 01/02/2003 $12.50"], folder)
-    save_network("v3", folder, 144)
-    words = [{"text": "Label", "box": [0.05, 0.15, 0.2, 0.2]}]
-    told = {"fields": [{"label": field.label or "Sum:", "box": list(field.box)} for field in form().fields]}
-    gradients = GradientPlan(*save_form(tmp_path, {**told, "words": words}))
-    return replace(plan, model=str(folder), gradients=gradients, checks=("inversion.text", "inversion.analytic"))
+    folder, form = save_reader(tmp_path, "v3")
+    return replace(
+        plan, model=str(folder), gradients=GradientPlan(*form), checks=("inversion.text", "inversion.analytic")
+    )
 
 
 def test_the_closed_form_on_the_same_path(plan: AuditPlan, v3: AuditPlan, written: set[str]) -> None:

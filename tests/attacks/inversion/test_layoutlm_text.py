@@ -22,24 +22,17 @@ from pfl_audit.audit.store import ResponseStore
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics.images import psnr
 from pfl_audit.progress import Silent
-from tests.documents.template.drawn import form, save_form
-from tests.models.layoutlm.conftest import save_network, train_byte_pairs, train_word_piece
+from tests.attacks.inversion.conftest import save_reader
 
 Opened = Callable[..., OpenedGradients]
 ENDS = ("start_positions", "end_positions")
-TEXTS = ["What is written in the name date label?", "Rosa Falcon 01/02/2003 $12.50"]
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Opened:
     def make(kind: str, **more: Any) -> OpenedGradients:
-        folder = tmp_path / kind
-        folder.mkdir()
-        (train_word_piece if kind == "v1" else train_byte_pairs)(TEXTS, folder)
-        save_network(kind, folder, 144)
-        told = {"fields": [{"label": field.label or "Sum:", "box": list(field.box)} for field in form().fields]}
-        words = [{"text": "Label", "box": [0.05, 0.15, 0.2, 0.2]}]
-        plan = GradientPlan(*save_form(tmp_path, {**told, "words": words}), **more)
+        folder, form = save_reader(tmp_path, kind)
+        plan = GradientPlan(*form, **more)
         with ResponseStore(tmp_path / "store.sqlite") as store:
             return open_gradients(plan, str(folder), "cpu", store, tmp_path / "states", 0, Silent())
 

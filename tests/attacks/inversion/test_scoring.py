@@ -1,11 +1,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from pfl_audit.attacks.inversion.present import Presenter
 from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, score, summarise
+from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.word_scores import FieldReading
 
 from pfl_audit.audit.gradient_case import Case, Observation, Truth
@@ -112,3 +116,11 @@ def test_one_field_says_little_and_what_nobody_reads_has_no_share() -> None:
     assert found.exact.low == pytest.approx(0.025)
     assert found.units == 1
     assert math.isnan(found.relative.value)
+
+
+@pytest.mark.parametrize(("fields", "level"), [(1, "unresolved"), (4, "leak")])
+def test_one_field_resolves_nothing(fields: int, level: str) -> None:
+    read = [FieldReading(str(at), "x", "x", "x") for at in range(fields)]
+    context: Any = SimpleNamespace(cases=(), alpha=0.05)
+    found = summarise([scored(*read)], np.random.default_rng(0))
+    assert Presenter(context, InversionSettings(), "parrot")._words_finding(found).level == level
