@@ -26,6 +26,10 @@ class AuditError(Exception):
         super().__init__(f"{self.problem}. {self.remedy}." if self.remedy else f"{self.problem}.")
 
 
+class StorageError(AuditError):
+    """What the run itself writes cannot be written or read back: the run ends, whatever it was at."""
+
+
 class UnanswerableError(AuditError):
     """One query cannot be answered, and others can.
 
@@ -50,3 +54,10 @@ class UsageError(AuditError):
     """The command or its configuration asks for something that cannot be (exit code 4)."""
 
     exit_code = EXIT_USAGE
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is an interrupt, or came up while one was on its way: a terminal that is gone takes no line."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None

@@ -1,29 +1,102 @@
-"""Writing files whole or not at all, and naming files by their content."""
+"""Writing files whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError, StorageError, UsageError
+from pfl_audit.inputs import kind_of, open_input
 
-_CHUNK = 1 << 20
+PAGE_MARK = '<meta name="generator" content="pfl-audit">'
+"""In the head of every page that we write: only such a page is written over."""
+_HEAD = 1024
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_NAME = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EILSEQ)
+_TAKEN = (*_NO_NAME, errno.EISDIR, errno.EEXIST, errno.ELOOP)
 
 
 def require_new(folder: Path) -> None:
     """Check that nothing is there yet.
 
     Raises:
-        UsageError: A file, or a folder that holds something.
+        UsageError: A folder that holds something, or no name of a folder.
+        AuditError: Something else than a folder.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not is_new(folder):
         raise UsageError(f"{folder} is not empty", "Name a new folder")
+
+
+def is_new(folder: Path) -> bool:
+    """Whether a folder is missing or empty.
+
+    Raises:
+        UsageError: No name of a folder.
+        AuditError: Something else is there, or it cannot be looked into.
+    """
+    try:
+        str(folder).encode()  # which the results have to name
+        mode = folder.stat().st_mode
+        if stat.S_ISDIR(mode):
+            with os.scandir(folder) as entries:
+                return not any(entries)
+    except ValueError as error:
+        raise UsageError(f"{folder} cannot be a folder: its name is not valid UTF-8", "Name another --out") from error
+    except FileNotFoundError as error:
+        if folder.is_symlink():
+            raise AuditError(f"{folder} is a link that leads nowhere", "Name another --out") from error
+        return True
+    except OSError as error:
+        kind = UsageError if error.errno in _NO_NAME else AuditError
+        raise kind(f"{folder} cannot be a folder: {error.strerror}", "Name another --out") from error
+    raise AuditError(f"{folder} is a {kind_of(mode)}, not a folder", "Name another --out")
+
+
+def make_folder(folder: Path, *, private: bool) -> list[Path]:
+    """Make a folder, and those above it that are missing.
+
+    Args:
+        folder: To be made.
+        private: For the owner only, else the umask decides.
+
+    Returns:
+        Those that were made, the topmost first.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    made: list[Path] = []
+    try:
+        if folder.is_dir():
+            return made
+        for place in (*reversed(folder.parents), folder):
+            if not place.exists():
+                place.mkdir(0o700 if private else 0o777, exist_ok=True)
+                made.append(place)
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    except OSError:
+        remove_empty(made)
+        raise
+    return made
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Remove folders that make_folder has made, as far as nothing is in them."""
+    for folder in reversed(folders):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
 
 
 @contextlib.contextmanager
@@ -35,16 +108,17 @@ def atomic_write(path: Path, *, private: bool = True) -> Iterator[IO[bytes]]:
 
     Args:
         path: Where the file shall stand. Missing parent folders are made.
-        private: Readable by the owner only (results hold recovered text), else the umask decides.
+        private: For the owner only, as are the folders that are made (results hold recovered text), else the umask
+            decides.
 
     Raises:
-        AuditError: The disk is full, or the folder cannot be written.
+        StorageError: The disk is full, or the folder cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent, private=private)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
     part = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -56,7 +130,7 @@ def atomic_write(path: Path, *, private: bool = True) -> Iterator[IO[bytes]]:
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -68,35 +142,31 @@ def write_text(path: Path, text: str, *, private: bool = True) -> None:
         file.write(text.encode())
 
 
+def write_page(path: Path, html: str) -> None:
+    """Write an HTML page with our mark, whole or not at all, where nothing is or a page with our mark.
+
+    Raises:
+        UsageError: Another file is there.
+        AuditError: Something else than a file is there.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except (OSError, ValueError):
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode):
+        raise AuditError(f"{path} is a {kind_of(mode)}, not a page of pfl-audit", "Move it away, or name another --out")
+    if mode is not None:
+        with open_input(path, limit=None) as file:
+            head = file.read(_HEAD)
+        if PAGE_MARK.encode() not in head:
+            raise UsageError(f"{path} is not a page of pfl-audit", "Move it away, or name another --out")
+    write_text(path, html)
+
+
 def write_json(path: Path, value: object, *, private: bool = True) -> None:
     """Write ``value`` as indented JSON with a final newline, whole or not at all."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n", private=private)
-
-
-def read_json(path: Path, *, limit: int = 64 << 20) -> Any:
-    """Parse a JSON file as data.
-
-    Raises:
-        AuditError: The file is missing, larger than ``limit`` bytes, or not JSON.
-    """
-    try:
-        if path.stat().st_size > limit:
-            raise AuditError(f"{path} is larger than {limit >> 20} MiB", "Check that it is the right file")
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise AuditError(f"{path} cannot be read: {error.strerror}", "Check the path") from error
-    except (ValueError, RecursionError) as error:
-        raise AuditError(f"{path} is not valid JSON: {error}", "Export the file again") from error
-
-
-def sha256_file(path: Path) -> str:
-    """Return the hexadecimal SHA-256 of a file's bytes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def sha256_json(value: object) -> str:
@@ -111,5 +181,17 @@ def _umask() -> int:
     return mask
 
 
-def _cannot_write(path: Path, error: OSError) -> AuditError:
-    return AuditError(f"{path} cannot be written: {error.strerror or error}", "Free some space or choose another --out")
+def remedy_for(error: OSError, option: str = "--out") -> str:
+    """What helps where something cannot be written: it depends on why."""
+    if error.errno in _FULL:
+        return f"Free some space or choose another {option}"
+    if error.errno in _FORBIDDEN:
+        return f"Make it writable, or choose another {option}"
+    if error.errno in _TAKEN:
+        return f"Choose another {option}"
+    return f"Check the disk, or choose another {option}"
+
+
+def cannot_write(path: Path, error: OSError) -> StorageError:
+    """The error for a file or folder that cannot be written, with what helps."""
+    return StorageError(f"{path} cannot be written: {error.strerror or error}", remedy_for(error))

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.files import atomic_write, read_json, sha256_json, write_json
+from pfl_audit.errors import AuditError, StorageError, UsageError
+from pfl_audit.files import PAGE_MARK, atomic_write, sha256_json, write_json, write_page
+from pfl_audit.inputs import read_json
 
 
 def test_a_file_appears_whole_and_private(tmp_path: Path) -> None:
@@ -62,3 +63,50 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[" + " " * 100 + "]")
     with pytest.raises(AuditError, match="larger than"):
         read_json(tmp_path / "x.json", limit=50)
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "Free some space"),
+        (errno.EFBIG, "Free some space"),
+        (errno.EACCES, "Make it writable"),
+        (errno.EROFS, "Make it writable"),
+        (errno.ENOTDIR, "Choose another --out"),
+        (errno.EIO, "Check the disk"),
+    ],
+)
+def test_what_helps_depends_on_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("tempfile.mkstemp", fail)
+    with pytest.raises(StorageError, match=rf"cannot be written: .*\. {remedy}"):
+        write_json(tmp_path / "x", {})
+
+
+def test_a_page_is_written_over_a_page_of_ours_alone(tmp_path: Path) -> None:
+    page, linked = tmp_path / "page.html", tmp_path / "linked.html"
+    for text in ("a", "b"):
+        write_page(page, f"<head>{PAGE_MARK}</head>{text}")
+    assert page.read_text().endswith("b")
+    page.write_text("<p>somebody's own</p>")
+    linked.symlink_to(page)
+    (tmp_path / "folder").mkdir()
+    for path, kind, says in (
+        (page, UsageError, "page.html is not a page of pfl-audit. Move it away"),
+        (linked, AuditError, "linked.html is a link, not a page of pfl-audit"),
+        (tmp_path / "folder", AuditError, "is a folder, not a page of pfl-audit"),
+    ):
+        with pytest.raises(kind, match=says):
+            write_page(path, PAGE_MARK)
+    assert page.read_text() == "<p>somebody's own</p>"
+
+
+def test_folders_of_private_files_are_private(tmp_path: Path) -> None:
+    write_json(tmp_path / "a/b/x.json", 1)
+    write_json(tmp_path / "c/d/x.json", 1, private=False)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b")] == [0o700, 0o700]
+    assert (tmp_path / "c/d").stat().st_mode & 0o055

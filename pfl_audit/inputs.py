@@ -1,0 +1,190 @@
+"""Files that come from outside: opened only where they are regular, and read up to a limit."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from pfl_audit.errors import AuditError, UsageError
+
+MIB = 1 << 20
+_CHUNK = 1 << 20
+_KINDS = (
+    (stat.S_ISREG, "file"),
+    (stat.S_ISDIR, "folder"),
+    (stat.S_ISLNK, "link"),
+    (stat.S_ISFIFO, "named pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
+_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+
+
+def is_regular(path: Path) -> bool:
+    """Whether a path is a regular file, or a link to one; False for every name that cannot be one."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has this name, of whatever kind."""
+    try:
+        path.lstat()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def require_input(path: Path, remedy: str) -> None:
+    """Check that a path is a folder or a regular file.
+
+    Raises:
+        UsageError: Nothing is there; ``remedy`` is its remedy.
+        AuditError: It is something else, or must not be looked at.
+    """
+    try:
+        found = path.stat()
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"{path} is no name of a file", remedy) from error
+    except OSError as error:
+        if error.errno in _MISSING:
+            raise UsageError(f"{path} does not exist", remedy) from error
+        raise _unreadable(path, error) from error
+    if not stat.S_ISDIR(found.st_mode):
+        _require_regular(path, found, remedy)
+
+
+def kind_of(mode: int) -> str:
+    """What a file's mode says it is, for an error: "folder", "named pipe", "device"."""
+    return next((name for test, name in _KINDS if test(mode)), "special file")
+
+
+def open_input(path: Path, *, limit: int | None, remedy: str = "Check that it is the right file") -> BinaryIO:
+    """Open a regular file for reading; never waits for a pipe, a socket or a device.
+
+    Args:
+        path: The file, or a link to one.
+        limit: Largest size in bytes, or None where the caller reads a bounded part of it.
+        remedy: What to do about a file that is of another kind or too large.
+
+    Raises:
+        UsageError: There is no such file.
+        AuditError: It is not a regular file, is larger than ``limit``, or must not be read.
+    """
+    try:
+        _require_regular(path, path.stat(), remedy)  # before it is opened: to open a device can already act on it
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"{path} is no name of a file", "Check the path") from error
+    except OSError as error:
+        if error.errno in _MISSING:
+            raise UsageError(f"{path} does not exist", "Check the path") from error
+        raise _unreadable(path, error) from error
+    try:
+        found = os.fstat(file.fileno())
+        _require_regular(path, found, remedy)
+        if limit is not None and found.st_size > limit:
+            raise AuditError(f"{path} is larger than {_size(limit)}", remedy)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_bytes(path: Path, *, limit: int, remedy: str = "Check that it is the right file") -> bytes:
+    """Read a regular file whole.
+
+    Raises:
+        UsageError: There is no such file.
+        AuditError: As open_input does.
+    """
+    with open_input(path, limit=limit, remedy=remedy) as file:
+        try:
+            data = file.read(limit + 1)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+    if len(data) > limit:  # it grew, or belongs to a file system that names no sizes
+        raise AuditError(f"{path} is larger than {_size(limit)}", remedy)
+    return data
+
+
+def read_text(
+    path: Path, *, limit: int, remedy: str = "Save it as UTF-8 text", errors: Literal["strict", "replace"] = "strict"
+) -> str:
+    """Read a regular file as UTF-8 text, with or without a byte order mark.
+
+    Args:
+        path: The file.
+        limit: As in open_input.
+        remedy: As in open_input.
+        errors: Whether bytes that are not UTF-8 make the file unusable, or are replaced.
+
+    Raises:
+        UsageError: There is no such file.
+        AuditError: As open_input does, or it is not UTF-8.
+    """
+    try:
+        return read_bytes(path, limit=limit, remedy=remedy).decode("utf-8-sig", errors)
+    except UnicodeDecodeError as error:
+        raise AuditError(f"{path} is not UTF-8 text", remedy) from error
+
+
+def read_json(path: Path, *, limit: int = 64 * MIB, remedy: str = "Export the file again") -> Any:
+    """Parse a JSON file as data.
+
+    Raises:
+        UsageError: There is no such file.
+        AuditError: As read_text does, or it is not JSON.
+    """
+    text = read_text(path, limit=limit, remedy=remedy)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise AuditError(f"{path} is not valid JSON: {error}", remedy) from error
+    except ValueError as error:  # a number of thousands of digits
+        raise AuditError(f"{path} is not valid JSON: a number in it is too long", remedy) from error
+    except RecursionError as error:
+        raise AuditError(f"{path} is nested too deeply", remedy) from error
+
+
+def sha256_input(path: Path, *, limit: int | None = None) -> str:
+    """Return the hexadecimal SHA-256 of a regular file's bytes, of which there may be ``limit``.
+
+    Raises:
+        UsageError: There is no such file.
+        AuditError: As open_input does.
+    """
+    digest = hashlib.sha256()
+    with open_input(path, limit=limit) as file:
+        try:
+            left = os.fstat(file.fileno()).st_size
+            while left > 0 and (chunk := file.read(min(_CHUNK, left))):
+                digest.update(chunk)
+                left -= len(chunk)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+    return digest.hexdigest()
+
+
+def _require_regular(path: Path, found: os.stat_result, remedy: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise AuditError(f"{path} is a {kind_of(found.st_mode)}, not a regular file", remedy)
+
+
+def _unreadable(path: Path, error: OSError) -> AuditError:
+    return AuditError(f"{path} cannot be read: {error.strerror or error}", "Check the path and its permissions")
+
+
+def _size(limit: int) -> str:
+    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+        if limit >= unit:
+            return f"{limit / unit:g} {name}"
+    return f"{limit} bytes"
