@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pfl_audit.documents.corpus import Corpus, Problem
@@ -28,7 +28,7 @@ class CorpusCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"counts": list(self.counts), "problems": [asdict(problem) for problem in self.problems]}
+        return {"counts": list(self.counts), "problems": [problem.to_dict() for problem in self.problems]}
 
 
 def check_corpus(corpus: Corpus, progress: Progress, *, images: bool = True) -> CorpusCheck:
@@ -43,11 +43,14 @@ def check_corpus(corpus: Corpus, progress: Progress, *, images: bool = True) -> 
     if images:
         problems += check_pages(corpus.documents, progress)
     questions: defaultdict[tuple[str, int | None], int] = defaultdict(int)
+    pages_of: defaultdict[tuple[str, int | None], list[Document]] = defaultdict(list)
     for query in corpus.queries:
         questions[query.document.split, query.document.client] += 1
+    for page in corpus.documents:
+        pages_of[page.split, page.client].append(page)
     counts = []
     for (split, client), number in sorted(questions.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
-        pages = [page for page in corpus.documents if (page.split, page.client) == (split, client)]
+        pages = pages_of[split, client]
         counts.append(
             {
                 "split": split or "-",
@@ -89,6 +92,6 @@ def check_pages(
     with progress.task("page images", len(documents)) as task:
         for document in documents:
             if (reason := why_not(document)) is not None:
-                problems.append(Problem(document.id, reason))
+                problems.append(Problem(document.id, reason, is_page=True))
             task.advance()
     return problems

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from rapidfuzz.distance import LCSseq
 
+from pfl_audit.documents.common_run import Runs
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.scrub import compact, find_value
 
@@ -54,9 +55,10 @@ def residual_clues(document: Document, value: str) -> list[Clue]:
     """
     target = compact(value)
     initials = "".join(part[0] for part in map(compact, value.split()) if part)
+    runs = Runs(target)
     clues = []
     for index, word in enumerate(document.words):
-        kind = _kind(word, target, initials)
+        kind = _kind(word, target, initials, runs)
         if kind is not None:
             clues.append(Clue(kind, index))
     return clues
@@ -75,7 +77,7 @@ def picture_clues(read: str, value: str) -> list[Clue]:
     return [Clue(ClueKind.PICTURE, index) for index in sorted(find_value(tuple(read.split()), value))]
 
 
-def _kind(word: str, target: str, initials: str) -> ClueKind | None:
+def _kind(word: str, target: str, initials: str, runs: Runs) -> ClueKind | None:
     plain = compact(word)
     if len(plain) < 3 or len(target) < 3:
         return None
@@ -85,7 +87,8 @@ def _kind(word: str, target: str, initials: str) -> ClueKind | None:
         shared = LCSseq.similarity(host, target)
         if shared >= 0.75 * min(len(host), len(target)):
             return ClueKind.DOMAIN
-    if plain.isdigit() == target.isdigit() and _common_run(plain, target) >= max(4, 0.6 * min(len(plain), len(target))):
+    enough = max(4, 0.6 * min(len(plain), len(target)))
+    if plain.isdigit() == target.isdigit() and runs.longest_in(plain) >= enough:
         return ClueKind.FRAGMENT
     return None
 
@@ -96,15 +99,3 @@ def _host(word: str) -> str:
         r"(?:@|www\.|//)?([a-z0-9-]+)\.(?:com|net|org|tv|co|io|gov|edu|info|biz|us|de|fr|es|uk)\b", word.casefold()
     )
     return compact(match.group(1)) if match else ""
-
-
-def _common_run(a: str, b: str) -> int:
-    """Length of the longest run of letters that stands in both."""
-    best = 0
-    row = [0] * (len(b) + 1)
-    for letter in a:
-        previous = 0
-        for column, other in enumerate(b, start=1):
-            previous, row[column] = row[column], (previous + 1 if letter == other else 0)
-            best = max(best, row[column])
-    return best

@@ -6,10 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.errors import NotAuditableError, UnanswerableError
 from pfl_audit.files import sha256_json
+
+_LABEL = "Add documents of both classes: set_name red_test_positive or red_test_negative, or membership in corpus.jsonl"
 
 
 @dataclass(frozen=True)
@@ -19,10 +22,16 @@ class Problem:
     Attributes:
         record: Which one: file and row, or the page's name.
         reason: Why not. Holds no text of a document.
+        is_page: Whether ``record`` is the name of a page or of its file, which is masked where it is shown.
     """
 
     record: str
     reason: str
+    is_page: bool = False
+
+    def to_dict(self) -> dict[str, str]:
+        """As JSON."""
+        return {"record": self.record, "reason": self.reason}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,19 +102,37 @@ class Corpus:
         return tuple(provider for provider in self.providers if self.label(provider) is membership)
 
 
-def require_both_classes(corpus: Corpus) -> None:
-    """Check that there is somebody to tell apart.
+def require_questions(corpus: Corpus, path: Path) -> None:
+    """Check that there is something to ask.
 
     Raises:
-        NotAuditableError: No query, or members or non-members are missing.
+        NotAuditableError: The corpus at ``path`` holds no question.
     """
+    if not corpus.queries and not corpus.problems:
+        raise NotAuditableError(f"{path} holds no question", "Give the folder of the documents to ask about")
     if not corpus.queries:
-        raise NotAuditableError("the corpus holds no question", "Point --red at a folder with RED documents")
+        raise NotAuditableError(
+            f"{path} holds no question that can be used ({len(corpus.problems)} records are unusable)",
+            f"Run 'pfl-audit data check {path}' to see why",
+        )
+
+
+def require_both_classes(corpus: Corpus) -> None:
+    """Check that there are members and non-members.
+
+    Raises:
+        NotAuditableError: One or both of them are missing.
+    """
     members, others = len(corpus.members()), len(corpus.non_members())
+    if not members and not others:
+        raise NotAuditableError(
+            f"the corpus says of none of its {len(corpus.providers)} providers whether it is a member",
+            "Label them: 'membership' in corpus.jsonl, or set_name red_test_positive and red_test_negative",
+        )
     if not members or not others:
         raise NotAuditableError(
             f"the corpus has {members} member and {others} non-member providers, and both are needed",
-            "Add documents of the missing class (set_name red_test_positive or red_test_negative)",
+            _LABEL,
         )
 
 

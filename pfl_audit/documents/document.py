@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.problems import RecordError
 from pfl_audit.files import sha256_json
 
 Boxes = NDArray[np.float32]
@@ -89,16 +90,20 @@ def as_boxes(values: ArrayLike | Sequence[Sequence[float]], words: int) -> Boxes
         float32 of shape (words, 4), clipped to 0..1, corners in order.
 
     Raises:
-        ValueError: The number of boxes is not ``words``, a box has not four numbers, a number is
+        RecordError: The number of boxes is not ``words``, a box has not four numbers, a number is
             not finite, or the values are plainly pixels (above 1.5).
     """
-    boxes = np.asarray(values, dtype=np.float32).reshape(-1, 4) if words else np.zeros((0, 4), np.float32)
+    try:
+        with np.errstate(over="ignore"):  # what exceeds float32 becomes infinite, and is refused below
+            boxes = np.asarray(values, dtype=np.float32).reshape(-1, 4) if words else np.zeros((0, 4), np.float32)
+    except (TypeError, ValueError, OverflowError) as error:  # whose text may quote a value
+        raise RecordError("the box of a word is not four numbers") from error
     if len(boxes) != words:
-        raise ValueError(f"{words} words but {len(boxes)} boxes")
+        raise RecordError(f"{words} words but {len(boxes)} boxes")
     if not np.isfinite(boxes).all():
-        raise ValueError("a box coordinate is not a finite number")
+        raise RecordError("a box coordinate is not a finite number")
     if boxes.size and boxes.max() > 1.5:
-        raise ValueError("boxes are not shares of the page (a coordinate is above 1)")
+        raise RecordError("boxes are not shares of the page (a coordinate is above 1)")
     low = np.minimum(boxes[:, :2], boxes[:, 2:])
     high = np.maximum(boxes[:, :2], boxes[:, 2:])
     return np.asarray(np.clip(np.concatenate([low, high], axis=1), 0.0, 1.0), dtype=np.float32)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from PIL import Image, ImageFile, ImageFilter
 
-from pfl_audit.errors import UnanswerableError
-from pfl_audit.files import sha256_file, sha256_json
+from pfl_audit.documents.picture_file import MAX_FILE, open_picture
+from pfl_audit.errors import AuditError, UnanswerableError, UsageError
+from pfl_audit.files import sha256_json
+from pfl_audit.inputs import sha256_input
 
 Box = tuple[float, float, float, float]
 
@@ -23,7 +25,6 @@ MAX_SIDE = 65_500
 MAX_RATIO = 20
 """How many times longer than wide a page may be, or the other way round."""
 
-FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP")
 BLUR_RADIUS = 20
 """Radius of the Gaussian kernel in pixels (privacy-aware-docvqa, appendix D.1.1)."""
 
@@ -52,17 +53,28 @@ class PageImage:
         page = _read(self.path)
         return blur(page, self.blurred) if self.blurred else page
 
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels, as the file's header says.
+
+        Raises:
+            UnanswerableError: It is no image.
+        """
+        with _readable(self.path), open_picture(self.path) as image:
+            return image.size
+
     def blur(self, boxes: Sequence[Box]) -> PageImage:
         """The same page with ``boxes`` blurred as well."""
         return PageImage(self.path, self.blurred + tuple(boxes))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 that stands for the pixels: of the file's bytes and of what is blurred."""
-        try:
-            content = sha256_file(self.path)
-        except OSError as error:
-            raise _unusable(self.path, "there is no such file") from error
+        """SHA-256 that stands for the pixels: of the file's bytes and of what is blurred.
+
+        Raises:
+            UnanswerableError: The file cannot be read.
+        """
+        with _readable(self.path):
+            content = sha256_input(self.path, limit=MAX_FILE)
         return sha256_json([content, BLUR_RADIUS, [list(box) for box in self.blurred]]) if self.blurred else content
 
 
@@ -91,17 +103,23 @@ def blur(page: Image.Image, boxes: Sequence[Box], radius: int = BLUR_RADIUS) -> 
 
 
 def _read(path: Path) -> Image.Image:
+    with _readable(path), open_picture(path) as image:
+        if (reason := _beyond(image.width, image.height)) is not None:
+            raise _unusable(path, f"it claims {image.width} x {image.height} pixels, {reason}")
+        return _decode(image)
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn whatever reading a picture raises into UnanswerableError."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as image:
-                if (reason := _beyond(image.width, image.height)) is not None:
-                    raise _unusable(path, f"it claims {image.width} x {image.height} pixels, {reason}")
-                return _decode(image)
+        yield
     except UnanswerableError:
         raise
-    except FileNotFoundError as error:
+    except UsageError as error:
         raise _unusable(path, "there is no such file") from error
+    except AuditError as error:
+        raise _unusable(path, f"it {error.problem.removeprefix(f'{path} ')}") from error
     except Image.DecompressionBombError as error:
         raise _unusable(path, "it is a decompression bomb") from error
     except Exception as error:  # Pillow's decoders raise many kinds

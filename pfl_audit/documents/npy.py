@@ -1,171 +1,95 @@
 """Pickled object arrays without running them: only plain data comes out, or nothing.
 
-PFL-DocVQA's ``imdb_*.npy`` are pickles, and a pickle is a program. This reader resolves only the
-globals that numpy needs to rebuild an array; plain dict, list, tuple, str, numbers and None need none.
+PFL-DocVQA's ``imdb_*.npy`` are pickles, and a pickle is a program. A child with limits of memory and time reads the
+file (``npy_rows``), makes no object of numpy of what it says (``npy_pickle``), and hands over plain values.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pfl_audit.confined import Confined, ConfinedError
+from pfl_audit.documents.npy_pickle import Array
 from pfl_audit.errors import AuditError
+from pfl_audit.inputs import MIB, open_input
 
 MAX_BYTES = 8 << 30
-_UNFOLDED_PER_BYTE = 64
-"""Values that a byte of the file may stand for; questions about one page share its words."""
-_DEPTH = 16
-
-_NUMPY_GLOBALS = frozenset(
-    (module, name)
-    for core in ("numpy.core", "numpy._core")
-    for module, name in ((f"{core}.multiarray", "_reconstruct"), (f"{core}.multiarray", "scalar"))
-) | {("numpy", "ndarray"), ("numpy", "dtype")}
-_PLAIN = (str, int, float, bool, type(None), bytes)
+_CHILD = "pfl_audit.documents.npy_rows:next_rows"
+_MEMORY, _MEMORY_PER_BYTE = 256 * MIB, 16
+"""Of the child: a short word takes 13 times as many bytes in memory as in the file."""
+_SECONDS, _SECONDS_PER_BYTE = 10.0, 2e-7
+"""Of the child: four times what words and boxes as lists of numbers need."""
+_REMEDY = "Get the file from its publisher again, and do not open it with other tools"
 
 
-def read_object_array(path: Path) -> list[Any]:
-    """Read a one-dimensional ``.npy`` of records as plain Python values.
+def read_object_arrays(paths: Sequence[Path]) -> Iterator[tuple[Path, int, Any]]:
+    """The elements of one-dimensional ``.npy`` files of records, one child for all of them.
 
     Args:
-        path: A file written by ``numpy.save``; pickled object arrays and plain arrays both do.
+        paths: Files written by ``numpy.save``; pickled object arrays and plain arrays both do.
 
-    Returns:
-        The elements, as dict, list, tuple, str, int, float, bool or None; arrays become lists.
+    Yields:
+        The file, the row, and the element: dict, list, str, int, float, bool, None or bytes. Arrays are lists; those
+        of floats with two and more dimensions are arrays.
 
     Raises:
-        AuditError: Not an ``.npy`` file, damaged, or the pickle asks for a global that is not plain
-            data (the message names it).
+        UsageError: There is no such file.
+        AuditError: Not an ``.npy`` file, damaged, or a pickle that asks for more than plain data (the message names
+            what it asks for), or for more memory or time than a file of its size may.
     """
+    sizes = [_size(path) for path in paths]
+    if not sizes:
+        return
+    memory, seconds = _MEMORY + _MEMORY_PER_BYTE * max(sizes), _SECONDS + _SECONDS_PER_BYTE * sum(sizes)
+    with Confined(_CHILD, memory=memory, seconds=seconds) as child:
+        for path in paths:
+            for row, value in enumerate(_elements(child, path)):
+                yield path, row, value
+
+
+def _size(path: Path) -> int:
+    with open_input(path, limit=MAX_BYTES) as file:
+        return file.seek(0, io.SEEK_END)
+
+
+def _elements(child: Confined, path: Path) -> Iterator[Any]:
+    while (piece := _call(child, path)) is not None:
+        unpickler = _Unpickler(io.BytesIO(piece))
+        while True:
+            try:
+                value = unpickler.load()
+            except EOFError:
+                break
+            yield value
+
+
+def _call(child: Confined, path: Path) -> Any:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise AuditError(f"{path} is larger than {MAX_BYTES >> 30} GiB", "Check that it is the right file")
-        with path.open("rb") as file:
-            array = _read(file)
-    except OSError as error:
-        raise AuditError(f"{path} cannot be read: {error.strerror}", "Check the path") from error
-    except _ForbiddenGlobalError as error:
-        raise AuditError(
-            f"{path} is a pickle that asks for the global '{error}', which is not plain data; nothing was run",
-            "Get the file from its publisher again, and do not open it with other tools",
-        ) from error
-    except _NotPlainError as error:
-        raise AuditError(f"{path} holds a {error}, which is not plain data", "Export the file again") from error
-    except RecursionError as error:
-        raise AuditError(f"{path} is nested too deeply", "Export the file again") from error
-    except Exception as error:  # a damaged pickle can raise anything
-        raise AuditError(
-            f"{path} is not a readable .npy file ({type(error).__name__})", "Export the file again"
-        ) from error
-    return array
+        return child.call(str(path))
+    except ConfinedError as error:
+        reasons = {
+            "refused": error.text,
+            "memory": "it needs more memory than a file of its size may",
+            "time": "it takes longer than a file of its size may",
+        }
+        reason = reasons.get(error.kind, f"it is damaged ({error.text or 'the reader ended'})")
+        raise AuditError(f"{path} cannot be read: {reason}", _REMEDY) from error
 
 
-class _ForbiddenGlobalError(Exception):
-    pass
+class _Unpickler(pickle.Unpickler):
+    """Plain values, and arrays of floats."""
 
-
-class _NotPlainError(Exception):
-    pass
-
-
-class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> Any:
-        if (module_name, global_name) == ("_codecs", "encode"):
-            return _latin1
-        if (module_name, global_name) not in _NUMPY_GLOBALS:
-            raise _ForbiddenGlobalError(f"{module_name}.{global_name}")
-        return super().find_class(module_name, global_name)
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise _ForbiddenGlobalError("persistent id")
+        if (module_name, global_name) == (Array.__module__, Array.__name__):
+            return _floats
+        raise pickle.UnpicklingError("not plain data")
 
 
-def _latin1(text: str, encoding: str) -> bytes:
-    """How protocols below 3 write bytes; stands in for codecs.encode, which can do more."""
-    if encoding != "latin1":
-        raise _ForbiddenGlobalError("_codecs.encode")
-    return text.encode("latin1")
-
-
-def _read(file: Any) -> list[Any]:
-    version = np.lib.format.read_magic(file)
-    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in read_header:
-        raise _NotPlainError(f"format version {version}")
-    shape, _, dtype = read_header[version](file)
-    if dtype.hasobject:
-        if dtype != np.dtype(object):
-            raise _NotPlainError(f"dtype {dtype}")
-        value = _PlainUnpickler(file, encoding="latin1").load()
-    else:
-        value = np.load(io.BytesIO(_rewind(file)), allow_pickle=False)
-    plain = _Plain(_UNFOLDED_PER_BYTE * file.tell() + 1_000_000).convert(value)
-    if isinstance(plain, list):
-        return plain
-    if shape == ():
-        return [plain]
-    raise _NotPlainError(type(value).__name__)
-
-
-def _rewind(file: Any) -> bytes:
-    file.seek(0)
-    data: bytes = file.read()
-    return data
-
-
-class _Plain:
-    """Turns what came out of a pickle into plain values.
-
-    What is shared in the pickle is shared in the result, and its unfolded size is bounded: shared
-    references let a small file stand for more values than there is memory.
-
-    Args:
-        values: How many values the result may unfold to.
-    """
-
-    def __init__(self, values: int) -> None:
-        self._values = values
-        self._known: dict[int, tuple[Any, int]] = {}
-        self._open: set[int] = set()
-        self._kept: list[Any] = []
-
-    def convert(self, value: Any) -> Any:
-        """Plain values: dict, list, str, numbers, None."""
-        return self._convert(value)[0]
-
-    def _convert(self, value: Any) -> tuple[Any, int]:
-        """The plain value, and how many values it unfolds to."""
-        kind = type(value)
-        if kind in _PLAIN:
-            return value, 1
-        if isinstance(value, np.generic):
-            return self._convert(value.item())
-        if id(value) in self._known:
-            return self._known[id(value)]
-        if kind is np.ndarray and not value.dtype.hasobject:
-            return value.tolist(), value.size + 1
-        if kind not in (list, tuple, dict, np.ndarray):
-            raise _NotPlainError(f"value of type {kind.__name__}")
-        if id(value) in self._open or len(self._open) >= _DEPTH:
-            raise RecursionError
-        self._open.add(id(value))
-        parts = [self._convert(part) for part in (value.values() if kind is dict else value)]
-        self._open.remove(id(value))
-        size = 1 + sum(part[1] for part in parts)
-        if size > self._values:
-            raise _NotPlainError("structure that unfolds without end")
-        plain = [part[0] for part in parts]
-        result = dict(zip(map(_key, value), plain, strict=True)) if kind is dict else plain
-        self._known[id(value)] = result, size
-        self._kept.append(value)  # so that no other value gets its id
-        return result, size
-
-
-def _key(key: Any) -> Any:
-    if type(key) not in _PLAIN:
-        raise _NotPlainError(f"dict key of type {type(key).__name__}")
-    return key
+def _floats(order: str, letters: str, shape: tuple[int, ...], data: bytes, fortran: bool) -> np.ndarray[Any, Any]:
+    return np.ndarray(shape, np.dtype(order + letters), data, order="F" if fortran else "C")

@@ -69,6 +69,9 @@ _GENERIC = frozenset(
         "payment",
     ]
 )
+_LONGEST_RUN = 100
+"""Words over which a value may be spread; a value of one letter a word has as many letters."""
+_ROUNDING = 1e-6
 _SHORTEST_INSIDE = 4
 """Letters that a value, or a word of it, must have to be looked for inside longer words."""
 
@@ -157,11 +160,11 @@ def _runs(plain: list[str], target: str, threshold: float) -> set[int]:
     longest = int(len(target) / threshold) + 1
     for start in range(len(plain)):
         run = ""
-        for stop in range(start, min(start + len(target), len(plain))):
+        for stop in range(start, min(start + min(len(target), _LONGEST_RUN), len(plain))):
             run += plain[stop]
             if len(run) > longest:
                 break
-            if plain[start] and plain[stop] and (likeness := _likeness(run, target)) >= threshold:
+            if plain[start] and plain[stop] and (likeness := _likeness(run, target, threshold)) >= threshold:
                 found.append((-likeness, start, stop))
     hits: set[int] = set()
     for _, start, stop in sorted(found):
@@ -170,12 +173,16 @@ def _runs(plain: list[str], target: str, threshold: float) -> set[int]:
     return hits
 
 
-def _likeness(a: str, b: str) -> float:
-    return Levenshtein.normalized_similarity(a, b)
+def _likeness(a: str, b: str, least: float) -> float:
+    """Normalised Levenshtein similarity; perhaps 0 where it is below ``least``, which is found out sooner."""
+    return Levenshtein.normalized_similarity(a, b, score_cutoff=least - _ROUNDING)
 
 
 def _holds(word: str, part: str, threshold: float) -> bool:
     """Whether ``part`` stands somewhere inside ``word``, exactly or nearly."""
     if len(word) < len(part):
-        return _likeness(word, part) >= threshold
-    return part in word or (len(part) > 5 and fuzz.partial_ratio(part, word) >= 100 * max(threshold, 0.85))
+        return _likeness(word, part, threshold) >= threshold
+    if part in word or len(part) <= 5:
+        return part in word
+    least = 100 * max(threshold, 0.85)
+    return fuzz.partial_ratio(part, word, score_cutoff=least - _ROUNDING) >= least

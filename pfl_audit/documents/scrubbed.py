@@ -17,6 +17,9 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import PROVIDER_KEYS, draw_question
 from pfl_audit.documents.scrub import THRESHOLD, scrub
 
+SCRUBBED = "/scrubbed/"
+"""Between a page's name and a key, in the id of a question about the page without its value."""
+
 
 @dataclass(frozen=True)
 class ScrubbedQuestions:
@@ -66,7 +69,7 @@ def scrubbed_questions(
 
 def scrubbed_id(document: Document, key: str) -> str:
     """Id of a page's question in the test set of ``key``; recorded answers go by it."""
-    return f"{document.id}/scrubbed/{key}"
+    return f"{document.id}{SCRUBBED}{key}"
 
 
 def _question(document: Document, left: Document, key: str, value: str, seed: int) -> Query:

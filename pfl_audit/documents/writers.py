@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import io
 import json
 import shutil
@@ -15,9 +14,11 @@ import numpy as np
 
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.picture_file import MAX_FILE
 from pfl_audit.documents.readers.jsonl import FILE_NAME
-from pfl_audit.errors import AuditError, UnanswerableError
-from pfl_audit.files import atomic_write, sha256_file, write_json
+from pfl_audit.errors import UnanswerableError
+from pfl_audit.files import atomic_write, write_json
+from pfl_audit.inputs import is_there, open_input, sha256_input
 
 
 def write_jsonl(corpus: Corpus, folder: Path) -> None:
@@ -140,14 +141,10 @@ def copy_image(source: Path, folder: Path) -> str:
         AuditError: It cannot be read, or the folder cannot be written.
     """
     name = f"images/{source.name}"
-    try:
-        if (folder / name).exists() and not filecmp.cmp(source, folder / name, shallow=False):
-            name = f"images/{sha256_file(source)[:16]}{source.suffix}"
-        if not (folder / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, folder / name)
-    except OSError as error:
-        raise AuditError(
-            f"page image {source} cannot be copied: {error.strerror or error}", "Check the image and the disk"
-        ) from error
+    digest = sha256_input(source, limit=MAX_FILE)
+    if is_there(folder / name) and sha256_input(folder / name) != digest:
+        name = f"images/{digest[:16]}{source.suffix}"
+    if not is_there(folder / name):
+        with open_input(source, limit=MAX_FILE) as picture, atomic_write(folder / name, private=False) as file:
+            shutil.copyfileobj(picture, file)
     return name

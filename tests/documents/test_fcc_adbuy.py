@@ -42,7 +42,7 @@ def test_labels_that_stand_on_the_page_become_questions(folder: Path) -> None:
     asked = {query.key: query.answers for query in corpus.queries if query.document.id == "doc-0_1"}
     assert asked == {"contract_number": ("c0",), "advertiser": ("ad buyer",), "provider_name": ("kaaa",)}
     assert corpus.documents[0].boxes.max() == 1.0
-    assert [problem.reason for problem in corpus.problems] == ["no station could be told"]
+    assert [problem.reason for problem in corpus.problems] == ["no station is known"]
 
 
 def test_half_of_the_stations_are_members_and_no_page_is_on_both_sides(folder: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_split_follows_the_seed(folder: Path) -> None:
 
 
 def test_another_folder(tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match=r"docs\.jsonl cannot be read"):
+    with pytest.raises(AuditError, match=r"holds no docs\.jsonl"):
         import_fcc_adbuy(tmp_path, 0)
 
 
@@ -94,8 +94,8 @@ def test_lines_that_are_no_documents_are_listed(folder: Path) -> None:
     problems = {problem.record: problem.reason for problem in corpus.problems}
     assert [problems.pop(f"docs.jsonl line {number}").split(":")[0] for number in range(20, 27)] == [
         "it is not a JSON object",
-        "Expecting property name enclosed in double quotes",
-        "id is not a text",
+        "it is not valid JSON (at letter 3 of the line)",
+        "the field 'id' is missing",
         "id is not a text",
         "station is not a text",
         "a document with its id stands further up",
@@ -111,9 +111,9 @@ def test_lines_that_are_no_documents_are_listed(folder: Path) -> None:
         ({"image": "images/../../secret.png"}, "points outside"),
         ({"image": "a" * 300}, "image is missing"),
         ({"width": 0}, "no size"),
-        ({"fields": 3}, "items"),
-        ({"words": [[]]}, "index"),
-        ({"words": [["a", float("inf"), 0, 10**400, 1]]}, "too large"),
+        ({"fields": 3}, "fields is not a JSON object"),
+        ({"words": [[]]}, "a word is not a list"),
+        ({"words": [["a", float("inf"), 0, 10**400, 1]]}, "not four numbers"),
     ],
 )
 def test_a_damaged_document_is_listed(folder: Path, change: dict[str, object], reason: str) -> None:
@@ -122,5 +122,4 @@ def test_a_damaged_document_is_listed(folder: Path, change: dict[str, object], r
     corpus = import_fcc_adbuy(folder, 0)
     assert len(corpus.documents) == 18
     (problem,) = [problem for problem in corpus.problems if problem.record == "doc-90"]
-    assert problem.reason.startswith("damaged: ")
     assert reason in problem.reason

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,56 @@ def test_a_truncated_image_is_read_as_far_as_it_goes(corpus_folder: Path, tmp_pa
     image = corpus.documents[0].image
     assert image is not None
     assert image.open().size == (560, 792)
+
+
+SECRET = "SecretName GmbH"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"ocr_normalized_boxes": [[0, 0, 1, SECRET], [0, 0, 1, 1]]}, "the box of a word is not four numbers"),
+        ({"ocr_tokens": SECRET}, "ocr_tokens is not a list of strings"),
+        ({"answers": {SECRET: 1}}, "answers is neither a string nor a list"),
+        ({"answers": SECRET * 20_000}, "answers holds a text of more than 1,000 letters"),
+        ({"answers": [SECRET] * 101}, "a question has more than 100 answers"),
+        ({"question": SECRET * 1_000}, "the question has more than 2,000 letters"),
+        ({"question": f"{SECRET}\ud800"}, "a text in it is not valid Unicode (a lone surrogate)"),
+        ({"ocr_tokens": [SECRET * 100, "a"]}, "ocr_tokens holds a text of more than 1,000 letters"),
+        ({"ocr_tokens": [SECRET] * 20_001}, "ocr_tokens holds more than 20,000 words"),
+        ({"ocr_tokens": [SECRET * 66] * 600}, "ocr_tokens holds more than 500,000 letters"),
+        ({"provider": SECRET * 100}, "provider has more than 1,000 letters"),
+        ({"set_name": SECRET * 100}, "set_name has more than 1,000 letters"),
+        ({"question_id": [SECRET]}, "question_id is not a text"),
+        ({"question_id": 10**5000}, "a number in question_id is too long"),
+        ({"image_name": SECRET}, "its page image is missing"),
+        ({"label": np.eye(2), "set_name": None}, "it is not of the right form"),
+    ],
+)
+def test_a_problem_names_the_rule_and_never_the_value(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    (problem,) = one(tmp_path, record(**change)).problems
+    assert problem.reason == reason
+
+
+def test_an_image_that_is_no_regular_file(tmp_path: Path) -> None:
+    write(tmp_path / "red_test.npy", record())
+    (tmp_path / "images").mkdir()
+    os.mkfifo(tmp_path / f"images/{DOC}_1.jpg")
+    (problem,) = open_corpus(tmp_path).problems
+    assert problem.reason == "its page image is not a regular file"
+
+
+def test_a_special_file_as_imdb_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "red_test.npy")
+    with pytest.raises(AuditError, match=r"red_test\.npy is a named pipe"):
+        open_corpus(tmp_path)
+
+
+def test_links_that_go_round_and_folders_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one(tmp_path, record())
+    (tmp_path / "images/again").symlink_to(tmp_path)
+    (tmp_path / "images/self.png").symlink_to("self.png")
+    assert len(open_corpus(tmp_path).queries) == 1
+    monkeypatch.setattr("pfl_audit.documents.readers.folder.MAX_FILES", 3)
+    with pytest.raises(AuditError, match="holds more than 3 files"):
+        open_corpus(tmp_path)

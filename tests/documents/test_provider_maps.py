@@ -16,7 +16,7 @@ def test_what_the_maps_say(tmp_path: Path) -> None:
     }
     for name, content in maps.items():
         (tmp_path / name).write_text(json.dumps(content))
-    read = ProviderMaps.read(tmp_path)
+    read = ProviderMaps.read(sorted(tmp_path.iterdir()))
     assert read.by_document == {"a": "Acme", "b": "Bolt", "d": "Core", "5": "Core"}
     assert read.by_row == {("client_0", 1): "Acme", ("client_0", 2): "Acme", ("train", 3): "Bolt"}
 
@@ -44,4 +44,4 @@ def test_what_the_maps_say(tmp_path: Path) -> None:
 def test_a_malformed_map_is_named(tmp_path: Path, name: str, content: object) -> None:
     (tmp_path / name).write_text(json.dumps(content))
     with pytest.raises(AuditError, match=rf"/{name} is not a provider map: .*Get it from the data set again"):
-        ProviderMaps.read(tmp_path)
+        ProviderMaps.read(sorted(tmp_path.iterdir()))

@@ -45,7 +45,7 @@ class FormCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return asdict(self)
+        return asdict(self) | {"problems": [problem.to_dict() for problem in self.problems]}
 
 
 def check_forms(corpus: FormCorpus, progress: Progress, *, images: bool = True) -> FormCheck:

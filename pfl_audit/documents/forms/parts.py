@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus, FormPart
-from pfl_audit.documents.forms.near_duplicates import Pair, near_duplicates
+from pfl_audit.documents.forms.near_duplicates import near_duplicates
 from pfl_audit.errors import AuditError, UsageError
 
 SHARES = (0.2, 0.4, 0.4)
 """Of validation, public and private, about as in cdmi-reconstruction, Table 4."""
 THRESHOLD = 0.7
 """Jaccard index from which two pages are near-duplicates."""
+MOST_FORMS = 20_000
+"""All forms are compared with all: this many take about a minute."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,18 +64,22 @@ def divide(
 
     Raises:
         UsageError: Shares or threshold are out of range.
-        AuditError: There are too few documents that differ, or one of the source's own parts is empty.
+        AuditError: There are more than MOST_FORMS, too few documents that differ, or one of the source's own parts
+            is empty.
     """
     if min(shares) < 0 or not math.isclose(sum(shares), 1.0, abs_tol=1e-6):
         raise UsageError("shares of the parts must be 0 or more and sum to 1", "Correct the shares")
     if not 0 < threshold <= 1:
         raise UsageError("the threshold for near-duplicates must be above 0 and at most 1", "Correct the threshold")
+    if len(corpus.forms) > MOST_FORMS:
+        raise AuditError(f"there are more than {MOST_FORMS:,} forms", "Divide them, and give one folder at a time")
     forms = sorted(corpus.forms, key=lambda form: form.id)
-    pairs = near_duplicates([form.document.words for form in forms], threshold)
     if corpus.parts:
-        dealt, wanted = _as_named(forms, pairs, corpus.parts), set(corpus.parts.values())
+        dealt, alike = _as_named(forms, corpus.parts, threshold)
+        wanted = set(corpus.parts.values())
     else:
-        dealt = _deal(_groups(forms, pairs), seed, shares)
+        groups, alike = _groups(forms, threshold)
+        dealt = _deal(groups, seed, shares)
         wanted = {part for part, share in zip(PARTS, shares, strict=True) if share}
     if empty := [part for part in PARTS if part in wanted and not dealt[part]]:
         documents = len({form.document.file for form in forms})
@@ -86,45 +94,43 @@ def divide(
         validation,
         public,
         private,
-        near_duplicates=len({number for pair in pairs for number in pair}),
+        near_duplicates=alike,
         left_out=tuple(form.id for form in forms if form.id not in standing),
     )
 
 
 def _as_named(
-    forms: Sequence[Form], pairs: Iterable[Pair], parts: Mapping[str, FormPart]
-) -> dict[FormPart, list[Form]]:
-    alike: defaultdict[int, set[int]] = defaultdict(set)
-    for one, other in pairs:
-        alike[one].add(other)
-        alike[other].add(one)
-    dealt: dict[FormPart, list[Form]] = {}
-    earlier: set[int] = set()
-    for part in PARTS:
-        kept = [n for n, form in enumerate(forms) if parts[form.id] == part and not alike[n] & earlier]
-        dealt[part] = [forms[number] for number in kept]
-        earlier.update(kept)
-    return dealt
+    forms: Sequence[Form], parts: Mapping[str, FormPart], threshold: float
+) -> tuple[dict[FormPart, list[Form]], int]:
+    """Forms by the part that the source names, and how many of all have a near-duplicate."""
+    ranks = {part: rank for rank, part in enumerate(PARTS)}
+    ordered = sorted(forms, key=lambda form: ranks[parts[form.id]])
+    rank = np.array([ranks[parts[form.id]] for form in ordered])
+    kept = np.ones(len(ordered), dtype=bool)
+    alike = 0
+    for number, others in enumerate(near_duplicates([form.document.words for form in ordered], threshold)):
+        kept[number] = not (kept[others] & (rank[others] < rank[number])).any()
+        alike += bool(len(others))
+    dealt: dict[FormPart, list[Form]] = {part: [] for part in PARTS}
+    for form, keep in zip(ordered, kept, strict=True):
+        if keep:
+            dealt[parts[form.id]].append(form)
+    return dealt, alike
 
 
-def _groups(forms: Sequence[Form], pairs: Iterable[Pair]) -> list[list[Form]]:
-    """Forms that must stand together: of one document, or near-duplicates, or so over others."""
-    leader = list(range(len(forms)))
-
-    def lead(number: int) -> int:
-        while leader[number] != number:
-            leader[number] = leader[leader[number]]
-            number = leader[number]
-        return number
-
+def _groups(forms: Sequence[Form], threshold: float) -> tuple[list[list[Form]], int]:
+    """Forms that must stand together (of one document, or near-duplicates, or so over others); how many are alike."""
     first: dict[str, int] = {}
-    same = [(first.setdefault(form.document.file, number), number) for number, form in enumerate(forms)]
-    for one, other in (*same, *pairs):
-        leader[lead(other)] = lead(one)
+    group = np.array([first.setdefault(form.document.file, number) for number, form in enumerate(forms)])
+    alike = 0
+    for number, others in enumerate(near_duplicates([form.document.words for form in forms], threshold)):
+        alike += bool(len(others))
+        for other in np.unique(group[others]):
+            group[group == other] = group[number]
     groups: defaultdict[int, list[Form]] = defaultdict(list)
-    for number, form in enumerate(forms):
-        groups[lead(number)].append(form)
-    return list(groups.values())
+    for form, leader in zip(forms, group.tolist(), strict=True):
+        groups[leader].append(form)
+    return list(groups.values()), alike
 
 
 def _deal(groups: list[list[Form]], seed: int, shares: Sequence[float]) -> dict[FormPart, list[Form]]:

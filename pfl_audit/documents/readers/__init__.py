@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import AuditError
+from pfl_audit.inputs import is_regular, require_input
 
 Part = Literal["red", "blue", "all"]
 """RED is asked (members and non-members), BLUE was trained on."""
@@ -40,17 +41,20 @@ def open_corpus(path: Path, part: Part = "all") -> Corpus:
             all of it counts as RED.
 
     Raises:
-        AuditError: Nothing there, no known format, or nothing that can be read.
+        UsageError: Nothing is there.
+        AuditError: No known format, or nothing that can be read.
     """
     from pfl_audit.documents.readers.jsonl import JsonlReader
+    from pfl_audit.documents.readers.lines import refuse_archive
     from pfl_audit.documents.readers.pfl_docvqa import PflDocVqaReader
 
     readers: tuple[Reader, ...] = (JsonlReader(), PflDocVqaReader())
-    if not path.exists():
-        raise AuditError(f"{path} does not exist", "Give the folder that holds the corpus")
+    require_input(path, "Give the folder that holds the corpus")
     for reader in readers:
         if reader.recognises(path):
             return reader.read(path, part)
+    if is_regular(path):
+        refuse_archive(path)
     raise AuditError(
         f"{path} is no corpus: it holds neither corpus.jsonl nor any imdb .npy file",
         "Give a PFL-DocVQA folder, or make one with 'pfl-audit data make'",

@@ -7,8 +7,7 @@ A line holds ``id``, ``provider``, ``words``, ``boxes``, ``questions`` (each wit
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,11 +15,26 @@ from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Membership, Query, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import key_of_question
+from pfl_audit.documents.problems import (
+    DAMAGED,
+    MAX_NAME,
+    MAX_QUESTION,
+    MAX_QUESTIONS,
+    RecordError,
+    answers,
+    field_of,
+    reason_of,
+    text,
+    words,
+)
 from pfl_audit.documents.readers import Part
+from pfl_audit.documents.readers.lines import lines_of, parse
 from pfl_audit.errors import AuditError
+from pfl_audit.inputs import is_regular, is_there
 
 FILE_NAME = "corpus.jsonl"
-_LONGEST_NAME = 255
+_LONGEST_PATH, _LONGEST_NAME = 4096, 255
+_MEMBERSHIPS = {str(label): label for label in Membership}
 
 
 class JsonlReader:
@@ -30,13 +44,13 @@ class JsonlReader:
 
     def recognises(self, path: Path) -> bool:
         """The file, or a folder that holds it."""
-        return path.suffix == ".jsonl" or (path / FILE_NAME).is_file()
+        return path.suffix == ".jsonl" or is_there(path / FILE_NAME)
 
     def read(self, path: Path, part: Part) -> Corpus:
         """Read the pages of ``part``; where no page names its part, all of them are RED."""
-        file = path if path.is_file() else path / FILE_NAME
+        file = path / FILE_NAME if path.is_dir() else path
         found = _Lines(file)
-        for where, line in lines_of(file, "Check the path"):
+        for where, line in lines_of(file, "Save it as UTF-8, one JSON object a line"):
             found.read(line, where)
         corpus = Corpus(tuple(found.queries), found.membership, self.name, tuple(found.problems))
         return corpus if part == "all" else corpus.where(lambda query: _in_part(query.document.split, part))
@@ -53,15 +67,12 @@ class _Lines:
         self._pages: set[str] = set()
         self._ids: set[str] = set()
 
-    def read(self, line: str, where: str) -> None:
+    def read(self, line: str | None, where: str) -> None:
         try:
             asked, label = _page(parse(line), self._folder)
             self._refuse_repeats(asked)
-        except KeyError as error:
-            self.problems.append(Problem(where, f"the field {error} is missing"))
-            return
-        except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-            self.problems.append(Problem(where, str(error)))
+        except DAMAGED as error:
+            self.problems.append(Problem(where, reason_of(error)))
             return
         self.queries += asked
         for query in asked:
@@ -74,9 +85,9 @@ class _Lines:
         pages = {query.document.id for query in asked}
         ids = {query.id for query in asked}
         if pages & self._pages:
-            raise ValueError("a page with its id stands further up")
+            raise RecordError("a page with its id stands further up")
         if ids & self._ids or len(ids) < len(asked):
-            raise ValueError("the id of a question stands further up")
+            raise RecordError("the id of a question stands further up")
         self._pages |= pages
         self._ids |= ids
 
@@ -85,110 +96,96 @@ def _in_part(split: str, part: Part) -> bool:
     return split.startswith("blue") if part == "blue" else not split.startswith("blue")
 
 
-def lines_of(file: Path, remedy: str) -> Iterator[tuple[str, str]]:
-    """The lines of a file that hold something, each with where it stands.
-
-    Raises:
-        AuditError: Not a file, or not UTF-8; ``remedy`` is its remedy.
-    """
-    try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield f"{file.name} line {number}", line
-    except (OSError, UnicodeDecodeError) as error:
-        raise AuditError(f"{file} cannot be read as UTF-8 text", remedy) from error
-
-
-def parse(line: str) -> Any:
-    """A line of JSON as data.
-
-    Raises:
-        ValueError: Not JSON, or a text in it is half of a character (a lone surrogate), which can be
-            written nowhere.
-    """
-    row = json.loads(line)
-    if "\\ud" in line.lower():
-        try:
-            json.dumps(row, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            raise ValueError("a text in it is not valid Unicode (a lone surrogate)") from error
-    return row
-
-
-def _page(row: Any, folder: Path) -> tuple[list[Query], Membership]:
-    if not isinstance(row, Mapping):
-        raise TypeError("it is not a JSON object")
+def _page(row: Mapping[str, Any], folder: Path) -> tuple[list[Query], Membership]:
     document = page_of(row, folder, text_of(row, "provider"))
+    rows = list_of(row, "questions")
+    if not rows:
+        raise RecordError("no question is asked about it")
+    if len(rows) > MAX_QUESTIONS:
+        raise RecordError(f"more than {MAX_QUESTIONS:,} questions are asked about it")
+    if not all(isinstance(asked, Mapping) for asked in rows):
+        raise RecordError("a question is not a JSON object")
     queries = [
         Query(
             id=name_of(asked, "id", f"{document.id}-{index}"),
             document=document,
-            question=text_of(asked, "question"),
-            answers=(asked["answers"],) if isinstance(asked["answers"], str) else _texts(asked, "answers"),
+            question=text_of(asked, "question", MAX_QUESTION),
+            answers=_answers(asked),
             key=name_of(asked, "key", "") or key_of_question(asked["question"]),
         )
-        for index, asked in enumerate(list_of(row, "questions"))
+        for index, asked in enumerate(rows)
     ]
-    if not queries:
-        raise ValueError("no question is asked about it")
-    if any(not "".join(query.answers).strip() for query in queries):
-        raise ValueError("a question has no answer")
-    return queries, Membership(row.get("membership", "unknown"))
+    label = row.get("membership", "unknown")
+    if not isinstance(label, str) or label not in _MEMBERSHIPS:
+        raise RecordError(f"membership is none of {', '.join(_MEMBERSHIPS)}")
+    return queries, _MEMBERSHIPS[label]
 
 
 def page_of(row: Mapping[str, Any], folder: Path, provider: str) -> Document:
     """The page that a record holds: its id, words, boxes and image, and perhaps its split and client.
 
     Raises:
-        KeyError, TypeError, ValueError, OverflowError: Something of it is missing or damaged.
+        RecordError: Something of it is missing or damaged.
     """
-    words = _texts(row, "words")
+    found = words(list_of(row, "words"))
+    boxes = list_of(row, "boxes")
+    if len(boxes) != len(found):
+        raise RecordError(f"{len(found)} words but {len(boxes)} boxes")
     return Document(
         id=text_of(row, "id"),
         provider=provider,
-        words=words,
-        boxes=as_boxes(list_of(row, "boxes"), len(words)),
+        words=found,
+        boxes=as_boxes(boxes, len(found)),
         image=_image(row.get("image"), folder),
         split=name_of(row, "split", ""),
         client=_client(row.get("client")),
     )
 
 
-def text_of(row: Mapping[str, Any], name: str) -> str:
-    """A text that must be there and hold something."""
-    value = row[name]
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{name} is not a text")
-    return value
+def text_of(row: Mapping[str, Any], name: str, most: int = MAX_NAME) -> str:
+    """A text that must be there and hold something.
+
+    Raises:
+        RecordError: It is not, or has more than ``most`` letters.
+    """
+    return text(field_of(row, name), name, most)
 
 
 def name_of(row: Mapping[str, Any], name: str, default: str) -> str:
-    """A text or a whole number; the default where there is none."""
+    """A text or a whole number; the default where there is none.
+
+    Raises:
+        RecordError: It is something else, or too long.
+    """
     value = row.get(name)
     if value is not None and not isinstance(value, str | int):
-        raise TypeError(f"{name} is not a text")
-    return default if value is None else str(value)
+        raise RecordError(f"{name} is not a text")
+    found = default if value is None else str(value)
+    if len(found) > MAX_NAME:
+        raise RecordError(f"{name} is longer than {MAX_NAME:,} letters")
+    return found
 
 
 def list_of(row: Mapping[str, Any], name: str) -> list[Any]:
-    """A list that must be there."""
-    value = row[name]
+    """A list that must be there.
+
+    Raises:
+        RecordError: It is missing, or no list.
+    """
+    value = field_of(row, name)
     if not isinstance(value, list):
-        raise TypeError(f"{name} is not a list")
+        raise RecordError(f"{name} is not a list")
     return value
 
 
-def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    values = list_of(row, name)
-    if not all(isinstance(value, str | int | float) for value in values):
-        raise TypeError(f"{name} is not a list of texts")
-    return tuple(str(value) for value in values)
+def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
+    found = field_of(row, "answers")
+    return answers([found] if isinstance(found, str) else list_of(row, "answers"))
 
 
 def _client(value: Any) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise TypeError("client is not a whole number of 0 or more")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63):
+        raise RecordError("client is not a whole number of 0 or more")
     return value
 
 
@@ -196,8 +193,8 @@ def _image(value: Any, folder: Path) -> PageImage | None:
     if value is None:
         return None
     path = path_inside(folder, value)
-    if not path.is_file():
-        raise ValueError("its page image is missing")
+    if not is_regular(path):
+        raise RecordError("its page image is missing")
     return PageImage(path)
 
 
@@ -205,11 +202,13 @@ def path_inside(folder: Path, value: Any) -> Path:
     """The file that a record names.
 
     Raises:
-        ValueError: It lies outside of the folder, or no file can have that name.
+        RecordError: It lies outside of the folder, or no file can have that name.
     """
-    path = PurePosixPath(str(value))
+    if not isinstance(value, str) or len(value) > _LONGEST_PATH or "\0" in value:
+        raise RecordError("image is no name of a file")
+    path = PurePosixPath(value)
     if path.is_absolute() or ".." in path.parts:
-        raise ValueError("image points outside of the corpus")
+        raise RecordError("image points outside of the corpus")
     if any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
-        raise ValueError("its page image is missing")
+        raise RecordError("its page image is missing")
     return folder / path

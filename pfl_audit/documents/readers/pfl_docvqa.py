@@ -7,7 +7,7 @@ by the words in their names, not by a fixed list.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,24 @@ from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Membership, Query, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import key_of_question
-from pfl_audit.documents.npy import read_object_array
+from pfl_audit.documents.npy import read_object_arrays
+from pfl_audit.documents.problems import (
+    DAMAGED,
+    MAX_NAME,
+    MAX_QUESTION,
+    RecordError,
+    answers,
+    field_of,
+    identifier,
+    reason_of,
+    text,
+    words,
+)
 from pfl_audit.documents.readers import Part
+from pfl_audit.documents.readers.folder import files_below
 from pfl_audit.documents.readers.provider_maps import ProviderMaps
 from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json
+from pfl_audit.inputs import is_regular, read_json
 
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
 _IMDB_WORDS = re.compile(r"red|blue|imdb|train|val|test|pmia", re.IGNORECASE)
@@ -28,6 +41,7 @@ _BLUE = re.compile(r"(?<![a-z])blue(?![a-z])")
 _RED = re.compile(r"(?<![a-z])(red|pmia)(?![a-z])")
 _LABELS = "SaTML_PMIA_label.json"
 """Of the red-team files: setting (dp or nondp), then provider, then 0 or 1."""
+_LABELS_REMEDY = "Get it from the data set again"
 
 
 class PflDocVqaReader:
@@ -41,9 +55,11 @@ class PflDocVqaReader:
 
     def read(self, path: Path, part: Part) -> Corpus:
         """Read every imdb file of ``part``; a question that stands in two files counts once."""
-        folder = _Folder(path, ProviderMaps.read(path), _index_images(path), _red_team_labels(path))
-        for file in _imdb_files(path, part):
-            folder.read(file)
+        maps = files_below(path, (".json",))
+        images = {image.stem: image for image in reversed(files_below(path, _IMAGE_SUFFIXES))}  # the first one wins
+        folder = _Folder(path, ProviderMaps.read(maps), images, _red_team_labels(maps))
+        for file, row, record in read_object_arrays(list(_imdb_files(path, part))):
+            folder.read(record, file, row)
         return Corpus(tuple(folder.queries.values()), folder.membership, self.name, tuple(folder.problems))
 
 
@@ -58,22 +74,21 @@ class _Folder:
     membership: dict[str, Membership] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
+    header: bool = False
+    """Whether row 0 of the present file describes the file."""
 
-    def read(self, file: Path) -> None:
-        rows = read_object_array(file)
-        header = bool(rows) and isinstance(rows[0], dict) and "image_name" not in rows[0]
-        for row, record in enumerate(rows):
-            if header and row == 0:
-                continue
-            where = f"{file.relative_to(self.root)} row {row}"
-            try:
-                query = self._query(record, file, row, row - header)
-            except KeyError as error:
-                self.problems.append(Problem(where, f"the field {error} is missing"))
-            except (TypeError, ValueError) as error:
-                self.problems.append(Problem(where, str(error)))
-            else:
-                self._add(query, self._label(_split(record, file), query.document.provider, file), where)
+    def read(self, record: Any, file: Path, row: int) -> None:
+        if row == 0:
+            self.header = isinstance(record, dict) and "image_name" not in record
+            if self.header:
+                return
+        where = f"{file.relative_to(self.root)} row {row}"
+        try:
+            query = self._query(record, file, row, row - self.header)
+        except DAMAGED as error:
+            self.problems.append(Problem(where, reason_of(error)))
+        else:
+            self._add(query, self._label(_split(record, file), query.document.provider, file), where)
 
     def _label(self, split: str, provider: str, file: Path) -> Membership:
         """What a record's part says of its provider, else the red-team label file."""
@@ -100,35 +115,35 @@ class _Folder:
 
     def _query(self, record: Any, file: Path, row: int, index: int) -> Query:
         if not isinstance(record, dict):
-            raise TypeError(f"it is a {type(record).__name__}, not a record")
+            raise RecordError("it is not a record")
         page = self._page(record, file, row)
-        question = record["question"]
-        if not isinstance(question, str) or not question.strip():
-            raise ValueError("the question is empty")
+        question = text(field_of(record, "question"), "the question", MAX_QUESTION)
         return Query(
-            id=str(record.get("question_id", f"{page.split}-{index}")),
+            id=identifier(record.get("question_id"), "question_id") or f"{page.split}-{index}",
             document=page,
             question=question,
-            answers=_answers(record["answers"]),
+            answers=_answers(field_of(record, "answers")),
             key=key_of_question(question),
         )
 
     def _page(self, record: Mapping[str, Any], file: Path, row: int) -> Document:
-        name = record["image_name"]
+        name = field_of(record, "image_name")
         if not isinstance(name, str):
-            raise TypeError("image_name is not a string (multi-page records are not of this data set)")
+            raise RecordError("image_name is not a string (multi-page records are not of this data set)")
         if name not in self.pages:
-            if (image := self.images.get(name)) is None:
-                raise ValueError("its page image is missing")
-            words = tuple(record["ocr_tokens"] or ())
-            if not all(isinstance(word, str) for word in words):
-                raise TypeError("ocr_tokens is not a list of strings")
+            if (image := self.images.get(text(name, "image_name", MAX_NAME))) is None:
+                raise RecordError("its page image is missing")
+            if not is_regular(image):
+                raise RecordError("its page image is not a regular file")
+            tokens = field_of(record, "ocr_tokens") or []
+            if not isinstance(tokens, list) or not all(isinstance(word, str) for word in tokens):
+                raise RecordError("ocr_tokens is not a list of strings")
             client = re.search(r"client_(\d+)", file.stem)
             self.pages[name] = Document(
                 id=name,
                 provider=self.maps.provider(record, file, row),
-                words=words,
-                boxes=as_boxes(record["ocr_normalized_boxes"], len(words)),
+                words=words(tokens, "ocr_tokens"),
+                boxes=as_boxes(field_of(record, "ocr_normalized_boxes"), len(tokens)),
                 image=PageImage(image),
                 split=_split(record, file),
                 client=int(client.group(1)) if client else None,
@@ -137,7 +152,7 @@ class _Folder:
 
 
 def _imdb_files(root: Path, part: Part) -> Iterator[Path]:
-    for path in sorted(root.rglob("*.npy")):
+    for path in files_below(root, (".npy",)):
         name = str(path.relative_to(root)).lower()
         labelled = "positive" in path.stem or "negative" in path.stem
         red = bool(_RED.search(name)) or (labelled and not _BLUE.search(name))
@@ -149,17 +164,14 @@ def _imdb_files(root: Path, part: Part) -> Iterator[Path]:
 def _answers(value: Any) -> tuple[str, ...]:
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list):
-        raise TypeError("answers is neither a string nor a list")
-    answers = tuple(str(answer) for answer in values if isinstance(answer, str | int | float) and str(answer).strip())
-    if not answers:
-        raise ValueError("it has no answer")
-    return answers
+        raise RecordError("answers is neither a string nor a list")
+    return answers([answer for answer in values if isinstance(answer, str | int | float)])
 
 
 def _split(record: Mapping[str, Any], file: Path) -> str:
     """The record's part: its set_name, else its label (red-team files), else the file's name."""
     named = record.get("set_name")
-    split = named if isinstance(named, str) and named else file.stem
+    split = text(named, "set_name", MAX_NAME) if isinstance(named, str) and named else file.stem
     if "positive" in split or "negative" in split:
         return split
     if record.get("label") in (0, 1):
@@ -174,24 +186,18 @@ def _membership(split: str) -> Membership:
     return Membership.MEMBER if "positive" in split or trained_on else Membership.UNKNOWN
 
 
-def _red_team_labels(root: Path) -> dict[str, dict[str, Membership]]:
+def _red_team_labels(files: Iterable[Path]) -> dict[str, dict[str, Membership]]:
     found: dict[str, dict[str, Membership]] = {}
-    for path in sorted(root.rglob(_LABELS)):
-        settings = read_json(path, limit=1 << 30)
+    for path in files:
+        if path.name != _LABELS:
+            continue
+        settings = read_json(path, remedy=_LABELS_REMEDY)
         if not isinstance(settings, dict) or not all(isinstance(labels, dict) for labels in settings.values()):
-            raise AuditError(f"{path} does not map settings to providers to 0 or 1", "Get it from the data set again")
+            raise AuditError(f"{path} does not map settings to providers to 0 or 1", _LABELS_REMEDY)
         for setting, labels in settings.items():
             found.setdefault(setting, {}).update(
                 (provider, Membership.MEMBER if label else Membership.NON_MEMBER)
                 for provider, label in labels.items()
                 if label in (0, 1)
             )
-    return found
-
-
-def _index_images(root: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    for path in sorted(root.rglob("*")):
-        if path.suffix.lower() in _IMAGE_SUFFIXES:
-            found.setdefault(path.stem, path)
     return found

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pfl_audit.documents.problems import MAX_NAME, RecordError, field_of, identifier, text
 from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json
+from pfl_audit.inputs import MIB, read_json
 
-_LIMIT = 1 << 30
+MAX_BYTES = 64 * MIB
+"""Of a map file; those of PFL-DocVQA, with 110,000 pages, have fewer than 10 MB."""
+_REMEDY = "Get it from the data set again"
 
 
 @dataclass(frozen=True)
@@ -28,15 +31,18 @@ class ProviderMaps:
     by_row: Mapping[tuple[str, int], str]
 
     @classmethod
-    def read(cls, root: Path) -> ProviderMaps:
-        """Collect every known map file below ``root``.
+    def read(cls, files: Iterable[Path]) -> ProviderMaps:
+        """Collect every known map file.
+
+        Args:
+            files: Among which they are recognised by their names; the later of two wins.
 
         Raises:
             AuditError: A map file is not what its name says.
         """
         by_document: dict[str, str] = {}
         by_row: dict[tuple[str, int], str] = {}
-        for path in sorted(root.rglob("*.json")):
+        for path in files:
             if path.name in ("doc2provider.json", "red_doc2provider.json"):
                 by_document |= _providers(path)
             elif path.name == "provider2docs.json":
@@ -57,17 +63,17 @@ class ProviderMaps:
             row: Its absolute row there.
 
         Raises:
-            ValueError: No field and no map names it.
+            RecordError: No field and no map names it, or its name is not a text that can be used.
         """
         named = record.get("provider")
         if isinstance(named, str) and named.strip():
-            return named
-        document = str(record.get("document") or record["image_name"].split("_", 1)[0])
+            return text(named, "provider", MAX_NAME)
+        document = identifier(record.get("document"), "document") or field_of(record, "image_name").split("_", 1)[0]
         client = re.search(r"client_\d+|train$", file.stem)
         known = self.by_document.get(document) or self.by_row.get((client.group() if client else "", row))
         if known is None:
-            raise ValueError("no map names the provider of its document")
-        return known
+            raise RecordError("no map names the provider of its document")
+        return text(known, "provider", MAX_NAME)
 
 
 def _providers(path: Path) -> dict[str, str]:
@@ -107,15 +113,17 @@ def _is_row(row: Any) -> bool:
 
 
 def _mapping(path: Path) -> dict[str, Any]:
-    value = read_json(path, limit=_LIMIT)
+    value = read_json(path, limit=MAX_BYTES, remedy=_REMEDY)
     if not isinstance(value, dict):
         raise _malformed(path, "it is not a JSON object")
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise _malformed(path, "a text in it is not valid Unicode (a lone surrogate)") from error
+    except RecursionError as error:
+        raise _malformed(path, "it is nested too deeply") from error
     return value
 
 
 def _malformed(path: Path, problem: str) -> AuditError:
-    return AuditError(f"{path} is not a provider map: {problem}", "Get it from the data set again")
+    return AuditError(f"{path} is not a provider map: {problem}", _REMEDY)

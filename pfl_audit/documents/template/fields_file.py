@@ -19,8 +19,9 @@ from typing import Any
 from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.documents.images import Box
 from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json
+from pfl_audit.inputs import MIB, read_json
 
+MAX_FILE = 16 * MIB
 MAX_FIELDS = 500
 MAX_WORDS = 20_000
 MAX_TEXT = 200
@@ -57,7 +58,7 @@ def read_fields(path: Path, size: tuple[int, int]) -> FieldsFile:
         AuditError: It cannot be read, is not laid out as above, or a field lies outside the page, is empty, or
             overlaps another.
     """
-    content = read_json(path)
+    content = read_json(path, limit=MAX_FILE)
     whole: Mapping[str, Any] = content if isinstance(content, Mapping) else {"fields": content}
     fields = _entries(path, whole, "field", MAX_FIELDS)
     words = _entries(path, whole, "word", MAX_WORDS)

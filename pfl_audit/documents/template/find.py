@@ -74,12 +74,22 @@ def _frames(ink: Bools) -> list[_Frame]:
     """Patches of paper that fill their rectangle."""
     height, width = ink.shape
     most = _MAX_AREA * width * height
-    _, _, patches, _ = cv2.connectedComponentsWithStats((~ink).astype(np.uint8), connectivity=4)
+    patches = _patches(~ink, 4, width=max(_MIN_PIXELS[0], _MIN_WIDTH * width))
     found = []
-    for left, top, wide, high, area in patches[1:].tolist():
+    for left, top, wide, high, area in patches:
         inside = left > 0 and top > 0 and left + wide < width and top + high < height
         if inside and _large(wide, high, ink.shape) and _FILLED * wide * high <= area <= most:
             found.append((left, top, left + wide, top + high))
+    return found
+
+
+def _patches(drawn: NDArray[np.generic], connectivity: int, *, width: float) -> list[list[int]]:
+    """Left, top, width, height and area of every connected patch that is ``width`` pixels wide or wider.
+
+    A page of noise has millions of smaller ones, which never become lists.
+    """
+    _, _, stats, _ = cv2.connectedComponentsWithStats(drawn.astype(np.uint8), connectivity=connectivity)
+    found: list[list[int]] = stats[1:][stats[1:, 2] >= width].tolist()
     return found
 
 
@@ -90,9 +100,8 @@ def _lines(ink: Bools) -> list[_Frame]:
     drawn = ink.astype(np.uint8)
     joined = cv2.morphologyEx(drawn, cv2.MORPH_CLOSE, np.ones((1, _DOTS), np.uint8))
     # Print is joined as well, but into blots that are higher than a rule.
-    _, _, strokes, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
     found = []
-    for left, top, wide, high, area in strokes[1:].tolist():
+    for left, top, wide, high, area in _patches(joined, 8, width=least):
         rule = least <= wide <= _RULE_WIDTH * width and high <= max(3, height // 150) and area >= 0.8 * wide * high
         if not rule:
             continue
@@ -105,8 +114,9 @@ def _lines(ink: Bools) -> list[_Frame]:
 
 def _blank_rows(above: Bools, most: int) -> int:
     """Rows without ink at the bottom of a picture, at most ``most``; the one below the ink is left out."""
-    inked = np.flatnonzero(above[::-1].any(axis=1))
-    free = int(inked[0]) - 1 if len(inked) else len(above)
+    near = above[max(0, len(above) - most - 2) :]
+    inked = np.flatnonzero(near[::-1].any(axis=1))
+    free = int(inked[0]) - 1 if len(inked) else len(near)
     return max(0, min(free, most))
 
 

@@ -19,6 +19,7 @@ from pfl_audit.documents.template.fields_file import read_fields
 from pfl_audit.documents.template.find import find_boxes
 from pfl_audit.errors import AuditError, NotAuditableError, UnanswerableError, UsageError
 from pfl_audit.files import sha256_json
+from pfl_audit.inputs import require_input
 
 Pixels = NDArray[np.uint8]
 Window = tuple[int, int, int, int]
@@ -26,6 +27,9 @@ Window = tuple[int, int, int, int]
 
 MIN_SIDE = 32
 """Shortest side of a page on which a field can be written in."""
+
+MAX_PIXELS = 10_000_000
+"""Largest page: A4 at 300 dots an inch has 8.7 million. Looking for blank boxes takes some 200 bytes a pixel."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,7 @@ def check_size(pixels: Pixels, template: Template, name: str) -> None:
 
 
 def _read(path: Path, role: str) -> Pixels:
+    require_input(path, f"Give the {role} as a PNG or JPEG")
     try:
         page = PageImage(path).open()
     except UnanswerableError as error:
@@ -154,5 +159,10 @@ def _read(path: Path, role: str) -> Pixels:
     if min(page.size) < MIN_SIDE:
         raise AuditError(
             f"{role} {path} is {page.width} x {page.height} pixels", f"Give one of {MIN_SIDE} pixels or more on a side"
+        )
+    if page.width * page.height > MAX_PIXELS:
+        raise AuditError(
+            f"{role} {path} is {page.width} x {page.height} pixels, more than {MAX_PIXELS:,}",
+            "Give it with 300 dots an inch or fewer",
         )
     return np.array(page, dtype=np.uint8)

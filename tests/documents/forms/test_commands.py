@@ -48,6 +48,8 @@ def test_check_opens_the_pictures(forms: Path, tmp_path: Path, capsys: Capture) 
     (tmp_path / row["image"]).write_bytes(b"no picture")
     (tmp_path / "forms.jsonl").write_text(json.dumps(row))
     assert run(["data", "check", str(tmp_path), "--json", "-q"]) == 0
+    assert row["id"] not in capsys.readouterr().out
+    assert run(["data", "check", str(tmp_path), "--json", "-q", "--reveal"]) == 0
     (problem,) = json.loads(capsys.readouterr().out)["problems"]
     assert problem["record"] == row["id"]
     assert "its page image cannot be used" in problem["reason"]

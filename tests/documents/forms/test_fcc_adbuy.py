@@ -9,6 +9,7 @@ from PIL import Image
 from pfl_audit.documents.forms.parts import divide
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.documents.forms.readers.fcc_adbuy import fields_of
+from pfl_audit.documents.problems import RecordError
 
 
 def row(name: str, **change: object) -> str:
@@ -34,14 +35,14 @@ def test_every_place_of_a_label_becomes_a_field(tmp_path: Path) -> None:
     ]
     assert [(problem.record, problem.reason) for problem in corpus.problems] == [
         ("docs.jsonl line 5", "it is not a JSON object"),
-        ("c", "field x-1 does not lie among the words"),
+        ("c", "field 1 does not lie among the words"),
         ("d", "it holds no words"),
     ]
 
 
 @pytest.mark.parametrize("spans", [{"a": [[1]]}, {"a": [3]}, {"a": [[1, "Zyxwv"]]}, {"a": [[1, True]]}])
 def test_spans_of_another_kind(spans: dict[str, object]) -> None:
-    with pytest.raises(TypeError, match="a span is not a pair of word numbers"):
+    with pytest.raises(RecordError, match="a span is not a pair of word numbers"):
         fields_of(spans)
 
 

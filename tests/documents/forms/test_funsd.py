@@ -101,7 +101,7 @@ def test_a_page_without_a_picture_is_listed(tmp_path: Path) -> None:
     (tmp_path / "images/a.png").unlink()
     (tmp_path / "images/b.png").write_bytes(b"no picture")
     (tmp_path / "annotations/c.json").write_text("{")
-    with pytest.raises(AuditError, match=r"holds no form that can be used: a\.json: its page image is missing"):
+    with pytest.raises(AuditError, match=r"holds no form that can be used: its page image is missing"):
         open_forms(tmp_path)
     write(tmp_path, "d", PAGE)
     reasons = [problem.reason for problem in open_forms(tmp_path).problems]

@@ -65,8 +65,8 @@ def test_an_entity_that_is_not_there_is_a_problem_and_the_others_stay(tmp_path: 
     corpus = open_forms(tmp_path)
     assert [field.label for field in corpus.forms[0].fields] == ["date", "total"]
     assert [(problem.record, problem.reason) for problem in corpus.problems] == [
-        ("X1.txt company", "its value does not stand among the words"),
-        ("X1.txt address", "it shares a word with another entity"),
+        ("X1.txt", "the value of company does not stand among the words"),
+        ("X1.txt", "address shares a word with another entity"),
     ]
 
 
@@ -74,7 +74,7 @@ def test_an_entity_that_is_not_there_is_a_problem_and_the_others_stay(tmp_path: 
     ("lines", "values", "reason"),
     [
         (["a"], [1], "its entity file is not a JSON object"),
-        (["a"], {"total": 9.0}, "a value of its entity file is not a text"),
+        (["a"], {"total": 9.0}, "the value of total in its entity file is not a text"),
         ([], VALUES, "it holds no words"),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str, reason: str) -> None
     (tmp_path / "box/bad.txt").write_text(f"1,2,9,2,9,4,1,4,a\n{line}\n")
     with pytest.raises(AuditError) as caught:
         open_forms(tmp_path)
-    assert caught.value.problem.endswith(f"bad.txt: {reason}")
+    assert caught.value.problem.endswith(f"form that can be used: {reason}")
 
 
 def test_a_stray_byte_costs_one_letter(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from pfl_audit.documents.forms.form import FormCorpus
+from pfl_audit.documents.readers.lines import refuse_archive
 from pfl_audit.errors import AuditError
+from pfl_audit.inputs import is_regular, require_input
 
 
 class Reader(Protocol):
@@ -46,18 +48,23 @@ def open_forms(path: Path) -> FormCorpus:
         path: A folder with ``forms.jsonl`` (or that file), FUNSD's or SROIE's folders, or fcc-adbuy's.
 
     Raises:
-        AuditError: Nothing there, no known format, or no form that can be used.
+        UsageError: Nothing is there.
+        AuditError: No known format, or no form that can be used.
     """
-    if not path.exists():
-        raise AuditError(f"{path} does not exist", "Give the folder that holds the forms")
+    require_input(path, "Give the folder that holds the forms")
     reader = reader_of(path)
     if reader is None:
+        if is_regular(path):
+            refuse_archive(path)
         raise AuditError(
             f"{path} holds no forms: neither forms.jsonl nor folders of FUNSD, SROIE or fcc-adbuy",
             "See docs/forms.md for the formats, or make forms with 'pfl-audit data make-forms'",
         )
     corpus = reader.read(path)
     if not corpus.forms:
-        first = f": {corpus.problems[0].record}: {corpus.problems[0].reason}" if corpus.problems else ""
+        first = "".join(
+            f": {problem.reason}" if problem.is_page else f": {problem.record}: {problem.reason}"
+            for problem in corpus.problems[:1]
+        )
         raise AuditError(f"{path} holds no form that can be used{first}", "Run 'pfl-audit data check' on it")
     return corpus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import partial
@@ -10,7 +11,9 @@ from typing import Any
 
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
 from pfl_audit.documents.forms.readers.records import as_form, gather
-from pfl_audit.documents.readers.fcc_adbuy import FILE_NAME, page_of, read_records
+from pfl_audit.documents.problems import RecordError
+from pfl_audit.documents.readers.fcc_adbuy import FILE_NAME, page_of, read_records, spans_of
+from pfl_audit.inputs import is_there
 
 
 class FccAdbuyReader:
@@ -20,7 +23,7 @@ class FccAdbuyReader:
 
     def recognises(self, path: Path) -> bool:
         """A folder that holds ``docs.jsonl``."""
-        return (path / FILE_NAME).is_file()
+        return is_there(path / FILE_NAME)
 
     def read(self, path: Path) -> FormCorpus:
         """Every place where a label's value stands becomes a field of that label.
@@ -28,12 +31,12 @@ class FccAdbuyReader:
         Pages whose station could not be told are forms as well.
         """
         rows, problems = read_records(path)
-        forms = gather(((row["id"], partial(_form, row, path)) for row in rows), problems)
+        forms = gather(((row["id"], partial(_form, row, path)) for row in rows), problems, pages=True)
         return FormCorpus(forms, self.name, None, tuple(problems))
 
 
 def _form(row: Mapping[str, Any], folder: Path) -> Form:
-    return as_form(page_of(row, folder), fields_of(row["spans"]))
+    return as_form(page_of(row, folder), fields_of(spans_of(row)))
 
 
 def fields_of(spans: Mapping[str, Any]) -> list[Field]:
@@ -46,19 +49,27 @@ def fields_of(spans: Mapping[str, Any]) -> list[Field]:
         spans: Label to the [start, stop) of its places.
 
     Raises:
-        TypeError: It is not made like that.
+        RecordError: It is not made like that.
     """
     labels: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
     for label, places in sorted(spans.items()):
+        if not isinstance(places, list):
+            raise RecordError("the spans of a label are not a list")
         for place in places:
             if not isinstance(place, list) or len(place) != 2 or not all(type(end) is int for end in place):
-                raise TypeError("a span is not a pair of word numbers")
+                raise RecordError("a span is not a pair of word numbers")
+            if not 0 <= place[0] < place[1]:
+                raise RecordError("a span holds no word")
             labels[place[0], place[1]].append(label)
+    taken: list[tuple[int, int]] = []
     fields: list[Field] = []
     counts: Counter[str] = Counter()
     for start, stop in sorted(labels, key=lambda place: (place[0] - place[1], place)):
-        if all(stop <= field.start or field.stop <= start for field in fields):
-            label = min(labels[start, stop], key=lambda name: (counts[name], name))
-            counts[label] += 1
-            fields.append(Field(f"{label}-{counts[label]}", label, start, stop))
+        at = bisect(taken, (start, stop))
+        if (at and start < taken[at - 1][1]) or (at < len(taken) and taken[at][0] < stop):
+            continue
+        taken.insert(at, (start, stop))
+        label = min(labels[start, stop], key=lambda name: (counts[name], name))
+        counts[label] += 1
+        fields.append(Field(f"{label}-{counts[label]}", label, start, stop))
     return fields

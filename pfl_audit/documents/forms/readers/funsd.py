@@ -16,9 +16,10 @@ from typing import Any
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
-from pfl_audit.documents.forms.readers.records import as_form, find_image, gather, on_page
+from pfl_audit.documents.forms.readers.records import as_form, find_image, gather, on_page, read_annotations
+from pfl_audit.documents.problems import MAX_NAME, RecordError, field_of
+from pfl_audit.documents.problems import words as texts_of
 from pfl_audit.documents.readers.jsonl import list_of, text_of
-from pfl_audit.files import read_json
 
 _ROOTS = ("", "dataset", "training_data", "testing_data", "dataset/training_data", "dataset/testing_data")
 _RANKS = {"header": 0, "question": 1, "answer": 2}
@@ -38,7 +39,7 @@ class FunsdReader:
         """Every entity with words becomes a field with FUNSD's label."""
         files = [file for folder in _folders(path) for file in sorted((folder / "annotations").glob("*.json"))]
         problems: list[Problem] = []
-        forms = gather(((file.name, partial(_form, file)) for file in files), problems)
+        forms = gather(((file.name, partial(_form, file)) for file in files), problems, pages=True)
         return FormCorpus(forms, self.name, None, tuple(problems))
 
 
@@ -49,22 +50,24 @@ def _folders(path: Path) -> list[Path]:
 
 def _form(file: Path) -> Form:
     image, size = find_image(file.parent.parent / "images", file.stem)
-    words: list[str] = []
+    words: list[Any] = []
     boxes: list[Any] = []
     fields: list[Field] = []
     links: list[tuple[str, str]] = []
-    for entity in list_of(_object(read_json(file)), "form"):
+    for entity in list_of(_object(read_annotations(file)), "form"):
         start = len(words)
         for word in list_of(_object(entity), "words"):
-            if not isinstance(_object(word)["text"], str):
-                raise TypeError("the text of a word is not a text")
-            if word["text"].strip():
-                words.append(word["text"])
-                boxes.append(word["box"])
+            text = field_of(_object(word), "text")
+            if not isinstance(text, str):
+                raise RecordError("the text of a word is not a text")
+            if text.strip():
+                words.append(text)
+                boxes.append(field_of(word, "box"))
         if len(words) > start:
-            fields.append(Field(_id(entity["id"]), text_of(entity, "label"), start, len(words)))
-        links += [_link(pair) for pair in entity.get("linking") or []]
-    document = Document(f"{file.stem}_1", "", tuple(words), on_page(boxes, size), image)
+            fields.append(Field(_id(field_of(entity, "id")), text_of(entity, "label"), start, len(words)))
+        if entity.get("linking"):
+            links += [_link(pair) for pair in list_of(entity, "linking")]
+    document = Document(f"{file.stem}_1", "", texts_of(words), on_page(boxes, size), image)
     return as_form(document, fields, _directed(links, fields))
 
 
@@ -77,17 +80,17 @@ def _directed(links: list[tuple[str, str]], fields: list[Field]) -> list[tuple[s
 
 def _link(pair: Any) -> tuple[str, str]:
     if not isinstance(pair, list) or len(pair) != 2:
-        raise TypeError("linking does not hold pairs of entity ids")
+        raise RecordError("linking does not hold pairs of entity ids")
     return _id(pair[0]), _id(pair[1])
 
 
 def _id(value: Any) -> str:
-    if not isinstance(value, str | int):
-        raise TypeError("the id of an entity is not a number")
-    return str(value)
+    if not isinstance(value, str | int) or len(name := str(value)) > MAX_NAME:
+        raise RecordError("the id of an entity is not a number")
+    return name
 
 
 def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise TypeError("it is not made of JSON objects")
+        raise RecordError("it is not made of JSON objects")
     return value

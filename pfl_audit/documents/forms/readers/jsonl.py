@@ -7,7 +7,7 @@ A line holds ``id``, ``words``, ``boxes`` and ``fields`` (each with ``id``, ``la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,10 @@ from typing import Any
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.forms.form import PARTS, Field, Form, FormCorpus, FormPart
 from pfl_audit.documents.forms.readers.records import as_form, gather, on_page
-from pfl_audit.documents.readers.jsonl import lines_of, list_of, name_of, page_of, parse, text_of
+from pfl_audit.documents.problems import MAX_NAME, MAX_WORDS, RecordError, field_of
+from pfl_audit.documents.readers.jsonl import list_of, name_of, page_of, text_of
+from pfl_audit.documents.readers.lines import lines_of, parse
+from pfl_audit.inputs import is_there
 
 FILE_NAME = "forms.jsonl"
 
@@ -27,15 +30,16 @@ class JsonlReader:
 
     def recognises(self, path: Path) -> bool:
         """The file, or a folder that holds it."""
-        return path.name == FILE_NAME or (path / FILE_NAME).is_file()
+        return path.name == FILE_NAME or is_there(path / FILE_NAME)
 
     def read(self, path: Path) -> FormCorpus:
         """Read the forms, and their parts where every form names its own."""
-        file = path if path.is_file() else path / FILE_NAME
+        file = path / FILE_NAME if path.is_dir() else path
         parts: dict[str, FormPart] = {}
-        records: list[tuple[str, Callable[[], Form]]] = [
-            (where, partial(_form, line, file.parent, parts)) for where, line in lines_of(file, "Check the path")
-        ]
+        records: Iterator[tuple[str, Callable[[], Form]]] = (
+            (where, partial(_form, line, file.parent, parts))
+            for where, line in lines_of(file, "Save it as UTF-8, one JSON object a line")
+        )
         problems: list[Problem] = []
         forms = gather(records, problems)
         if parts and len(parts) < len(forms):
@@ -46,33 +50,36 @@ class JsonlReader:
         return FormCorpus(forms, self.name, parts or None, tuple(problems))
 
 
-def _form(line: str, folder: Path, parts: dict[str, FormPart]) -> Form:
+def _form(line: str | None, folder: Path, parts: dict[str, FormPart]) -> Form:
     row = parse(line)
-    if not isinstance(row, Mapping):
-        raise TypeError("it is not a JSON object")
     on_page(list_of(row, "boxes"))
     document = page_of(row, folder, name_of(row, "provider", ""))
-    fields = [_field(entry) for entry in list_of(row, "fields")]
+    if len(entries := list_of(row, "fields")) > MAX_WORDS:
+        raise RecordError(f"it has more than {MAX_WORDS:,} fields")
+    fields = [_field(entry) for entry in entries]
     links = [_link(entry) for entry in list_of({"links": [], **row}, "links")]
     form = as_form(document, fields, links)
     if (part := row.get("part")) is not None:
-        if part not in PARTS:
-            raise ValueError(f"part is none of {', '.join(PARTS)}")
+        if not isinstance(part, str) or part not in PARTS:
+            raise RecordError(f"part is none of {', '.join(PARTS)}")
         parts.setdefault(form.id, part)
     return form
 
 
 def _field(entry: Any) -> Field:
     if not isinstance(entry, Mapping):
-        raise TypeError("a field is not a JSON object")
-    if any(isinstance(entry[name], bool) or not isinstance(entry[name], int) for name in ("start", "stop")):
-        raise TypeError("start and stop of a field are not whole numbers")
+        raise RecordError("a field is not a JSON object")
+    if any(type(field_of(entry, name)) is not int for name in ("start", "stop")):
+        raise RecordError("start and stop of a field are not whole numbers")
     if not (name := name_of(entry, "id", "")):
-        raise ValueError("a field has no id")
+        raise RecordError("a field has no id")
     return Field(name, text_of(entry, "label"), entry["start"], entry["stop"])
 
 
 def _link(entry: Any) -> tuple[str, str]:
     if not isinstance(entry, list) or len(entry) != 2 or not all(isinstance(end, str | int) for end in entry):
-        raise TypeError("a link is not a pair of field ids")
-    return str(entry[0]), str(entry[1])
+        raise RecordError("a link is not a pair of field ids")
+    one, other = str(entry[0]), str(entry[1])
+    if max(len(one), len(other)) > MAX_NAME:
+        raise RecordError("a link is not a pair of field ids")
+    return one, other

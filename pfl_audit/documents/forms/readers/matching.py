@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Sequence
 
 _Span = tuple[int, int]
@@ -24,12 +25,8 @@ def find_value(words: Sequence[str], value: str, *, after: str | None = None) ->
     if after is None:
         return spans[0] if spans else None
     spans = spans or occurrences(words, re.sub(r"[^\d.,]", "", value))
-    heads = [number for number, word in enumerate(words) if _plain(word).startswith(after)]
-    return min(
-        spans,
-        key=lambda span: min((span[0] - head for head in heads if head <= span[0]), default=len(words)),
-        default=None,
-    )
+    heads = [-len(words), *(number for number, word in enumerate(words) if _plain(word).startswith(after))]
+    return min(spans, key=lambda span: min(span[0] - heads[bisect(heads, span[0]) - 1], len(words)), default=None)
 
 
 def occurrences(words: Sequence[str], value: str) -> list[_Span]:

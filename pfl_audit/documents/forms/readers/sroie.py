@@ -16,9 +16,17 @@ from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
 from pfl_audit.documents.forms.readers.matching import find_value
-from pfl_audit.documents.forms.readers.records import as_form, find_image, gather, on_page
-from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json
+from pfl_audit.documents.forms.readers.records import (
+    as_form,
+    find_image,
+    gather,
+    on_page,
+    read_annotations,
+    read_lines,
+)
+from pfl_audit.documents.problems import MAX_ANSWER, MAX_WORDS, RecordError, text
+from pfl_audit.documents.problems import words as texts_of
+from pfl_audit.inputs import is_there
 
 LABELS = ("company", "date", "address", "total")
 _ROOTS = ("", "data", "train", "test", "data/train", "data/test")
@@ -46,7 +54,7 @@ class SroieReader:
             for file in sorted(folders["box"].iterdir())
             if file.suffix in _TEXT
         ]
-        return FormCorpus(gather(records, problems), self.name, None, tuple(problems))
+        return FormCorpus(gather(records, problems, pages=True), self.name, None, tuple(problems))
 
 
 def _folders(path: Path) -> list[_Folders]:
@@ -65,15 +73,15 @@ def _folders(path: Path) -> list[_Folders]:
 def _form(file: Path, folders: _Folders, problems: list[Problem]) -> Form:
     image, size = find_image(folders["image"], file.stem)
     words, boxes = _words(file)
-    document = Document(f"{file.stem}_1", "", tuple(words), on_page(boxes, size), image)
+    document = Document(f"{file.stem}_1", "", texts_of(words), on_page(boxes, size), image)
     fields: list[Field] = []
     missed: list[Problem] = []
     for label, value in _values(folders["key"], file.stem).items():
         where = find_value(words, value, after="total" if label == "total" else None)
         if where is None:
-            missed.append(Problem(f"{file.name} {label}", "its value does not stand among the words"))
+            missed.append(Problem(file.name, f"the value of {label} does not stand among the words", is_page=True))
         elif any(where[0] < field.stop and field.start < where[1] for field in fields):
-            missed.append(Problem(f"{file.name} {label}", "it shares a word with another entity"))
+            missed.append(Problem(file.name, f"{label} shares a word with another entity", is_page=True))
         else:
             fields.append(Field(label, label, *where))
     form = as_form(document, fields)
@@ -82,39 +90,38 @@ def _form(file: Path, folders: _Folders, problems: list[Problem]) -> Form:
 
 
 def _values(folder: Path, stem: str) -> dict[str, str]:
-    file = next((folder / f"{stem}{suffix}" for suffix in _TEXT if (folder / f"{stem}{suffix}").is_file()), None)
+    file = next((folder / f"{stem}{suffix}" for suffix in _TEXT if is_there(folder / f"{stem}{suffix}")), None)
     if file is None:
-        raise ValueError("its entity file is missing")
-    values = read_json(file)
+        raise RecordError("its entity file is missing")
+    values = read_annotations(file, "its entity file")
     if not isinstance(values, Mapping):
-        raise TypeError("its entity file is not a JSON object")
-    named = {label: values[label] for label in LABELS if values.get(label)}
-    if not all(isinstance(value, str) for value in named.values()):
-        raise TypeError("a value of its entity file is not a text")
-    return named
+        raise RecordError("its entity file is not a JSON object")
+    return {
+        label: text(values[label], f"the value of {label} in its entity file", MAX_ANSWER)
+        for label in LABELS
+        if values.get(label)
+    }
 
 
 def _words(file: Path) -> tuple[list[str], list[_Box]]:
     """The words of the lines, and boxes that share a line's width by their letters."""
-    try:
-        # Some files of the data set hold a stray byte: one letter is lost, not the page.
-        lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    except OSError as error:
-        raise AuditError(f"{file} cannot be read: {error.strerror}", "Check the path") from error
+    lines = read_lines(file)  # some files of the data set hold a stray byte
     words: list[str] = []
     boxes: list[_Box] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        *corners, text = line.split(",", 8)
+        *corners, written = line.split(",", 8)
         try:
             left, top, right, bottom = _around([float(corner) for corner in corners])
         except ValueError as error:
-            raise ValueError(f"line {number} of its boxes is not x1,y1,...,x4,y4,text") from error
-        letter = (right - left) / max(len(text), 1)
-        for word in re.finditer(r"\S+", text):
+            raise RecordError(f"line {number} of its boxes is not x1,y1,...,x4,y4,text") from error
+        letter = (right - left) / max(len(written), 1)
+        for word in re.finditer(r"\S+", written):
             words.append(word.group())
             boxes.append((left + word.start() * letter, top, left + word.end() * letter, bottom))
+            if len(words) > MAX_WORDS:
+                raise RecordError(f"it holds more than {MAX_WORDS:,} words")
     return words, boxes
 
 

@@ -1,0 +1,214 @@
+"""A pickle of numpy's, read without numpy: what it calls becomes objects of this module that keep what the file says.
+
+No object of numpy is made from a state that a file gives, because numpy trusts that state: a forged dtype makes it take
+bytes for pointers. Sizes, types and shapes are compared once all is read, by ``Array.count``. Runs in a confined child.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+import struct
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+from pfl_audit.confined import RefusedError
+
+_LETTERS = re.compile(r"b1|[iu][1248]|f[248]|[US]\d{1,9}|O\d?")
+_CODES = {"b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "f2": "e", "f4": "f", "f8": "d"} | {
+    f"u{size}": code for size, code in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
+}
+_ORDERS = {"<": "<", ">": ">", "=": "=", "|": "="}
+_MOST_DIMENSIONS = 8
+_SHOWN = 100
+
+
+class Dtype:
+    """The type of an array's items: ``letters`` such as f4, U12 or O8, the ``order`` and number of an item's bytes."""
+
+    __slots__ = ("item", "letters", "order", "unpack")
+
+    def __init__(self, letters: object, order: object = "=") -> None:
+        if not isinstance(letters, str) or not _LETTERS.fullmatch(letters):
+            raise RefusedError("it holds an array whose type is not plain data")
+        self.letters = letters
+        self.item = int(letters[1:] or 0) * (4 if letters[0] == "U" else 1)
+        self.__setstate__((3, order, None, None, None, -1, -1, 0))
+
+    def __setstate__(self, state: Any) -> None:
+        """Take the order of bytes; all else follows from the letters."""
+        known = type(state) is tuple and len(state) in (8, 9) and state[2:5] == (None, None, None)
+        if not known or not isinstance(state[1], str) or state[1] not in _ORDERS:
+            raise RefusedError("it holds an array whose type is not plain data")
+        self.order = _ORDERS[state[1]]
+        self.unpack = struct.Struct(self.order + _CODES[self.letters]).unpack if self.letters in _CODES else None
+
+    def items(self, data: bytes) -> Sequence[Any]:
+        """The items that bytes hold; their number is a multiple of ``item``."""
+        if self.letters in _CODES:
+            return struct.unpack(f"{self.order}{len(data) // self.item}{_CODES[self.letters]}", data)
+        return [self.one(data[at : at + self.item]) for at in range(0, len(data), self.item)]
+
+    def one(self, data: bytes) -> Any:
+        """The item that all of the bytes hold."""
+        if self.unpack is not None:
+            return self.unpack(data)[0]
+        if self.letters[0] == "S":
+            return data.rstrip(b"\0")
+        return data.decode("utf-32-be" if self.order == ">" else "utf-32-le", "surrogatepass").rstrip("\0")
+
+
+class Array:
+    """An array as the file describes it: a Dtype, a shape, and data, which is bytes or a list of objects."""
+
+    __slots__ = ("data", "dtype", "fortran", "shape")
+
+    def __init__(self, dtype: Any = None, shape: Any = None, data: Any = None, *, fortran: Any = False) -> None:
+        self.dtype, self.shape, self.data, self.fortran = dtype, shape, data, fortran
+
+    def __setstate__(self, state: Any) -> None:
+        """Take what ``ndarray.__setstate__`` does."""
+        if type(state) is not tuple or len(state) != 5:
+            raise RefusedError("it holds a damaged array")
+        _, self.shape, self.dtype, self.fortran, data = state
+        self.data = _bytes(data)
+
+    def __reduce__(self) -> tuple[type[Array], tuple[Any, ...]]:
+        """How an array of floats goes to the parent, which makes numpy's of it."""
+        return Array, (self.dtype.order, self.dtype.letters, self.shape, self.data, bool(self.fortran))
+
+    def count(self) -> int:
+        """The number of its items.
+
+        Raises:
+            RefusedError: Type, shape and size of the data do not agree.
+        """
+        dtype, shape, data = self.dtype, self.shape, self.data
+        if type(dtype) is not Dtype or type(self.fortran) not in (bool, int):
+            raise RefusedError("it holds a damaged array")
+        if type(shape) is not tuple or len(shape) > _MOST_DIMENSIONS or not all(type(size) is int for size in shape):
+            raise RefusedError("it holds an array with a damaged shape")
+        count = math.prod(shape)
+        # (10**9, 0) would be a billion empty lists; and what numpy cannot count, it does not take, even times 0.
+        empty = count == 0 and (shape[0] != 0 or math.prod(size or 1 for size in shape) >= 1 << 31)
+        if min(shape, default=1) < 0 or empty:
+            raise RefusedError("it holds an array with a damaged shape")
+        if dtype.letters[0] == "O":
+            fits = type(data) is list and len(data) == count
+        else:
+            fits = type(data) is bytes and dtype.item > 0 and len(data) == count * dtype.item
+        if not fits:
+            raise RefusedError("it holds an array whose data does not fit its shape")
+        return count
+
+    def tolist(self) -> Any:
+        """What ``ndarray.tolist`` gives, once ``count`` found no fault; a new list."""
+        items = list(self.data if self.dtype.letters[0] == "O" else self.dtype.items(self.data))
+        if self.fortran and len(self.shape) > 1:
+            raise RefusedError("it holds an array in Fortran order")
+        for size in self.shape[:0:-1]:
+            items = [items[at : at + size] for at in range(0, len(items), size)]
+        return items if self.shape else items[0]
+
+
+class _Name:
+    """A global of numpy's that a pickle may name; it cannot be given a state."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state: object) -> None:
+        raise RefusedError("it changes a global")
+
+
+class _MakeDtype(_Name):
+    __slots__ = ()
+
+    def __call__(self, letters: object, align: object = False, copy: object = True) -> Dtype:
+        return Dtype(letters)
+
+
+class _Reconstruct(_Name):
+    __slots__ = ()
+
+    def __call__(self, kind: object, shape: object, letters: object) -> Array:
+        if kind is not _NDARRAY:
+            raise RefusedError("it holds a damaged array")
+        return Array()
+
+
+class _FromBuffer(_Name):
+    """How protocol 5 writes an array."""
+
+    __slots__ = ()
+
+    def __call__(self, data: object, dtype: object, shape: object, order: object) -> Array:
+        data = bytes(data) if type(data) is bytearray else data
+        return Array(dtype, shape, data, fortran=order == "F")
+
+
+class _Scalar(_Name):
+    """A number or text of numpy's: the plain value at once."""
+
+    __slots__ = ()
+
+    def __call__(self, dtype: object, data: object) -> Any:
+        data = _bytes(data)
+        if type(dtype) is not Dtype or type(data) is not bytes or len(data) != dtype.item or dtype.letters[0] == "O":
+            raise RefusedError("it holds a damaged number")
+        return dtype.one(data)
+
+
+class _Encode(_Name):
+    """``codecs.encode`` as protocols below 3 call it to write bytes; the true one can do more."""
+
+    __slots__ = ()
+
+    def __call__(self, text: object, encoding: object) -> bytes:
+        if type(text) is not str or encoding != "latin1":
+            raise RefusedError("it asks for the global '_codecs.encode' with an encoding that writes no bytes")
+        return text.encode("latin1")
+
+
+_NDARRAY = _Name()
+_GLOBALS: dict[tuple[str, str], _Name] = {
+    ("numpy", "ndarray"): _NDARRAY,
+    ("numpy", "dtype"): _MakeDtype(),
+    ("_codecs", "encode"): _Encode(),
+}
+for _core in ("numpy.core", "numpy._core"):  # before numpy 2, and since
+    _GLOBALS[f"{_core}.multiarray", "_reconstruct"] = _Reconstruct()
+    _GLOBALS[f"{_core}.multiarray", "scalar"] = _Scalar()
+    _GLOBALS[f"{_core}.numeric", "_frombuffer"] = _FromBuffer()
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        try:
+            return _GLOBALS[module_name, global_name]
+        except KeyError:
+            name = "".join(
+                letter if letter.isprintable() else "?" for letter in f"{module_name}.{global_name}"[:_SHOWN]
+            )
+            raise _forbidden(f"the global '{name}'") from None
+
+    def persistent_load(self, pid: object) -> Any:
+        raise _forbidden("a persistent id")
+
+
+def load(file: BinaryIO) -> Any:
+    """What the pickle describes: plain values, Array, and perhaps other objects of Python that are not plain.
+
+    Raises:
+        RefusedError: It asks for anything but arrays, numbers and texts.
+    """
+    return _Unpickler(file, encoding="latin1").load()
+
+
+def _bytes(data: object) -> object:
+    """Data as bytes where Python 2 wrote it as a text."""
+    return data.encode("latin1") if type(data) is str else data
+
+
+def _forbidden(what: str) -> RefusedError:
+    return RefusedError(f"it is a pickle that asks for {what}, which is not plain data; nothing was run")

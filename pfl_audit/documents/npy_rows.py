@@ -1,0 +1,191 @@
+"""The rows of an ``.npy`` file as plain values, in pieces that are pickled again: the child's side of ``npy``."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import io
+import pickle
+import struct
+from collections.abc import Iterator
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pfl_audit.confined import RefusedError
+from pfl_audit.documents.npy_pickle import Array, Dtype, load
+from pfl_audit.inputs import MIB, open_input
+
+_MAGIC = b"\x93NUMPY"
+_HEADER_SIZES = {(1, 0): "<H", (2, 0): "<I"}
+_MAX_HEADER = 10_000
+_MAX_ROWS = 1_000_000
+_ROW_VALUES = 1_000_000
+"""Values that a row may unfold to; a page has 20,000 words at most, each with four coordinates."""
+_ROW_BYTES = 16 * MIB
+_PIECE = 16 * MIB
+"""Bytes of a piece; within a piece, what rows share is written once."""
+_UNFOLDED_PER_BYTE = 64
+"""Values that a byte of the file may come to; questions about one page share its words."""
+_DEPTH = 16
+_SCALARS = frozenset((str, int, float, bool, type(None), bytes))
+_LISTS = frozenset((list, tuple))
+
+
+def next_rows(path: str) -> bytes | None:
+    """The next rows, pickled one after another with one memo, or None after the last.
+
+    Raises:
+        RefusedError: The file is not an array of plain values.
+    """
+    return next(_pieces(path), None)
+
+
+@cache
+def _pieces(path: str) -> Iterator[bytes]:
+    gc.disable()  # millions of lists, none of them garbage
+    with open_input(Path(path), limit=None) as file:
+        rows = _rows(file)
+        plain = _Plain(_UNFOLDED_PER_BYTE * file.tell() + _ROW_VALUES)
+    out = io.BytesIO()
+    pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
+    for number, row in enumerate(rows):
+        before = out.tell()
+        try:
+            pickler.dump(plain.row(row))
+        except RefusedError as error:
+            raise RefusedError(f"{error} (row {number})") from error
+        if out.tell() - before > _ROW_BYTES:
+            raise RefusedError(f"row {number} is larger than {_ROW_BYTES // MIB} MiB")
+        if out.tell() > _PIECE:
+            yield out.getvalue()
+            out = io.BytesIO()
+            pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
+    yield out.getvalue()
+
+
+def _rows(file: BinaryIO) -> list[Any]:
+    """The elements of the array, as they stand in the file."""
+    array = _header(file)
+    if array.dtype.letters == "O":
+        value = load(file)
+        if type(value) is not Array or value.shape != array.shape:
+            raise RefusedError("it is a pickle that holds no array, or not the one that its header announces")
+        array = value
+    else:
+        array.data = file.read()
+    if array.count() > _MAX_ROWS:
+        raise RefusedError(f"it holds more than {_MAX_ROWS:,} rows")
+    rows = array.tolist()
+    return rows if array.shape else [rows]
+
+
+def _header(file: BinaryIO) -> Array:
+    """The array that the file announces, without its data."""
+    magic = file.read(len(_MAGIC) + 2)
+    if not magic.startswith(_MAGIC) or len(magic) < len(_MAGIC) + 2:
+        raise RefusedError("it is no .npy file")
+    size = _HEADER_SIZES.get((magic[-2], magic[-1]))
+    if size is None:
+        raise RefusedError("it has a format version that arrays of records do not need")
+    try:
+        (length,) = struct.unpack(size, file.read(struct.calcsize(size)))
+        if length > _MAX_HEADER:
+            raise RefusedError("its header is too long")
+        header = ast.literal_eval(file.read(length).decode("latin1").strip())
+        descr, shape, fortran = header["descr"], header["shape"], header["fortran_order"]
+        return Array(Dtype(descr[1:], descr[0]), shape, fortran=fortran)
+    except (ValueError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, struct.error) as error:
+        raise RefusedError("its header is damaged") from error
+
+
+class _Plain:
+    """Turns what came out of a pickle into plain values, and bounds what they unfold to.
+
+    What is shared in the file is shared in the result: shared references let a small file hold more values than there
+    is memory. Lists of scalars, and lists of such lists, are looked at without a step in Python for each item.
+
+    Args:
+        values: How many values all rows may unfold to.
+    """
+
+    def __init__(self, values: int) -> None:
+        self._left = values
+        self._known: dict[int, tuple[Any, int]] = {}
+        self._open: set[int] = set()
+        self._kept: list[Any] = []
+
+    def row(self, value: Any) -> Any:
+        """Plain values: dict, list, str, numbers, None; and Array, for two and more dimensions of floats."""
+        plain, size = self._convert(value)
+        self._spend(size)
+        return plain
+
+    def _convert(self, value: Any) -> tuple[Any, int]:
+        """The plain value, and how many values it unfolds to."""
+        kind = type(value)
+        if kind in _SCALARS:
+            return value, 1
+        if (known := self._known.get(id(value))) is not None:
+            return known
+        if id(value) in self._open or len(self._open) >= _DEPTH:
+            raise RecursionError
+        self._open.add(id(value))
+        found: tuple[Any, int]
+        if kind in _LISTS:
+            found = self._list(value)
+        elif kind is dict:
+            found = self._dict(value)
+        elif kind is Array:
+            found = self._array(value)
+        else:
+            raise RefusedError(f"it holds a value of type {kind.__name__}, which is not plain data")
+        self._open.remove(id(value))
+        if found[1] > _ROW_VALUES:
+            raise _without_end()
+        self._known[id(value)] = found
+        return found
+
+    def _list(self, value: Any) -> tuple[list[Any], int]:
+        kinds = set(map(type, value))
+        size = 1 + len(value)
+        if kinds <= _SCALARS:
+            return _as_list(value), size
+        if kinds <= _LISTS:
+            size += sum(map(len, value))
+            self._spend(size)
+            if set(map(type, chain.from_iterable(value))) <= _SCALARS:
+                return (_as_list(value) if tuple not in kinds else list(map(_as_list, value))), size
+        parts = [self._convert(part) for part in value]
+        return [part for part, _ in parts], 1 + sum(size for _, size in parts)
+
+    def _dict(self, value: dict[Any, Any]) -> tuple[dict[str, Any], int]:
+        if not set(map(type, value)) <= {str}:
+            raise RefusedError("it holds a dict whose keys are not texts")
+        parts = [self._convert(part) for part in value.values()]
+        plain = dict(zip(value, (part for part, _ in parts), strict=True))
+        return plain, 1 + sum(size for _, size in parts)
+
+    def _array(self, value: Array) -> tuple[Any, int]:
+        count = value.count()
+        if count > _ROW_VALUES:
+            raise _without_end()
+        if value.dtype.letters[0] == "f" and len(value.shape) > 1:
+            return value, 1 + count
+        unfolded = value.tolist()
+        self._kept.append(unfolded)  # so that no other list gets its id
+        return self._convert(unfolded)
+
+    def _spend(self, values: int) -> None:
+        self._left -= values
+        if self._left < 0 or values > _ROW_VALUES:
+            raise _without_end()
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if type(value) is list else list(value)
+
+
+def _without_end() -> RefusedError:
+    return RefusedError("it holds a structure that unfolds without end")
