@@ -109,7 +109,7 @@ def family_of(folder: Path) -> ModelFamily:
     known = ", ".join(family.name for family in families())
     kind = config.get("model_type", "unknown")
     raise AuditError(
-        f"{folder} is a checkpoint of model type '{kind}', not of a family that can be audited",
+        f"{folder} is a checkpoint of model type '{kind!s:.80}', not of a family that can be audited",
         f"Known families: {known}",
     )
 

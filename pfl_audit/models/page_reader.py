@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.protocol import Capability, Response
-
-RAPIDOCR = {"Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1}
-"""rapidocr without talk, and with one thread: on two cores its own choice of threads is several times slower."""
+from pfl_audit.models.rapid_ocr import open_rapidocr
 
 
 class PageReader:
@@ -29,11 +26,7 @@ class PageReader:
     capabilities = frozenset({Capability.ANSWER, Capability.LIVE})
 
     def __init__(self) -> None:
-        try:
-            from rapidocr import RapidOCR
-        except ImportError as error:
-            raise UsageError("reading pictures needs rapidocr", "Run: pip install rapidocr onnxruntime") from error
-        self._engine = RapidOCR(params=RAPIDOCR)
+        self._engine = open_rapidocr()
 
     @property
     def fingerprint(self) -> str:

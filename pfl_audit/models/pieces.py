@@ -1,4 +1,4 @@
-"""SentencePiece pieces, learnt from texts."""
+"""Files of a SentencePiece tokenizer: learnt from texts, or copied along with a model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pfl_audit.files import atomic_write
+from pfl_audit.inputs import is_there, read_bytes
+from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER
+
+_FILES = ("spiece.model", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 def learn_unigrams(texts: Iterable[str], folder: Path, vocabulary: int, **options: Any) -> None:
@@ -38,3 +42,18 @@ def learn_unigrams(texts: Iterable[str], folder: Path, vocabulary: int, **option
     )
     with atomic_write(folder / "spiece.model", private=False) as file:
         file.write(model.getvalue())
+
+
+def copy_tokenizer(source: Path, folder: Path) -> None:
+    """Copy the tokenizer files that are in ``source``; nothing happens where it is the folder itself.
+
+    Raises:
+        AuditError: One of them is no regular file, or too large.
+    """
+    if source.resolve() == folder.resolve():
+        return
+    for name in _FILES:
+        if is_there(source / name):
+            content = read_bytes(source / name, limit=LARGEST_TOKENIZER)
+            with atomic_write(folder / name, private=False) as file:
+                file.write(content)

@@ -13,8 +13,7 @@ from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.documents.images import Box
 from pfl_audit.documents.template.find import reading_order
 from pfl_audit.documents.template.template import Pixels, Template, TemplateField
-from pfl_audit.errors import UsageError
-from pfl_audit.models.page_reader import RAPIDOCR
+from pfl_audit.models.rapid_ocr import open_rapidocr
 
 _LEAST_SIDE = 672
 """Pixels of a page's shorter side, to which small pages are enlarged before they are read."""
@@ -32,15 +31,12 @@ def read_page(pixels: Pixels) -> tuple[tuple[str, ...], Boxes]:
     Raises:
         UsageError: rapidocr is not installed.
     """
-    try:
-        from rapidocr import RapidOCR
-    except ImportError as error:
-        raise UsageError("reading a page needs rapidocr", "Run: pip install rapidocr onnxruntime") from error
+    engine = open_rapidocr()
     height, width = pixels.shape[:2]
     factor = max(1, -(-_LEAST_SIDE // min(height, width)))
     page = Image.fromarray(pixels).resize((width * factor, height * factor), Image.Resampling.BICUBIC)
     bgr = np.ascontiguousarray(np.asarray(page)[:, :, ::-1])
-    found: Any = RapidOCR(params=RAPIDOCR)(bgr, use_cls=False, return_word_box=True)
+    found: Any = engine(bgr, use_cls=False, return_word_box=True)
     scale = np.array([width, height]) * factor
     words: list[str] = []
     boxes: list[Box] = []

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
+from pfl_audit.documents.problems import MAX_NAME, RecordError, field_of, texts
+from pfl_audit.documents.readers.lines import lines_of, parse
+from pfl_audit.documents.scrubbed import SCRUBBED
 from pfl_audit.errors import AuditError, UnanswerableError
-from pfl_audit.files import sha256_file
+from pfl_audit.inputs import sha256_input
 from pfl_audit.models.protocol import Capability, Response
+
+MAX_RECORDED = 10_000
+"""Letters of a recorded answer."""
+_LARGEST = 1e30
 
 
 class RecordedModel:
@@ -23,6 +30,7 @@ class RecordedModel:
         path: The file.
 
     Raises:
+        UsageError: There is no such file.
         AuditError: Not such a file (the line is named).
     """
 
@@ -31,7 +39,8 @@ class RecordedModel:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._responses = _read(path)
-        self._sha256 = sha256_file(path)
+        self._sha256 = sha256_input(path)
+        self._notes = [f"{len(self._responses)} recorded answers"]
         kinds = {Capability.ANSWER}
         if all(response.confidence is not None for response in self._responses.values()):
             kinds.add(Capability.CONFIDENCE)
@@ -56,8 +65,25 @@ class RecordedModel:
             "path": str(self._path),
             "sha256": self._sha256,
             "parameters": None,
-            "notes": [f"{len(self._responses)} recorded answers"],
+            "notes": list(self._notes),
         }
+
+    def require_answers_to(self, corpus: Corpus) -> None:
+        """Check that some answer is one to a question of the corpus, as it is or about a scrubbed page.
+
+        Raises:
+            AuditError: None is: the answers are those of another corpus.
+        """
+        questions = {query.id for query in corpus.queries}
+        pages = {page.id for page in corpus.documents}
+        known = sum(name in questions or name.partition(SCRUBBED)[0] in pages for name in self._responses)
+        if not known:
+            raise AuditError(
+                f"none of the {len(self._responses):,} ids in {self._path} is the id of a question of the corpus",
+                "Give the answers to this corpus, under the ids that 'pfl-audit memorize --export' or corpus.jsonl has",
+            )
+        if left := len(self._responses) - known:
+            self._notes.append(f"{left} of them are under ids that no question of the corpus has")
 
     def cost(self, query: Query) -> int:
         """Nothing to compute."""
@@ -83,38 +109,29 @@ class RecordedModel:
 
 def _read(path: Path) -> dict[str, Response]:
     responses: dict[str, Response] = {}
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    query, response = _response(line, f"{path} line {number}")
-                    if responses.setdefault(query, response) != response:
-                        raise AuditError(
-                            f"{path} line {number}: its query has another answer further up",
-                            "Keep one answer to each query",
-                        )
-    except (OSError, UnicodeDecodeError) as error:
-        raise AuditError(f"{path} cannot be read as UTF-8 text", "Check the path given to --answers") from error
+    for where, line in lines_of(path, 'Save it as UTF-8, one {"id": ..., "answer": ...} a line'):
+        place = f"{path.parent / where}"
+        try:
+            query, response = _response(parse(line))
+        except RecordError as error:
+            raise AuditError(f"{place} is no answer: {error}", 'Write {"id": ..., "answer": ...}') from error
+        if responses.setdefault(query, response) != response:
+            raise AuditError(f"{place}: its query has another answer further up", "Keep one answer to each query")
     if not responses:
         raise AuditError(f"{path} holds no answer", "Record the vendor's answers, one JSON object a line")
     return responses
 
 
-def _response(line: str, where: str) -> tuple[str, Response]:
-    try:
-        row = json.loads(line)
-        confidence, loss = row.get("confidence"), row.get("loss")
-        response = Response(
-            answer=str(row["answer"]),
-            confidence=None if confidence is None else float(confidence),
-            loss=None if loss is None else float(loss),
-        )
-        query = str(row["id"])
-        (query + response.answer).encode()  # half of a character can be written nowhere
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise AuditError(f"{where} is no answer", 'Write {"id": ..., "answer": ...}') from error
-    if response.confidence is not None and not 0.0 <= response.confidence <= 1.0:
-        raise AuditError(f"{where}: the confidence is not between 0 and 1", "Correct it")
-    if response.loss is not None and not 0.0 <= response.loss < float("inf"):
-        raise AuditError(f"{where}: the loss is not a number of 0 or more", "Correct it")
-    return query, response
+def _response(row: dict[str, Any]) -> tuple[str, Response]:
+    (query,) = texts([field_of(row, "id")], "id", MAX_NAME)
+    (answer,) = texts([field_of(row, "answer")], "answer", MAX_RECORDED)
+    return query, Response(answer, _number(row, "confidence", 1.0), _number(row, "loss", _LARGEST))
+
+
+def _number(row: dict[str, Any], name: str, most: float) -> float | None:
+    value = row.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise RecordError(f"{name} is not a number from 0 to {most:g}")
+    return float(value)

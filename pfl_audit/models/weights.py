@@ -1,19 +1,25 @@
-"""Weights from a checkpoint folder: safetensors first, restricted torch otherwise, never code."""
+"""Weights from a checkpoint folder: safetensors first, torch's zip format otherwise, never code."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json, sha256_file
-from pfl_audit.models.pickle_scan import refuse_code
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.inputs import MIB, is_there, read_json, sha256_input
+from pfl_audit.models.safetensors_file import read_header
+from pfl_audit.models.tensor_file import MOST_TENSORS, Entry, read_tensors
+from pfl_audit.models.torch_file import read_archive
 
 CONFIG = "config.json"
+LARGEST_SETTINGS = 4 * MIB
+"""Of ``config.json`` and the other files of settings beside it; real ones have some kilobytes."""
+_LARGEST_INDEX = 16 * MIB
+_MOST_SHARDS = 64
 _SINGLE = ("model.safetensors", "pytorch_model.bin")
 _INDEXED = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 _TOKENIZER = (
@@ -25,20 +31,34 @@ def checkpoint_files(folder: Path) -> list[Path]:
     """The weight files of a checkpoint folder, safetensors before pickles.
 
     Raises:
+        UsageError: There is no such folder.
         AuditError: The folder is no checkpoint; an index names a file that is missing or outside.
     """
+    if not is_there(folder):
+        raise UsageError(
+            f"{folder} does not exist", "Give a local checkpoint folder, or a hub id together with --download"
+        )
     if not folder.is_dir():
         raise AuditError(
             f"{folder} is no folder", "Give a local checkpoint folder, or a hub id together with --download"
         )
-    if not (folder / CONFIG).is_file():
+    if not is_there(folder / CONFIG):
         raise AuditError(f"{folder} is no checkpoint: it has no {CONFIG}", "Give the folder that save_pretrained made")
     for single, index in zip(_SINGLE, _INDEXED, strict=True):
-        if (folder / single).is_file():
+        if is_there(folder / single):
             return [folder / single]
-        if (folder / index).is_file():
+        if is_there(folder / index):
             return _shards(folder, index)
     raise AuditError(f"{folder} has no weights ({' or '.join(_SINGLE)})", "Give the folder that save_pretrained made")
+
+
+def read_settings(path: Path) -> Any:
+    """A small JSON file of a checkpoint as data; empty where there is none.
+
+    Raises:
+        AuditError: It is no JSON, no regular file, or too large.
+    """
+    return read_json(path, limit=LARGEST_SETTINGS) if is_there(path) else {}
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -47,7 +67,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     Raises:
         AuditError: Not a JSON object.
     """
-    config = read_json(folder / CONFIG)
+    config = read_json(folder / CONFIG, limit=LARGEST_SETTINGS)
     if not isinstance(config, dict):
         raise AuditError(f"{folder / CONFIG} is not a JSON object", "Get it from the checkpoint's source again")
     return config
@@ -62,29 +82,21 @@ def read_state(folder: Path) -> dict[str, Tensor]:
     """
     state: dict[str, Tensor] = {}
     for path in checkpoint_files(folder):
-        state |= _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
-    for name in [name for name, tensor in state.items() if tensor.is_floating_point()]:
-        state[name] = state[name].to(torch.float32)
-        if not bool(torch.isfinite(state[name]).all()):
+        entries = _entries(path)
+        if twice := sorted(set(state) & set(entries)):
+            raise AuditError(f"{path} holds the tensor {twice[0][:160]} once more", "Copy all shards again")
+        state |= read_tensors(path, entries, single=True)
+    for name, tensor in state.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise AuditError(
-                f"{folder}: the tensor {name} holds NaN or infinite values", "Train or export the model again"
+                f"{folder}: the tensor {name[:160]} holds NaN or infinite values", "Train or export the model again"
             )
     return state
 
 
 def tensor_names(folder: Path) -> frozenset[str]:
-    """Names of the tensors, from the header alone where the file is safetensors."""
-    names: set[str] = set()
-    for path in checkpoint_files(folder):
-        if path.suffix == ".safetensors":
-            try:
-                with safe_open(path, framework="pt") as file:
-                    names |= set(file.keys())
-            except (SafetensorError, OSError) as error:
-                raise _damaged(path, error) from error
-        else:
-            names |= set(_read_pickle(path, mmap=True))
-    return frozenset(names)
+    """Names of the tensors; no tensor is read."""
+    return frozenset(name for path in checkpoint_files(folder) for name in _entries(path))
 
 
 def fingerprint_files(folder: Path) -> dict[str, str]:
@@ -92,47 +104,24 @@ def fingerprint_files(folder: Path) -> dict[str, str]:
     tokenizer = (folder / name for name in _TOKENIZER)
     settings = (folder / name for name in (CONFIG, "generation_config.json", "preprocessor_config.json"))
     wanted = [*checkpoint_files(folder), *settings, *tokenizer]
-    return {path.name: sha256_file(path) for path in wanted if path.is_file()}
+    return {path.name: sha256_input(path) for path in wanted if is_there(path)}
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError, ValueError) as error:
-        raise _damaged(path, error) from error
-
-
-def _read_pickle(path: Path, *, mmap: bool = False) -> dict[str, Tensor]:
-    refuse_code(path)
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
-    except Exception as error:  # torch raises many kinds for a damaged file
-        raise _damaged(path, error) from error
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise AuditError(f"{path} is not a table of tensors", "Save the model's state_dict() alone")
-    return {str(name): tensor.detach() for name, tensor in state.items()}
+def _entries(path: Path) -> Mapping[str, Entry]:
+    return read_header(path).entries if path.suffix == ".safetensors" else read_archive(path)
 
 
 def _shards(folder: Path, index: str) -> list[Path]:
-    table = read_json(folder / index)
+    table = read_json(folder / index, limit=_LARGEST_INDEX)
     names = table.get("weight_map") if isinstance(table, dict) else None
     if not isinstance(names, dict):
         raise AuditError(f"{folder / index} has no weight_map", "Get it from the checkpoint's source again")
     shards = sorted({str(name) for name in names.values()})
+    if len(shards) > _MOST_SHARDS or len(names) > MOST_TENSORS:
+        raise AuditError(
+            f"{folder / index} names more files than any checkpoint has", "Check that it is the right file"
+        )
     for name in shards:
-        if Path(name).name != name or not _is_file(folder / name):
-            raise AuditError(f"{folder / index} names {name}, which is not in the folder", "Copy all shards")
+        if not name or Path(name).name != name or not is_there(folder / name):
+            raise AuditError(f"{folder / index} names {name[:200]}, which is not in the folder", "Copy all shards")
     return [folder / name for name in shards]
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # such as a name that is too long
-        return False
-
-
-def _damaged(path: Path, error: Exception) -> AuditError:
-    text = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-    return AuditError(f"{path} cannot be read: {text}", "Copy it again from its source")

@@ -48,7 +48,7 @@ def test_bad_lines_are_named(tmp_path: Path, line: str) -> None:
 
 
 def test_missing_or_empty_file(tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match="cannot be read"):
+    with pytest.raises(AuditError, match="does not exist"):
         RecordedModel(tmp_path / "missing.jsonl")
     with pytest.raises(AuditError, match="holds no answer"):
         recorded(tmp_path, "", "  ")

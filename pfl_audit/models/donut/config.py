@@ -11,7 +11,7 @@ from typing import Any
 from transformers import DonutSwinConfig, MBartConfig
 
 from pfl_audit.errors import AuditError
-from pfl_audit.models.layoutlm.config import whole
+from pfl_audit.models.settings import LARGEST_SIZE, whole
 
 MODEL_TYPE = "vision-encoder-decoder"
 ENCODER_TYPE = "donut-swin"
@@ -21,7 +21,6 @@ SHORTEST = 16
 """Places that a decoder must have at least: fewer leave no room for a question and an answer."""
 LARGEST_SIDE = 1 << 12
 """Of a page, in pixels."""
-_LARGEST_SIZE = 1 << 20
 _MOST_PATCHES = 1 << 20
 _MOST_LAYERS = 200
 _MOST_STAGES = 8
@@ -33,13 +32,13 @@ _ENCODER_SIZES = {
     "window_size": (1, 1 << 5),
 }
 _DECODER_SIZES = {
-    "vocab_size": (1, _LARGEST_SIZE),
-    "d_model": (1, _LARGEST_SIZE),
+    "vocab_size": (1, LARGEST_SIZE),
+    "d_model": (1, LARGEST_SIZE),
     "decoder_layers": (1, _MOST_LAYERS),
-    "decoder_attention_heads": (1, _LARGEST_SIZE),
-    "decoder_ffn_dim": (1, _LARGEST_SIZE),
+    "decoder_attention_heads": (1, LARGEST_SIZE),
+    "decoder_ffn_dim": (1, LARGEST_SIZE),
     "max_position_embeddings": (SHORTEST, 1 << 13),
-    "pad_token_id": (0, _LARGEST_SIZE),
+    "pad_token_id": (0, LARGEST_SIZE),
 }
 _NO_DROPOUT = {
     "encoder": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "drop_path_rate": 0.0},
@@ -164,7 +163,7 @@ def _encoder(said: Mapping[str, Any]) -> DonutSwinConfig:
         raise ValueError("use_absolute_embeddings is true, which no Donut can compute")
     if "image_size" in said:
         taken["image_size"] = _page("image_size", said["image_size"])
-    for name, most in (("depths", _MOST_LAYERS), ("num_heads", _LARGEST_SIZE)):
+    for name, most in (("depths", _MOST_LAYERS), ("num_heads", LARGEST_SIZE)):
         if name in said:
             taken[name] = [whole(name, value, 1, most) for value in _list(name, said[name])]
     for name, most in (("mlp_ratio", _WIDEST_MLP), ("layer_norm_eps", 1)):

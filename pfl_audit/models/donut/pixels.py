@@ -14,9 +14,10 @@ from PIL import Image
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json
+from pfl_audit.inputs import is_there
 from pfl_audit.models.donut.config import LARGEST_SIDE, DonutConfig
-from pfl_audit.models.layoutlm.config import whole
+from pfl_audit.models.settings import whole
+from pfl_audit.models.weights import read_settings
 
 PREPROCESSOR = "preprocessor_config.json"
 _PROCESSOR = "processor_config.json"
@@ -95,7 +96,7 @@ def pixel_settings(folder: Path, config: DonutConfig) -> PixelSettings:
         )
         config.require_page(settings.page)
         return settings
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise AuditError(
             f"{folder / name} cannot be used: {' '.join(str(error).split())[:200]}",
             "Compare it with the checkpoint's source",
@@ -104,10 +105,10 @@ def pixel_settings(folder: Path, config: DonutConfig) -> PixelSettings:
 
 def _content(folder: Path) -> tuple[str, Any]:
     """The file that holds the settings, and what it says of them."""
-    if (folder / PREPROCESSOR).is_file():
-        return PREPROCESSOR, read_json(folder / PREPROCESSOR)
-    if (folder / _PROCESSOR).is_file():
-        content = read_json(folder / _PROCESSOR)
+    if is_there(folder / PREPROCESSOR):
+        return PREPROCESSOR, read_settings(folder / PREPROCESSOR)
+    if is_there(folder / _PROCESSOR):
+        content = read_settings(folder / _PROCESSOR)
         return _PROCESSOR, content.get("image_processor", {}) if isinstance(content, Mapping) else content
     return "config.json", {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from pfl_audit.models.donut.config import DonutConfig
 from pfl_audit.models.donut.network import build, own_tensors
 from pfl_audit.models.donut.pixels import PREPROCESSOR, PixelSettings
 from pfl_audit.models.donut.tokenizer import BOS, EOS, MARKS, PAD, UNK
-from pfl_audit.models.pieces import learn_unigrams
+from pfl_audit.models.pieces import copy_tokenizer, learn_unigrams
 
 BIASES = "relative_position_bias_table"
 PIECES = (BOS, PAD, EOS, UNK, *MARKS)
@@ -115,10 +114,7 @@ def save_donut(network: Any, tokenizer_files: Path, folder: Path, *, dtype: torc
     config = config_of(network)
     write_json(folder / "config.json", config.to_dict(), private=False)
     write_json(folder / PREPROCESSOR, PixelSettings(config.page).to_dict(), private=False)
-    for name in ("spiece.model", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
-        source = tokenizer_files / name
-        if source.is_file() and source.resolve() != (folder / name).resolve():
-            shutil.copyfile(source, folder / name)
+    copy_tokenizer(tokenizer_files, folder)
     tensors = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in own_tensors(network).items()}
     with atomic_write(folder / "model.safetensors", private=False) as file:
         file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json
+from pfl_audit.inputs import is_there, read_json
+from pfl_audit.models.sentencepiece_file import (
+    LARGEST_TOKENIZER,
+    UnfitTokenizerError,
+    read_sentencepiece,
+    require_pieces,
+)
 
 BOS, PAD, EOS, UNK = "<s>", "<pad>", "</s>", "<unk>"
 TASK, QUESTION, END_QUESTION, ANSWER, END_ANSWER = (
@@ -25,10 +31,6 @@ MARKS = (TASK, QUESTION, END_QUESTION, ANSWER, END_ANSWER)
 _BLANK = "\u2581"
 _NORMALIZERS = ("Precompiled", "Replace", "NFKC", "Nmt")
 _REMEDY = "Copy the tokenizer of a Donut that was trained to answer questions beside the weights"
-
-
-class _UnfitError(Exception):
-    """Why a tokenizer that can be read is none of ours."""
 
 
 class _Pieces(Protocol):
@@ -64,17 +66,18 @@ class DonutTokenizer:
             AuditError: Neither is there, or it is damaged, of another kind, or without the marks of
                 questions and answers.
         """
+        file = next((path for name in ("spiece.model", "tokenizer.json") if is_there(path := folder / name)), None)
+        if file is None:
+            raise AuditError(f"{folder} has no tokenizer (spiece.model or tokenizer.json)", _REMEDY)
         try:
-            if (folder / "spiece.model").is_file():
-                return _from_sentencepiece((folder / "spiece.model").read_bytes())
-            if (folder / "tokenizer.json").is_file():
-                return _from_json(read_json(folder / "tokenizer.json"))
+            if file.suffix == ".model":
+                return _from_sentencepiece(read_sentencepiece(file))
+            return _from_json(read_json(file, limit=LARGEST_TOKENIZER))
         except AuditError:
             raise
         except Exception as error:  # the tokenizers library raises bare exceptions
-            text = str(error) if isinstance(error, _UnfitError) else "it is damaged"
-            raise AuditError(f"the tokenizer of {folder} cannot be used: {text}", _REMEDY) from error
-        raise AuditError(f"{folder} has no tokenizer (spiece.model or tokenizer.json)", _REMEDY)
+            text = str(error) if isinstance(error, UnfitTokenizerError) else "it is damaged"
+            raise AuditError(f"the tokenizer of {folder} cannot be used: {file.name}: {text}", _REMEDY) from error
 
     def id(self, name: str) -> int:
         """Number of a mark, of EOS or of UNK."""
@@ -159,19 +162,21 @@ def _from_sentencepiece(content: bytes) -> DonutTokenizer:
 def _from_json(content: Any) -> DonutTokenizer:
     model = content["model"]
     if model["type"] != "Unigram":
-        raise _UnfitError("it is no unigram vocabulary, as Donut's is")
+        raise UnfitTokenizerError("it is no unigram vocabulary, as Donut's is")
     if model.get("byte_fallback"):
-        raise _UnfitError("it falls back to bytes, which Donut's does not")
-    vocabulary = [(str(name), float(score)) for name, score in model["vocab"]]
+        raise UnfitTokenizerError("it falls back to bytes, which Donut's does not")
+    vocabulary = [(name, float(score)) for name, score in model["vocab"]]
+    require_pieces([name for name, _ in vocabulary])
     if not all(isfinite(score) for _, score in vocabulary):
-        raise _UnfitError("the score of a piece is not finite")
-    added = {str(token["content"]): token["id"] for token in content.get("added_tokens") or ()}
+        raise UnfitTokenizerError("the score of a piece is not finite")
+    added = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
+    require_pieces(added)
     if not all(isinstance(token, int) and token >= 0 for token in added.values()):
-        raise _UnfitError("the number of a token is no whole number")
+        raise UnfitTokenizerError("the number of a token is no whole number")
     known = {name: token for token, (name, _) in enumerate(vocabulary) if name in (BOS, PAD, EOS, UNK, *MARKS)} | added
     numbers = _numbers(known)
     if model["unk_id"] != numbers[UNK]:
-        raise _UnfitError(f"its unknown piece is not {UNK}")
+        raise UnfitTokenizerError(f"its unknown piece is not {UNK}")
     pieces = _Unigram(vocabulary, numbers[UNK], normal=_normalizes(content.get("normalizer")))
     return DonutTokenizer(
         pieces, numbers, known.values(), max(len(vocabulary), *(1 + token for token in known.values()))
@@ -184,14 +189,14 @@ def _normalizes(rule: Any) -> bool:
         return False
     rules = rule["normalizers"] if rule["type"] == "Sequence" else [rule]
     if not all(part["type"] in _NORMALIZERS for part in rules):
-        raise _UnfitError("it normalises text in another way than Donut's does")
+        raise UnfitTokenizerError("it normalises text in another way than Donut's does")
     return bool(rules)
 
 
 def _numbers(known: Mapping[str, int]) -> dict[str, int]:
     names = (EOS, UNK, *MARKS)
     if absent := [name for name in names if name not in known]:
-        raise _UnfitError(f"it has no {absent[0]}")
+        raise UnfitTokenizerError(f"it has no {absent[0]}")
     if len({known[name] for name in names}) < len(names):
-        raise _UnfitError("two of its special tokens have the same number")
+        raise UnfitTokenizerError("two of its special tokens have the same number")
     return {name: known[name] for name in names}

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 from pfl_audit.errors import AuditError
 from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
 from pfl_audit.models.form_protocol import FormTask
+from pfl_audit.models.settings import LARGEST_SIZE, require_numbers, whole
 
 Backbone = Literal["layoutlm", "bros", "bert"]
 Modality = Literal["unimodal", "bimodal"]
@@ -35,7 +36,10 @@ _TEXT_KEYS = (
     "pad_token_id", "initializer_range", "max_2d_position_embeddings", "bbox_scale", "dim_bbox",
     "classifier_dropout", "classifier_dropout_prob",
 )  # fmt: skip
-_LARGEST = 1 << 20
+_NUMBERS = frozenset({
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "initializer_range", "bbox_scale",
+    "classifier_dropout", "classifier_dropout_prob",
+})  # fmt: skip
 _MOST_LAYERS = 200
 _MOST_LABELS = 1000
 LAYOUT_POSITIONS = 1000
@@ -245,9 +249,10 @@ def _visual(values: Any) -> VisualConfig | None:
 
 def _refuse_sizes(config: EncoderConfig) -> None:
     for name in ("hidden", "heads", "intermediate", "vocabulary", "positions"):
-        _size(name, getattr(config, name))
-    _size("layers", config.layers, most=_MOST_LAYERS)
-    _size("max_tokens", config.max_tokens, least=3, most=config.positions)
+        whole(name, getattr(config, name))
+    whole("layers", config.layers, most=_MOST_LAYERS)
+    whole("max_tokens", config.max_tokens, least=3, most=config.positions)
+    require_numbers(config.text, _NUMBERS)
     if config.hidden % config.heads:
         raise ValueError(f"a hidden size of {config.hidden} is not a multiple of {config.heads} heads")
     if config.backbone == "bros" and config.hidden % 64:
@@ -255,28 +260,23 @@ def _refuse_sizes(config: EncoderConfig) -> None:
     if config.text.get("dim_bbox", 8) != 8:
         raise ValueError("dim_bbox is not 8")
     table = config.text.get("max_2d_position_embeddings", LAYOUT_POSITIONS + 1)
-    _size("max_2d_position_embeddings", table, least=LAYOUT_POSITIONS + 1)
-    _size("pad_token_id", config.text.get("pad_token_id", 0), least=0, most=config.vocabulary - 1)
+    whole("max_2d_position_embeddings", table, least=LAYOUT_POSITIONS + 1)
+    whole("pad_token_id", config.text.get("pad_token_id", 0), least=0, most=config.vocabulary - 1)
     if (visual := config.visual) is not None:
-        _size("visual.stem", visual.stem)
-        _size("visual.side", visual.side, least=32, most=2048)
-        _size("visual.bins", visual.bins, most=16)
+        whole("visual.stem", visual.stem)
+        whole("visual.side", visual.side, least=32, most=2048)
+        whole("visual.bins", visual.bins, most=16)
         stages: tuple[tuple[str, Any, int], ...] = (
-            ("channels", visual.channels, _LARGEST),
+            ("channels", visual.channels, LARGEST_SIZE),
             ("depths", visual.depths, _MOST_LAYERS),
         )
         for name, sizes, most in stages:
             if not isinstance(sizes, tuple) or not 1 <= len(sizes) <= 5:
                 raise ValueError(f"visual.{name} is not a list of 1 to 5 numbers")
             for size in sizes:
-                _size(f"visual.{name}", size, most=most)
+                whole(f"visual.{name}", size, most=most)
         if len(visual.channels) != len(visual.depths):
             raise ValueError("visual.channels and visual.depths are not of the same length")
-
-
-def _size(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{name} is not a whole number of {least} to {most}")
 
 
 def _refuse_labels(config: EncoderConfig) -> None:

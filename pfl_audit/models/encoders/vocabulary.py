@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json
+from pfl_audit.inputs import is_there, read_bytes, read_json
+from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER, require_pieces
+from pfl_audit.models.weights import read_settings
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """BERT's special tokens: padding, unknown, first, last, masked."""
-_MOST_BYTES = 64 << 20
 
 
 def read_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
@@ -21,14 +22,16 @@ def read_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
     Raises:
         AuditError: There is none, or it is damaged or not BERT's.
     """
-    if (path := folder / "tokenizer.json").is_file():
+    if is_there(path := folder / "tokenizer.json"):
         read = _from_json
-    elif (path := folder / "vocab.txt").is_file():
+    elif is_there(path := folder / "vocab.txt"):
         read = _from_text
     else:
         raise AuditError(f"{folder} has no tokenizer", "Copy vocab.txt or tokenizer.json beside the weights")
     try:
-        return read(path)
+        pieces, lowercase = read(path)
+        require_pieces(pieces)
+        return pieces, lowercase
     except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise AuditError(f"{path} is no vocabulary of BERT's word pieces: {reason}", "Copy it again") from error
@@ -61,9 +64,7 @@ def train_vocabulary(texts: Iterable[str], size: int) -> tuple[str, ...]:
 
 
 def _from_text(path: Path) -> tuple[tuple[str, ...], bool]:
-    if path.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
-    lines = path.read_bytes().decode("utf-8").split("\n")
+    lines = read_bytes(path, limit=LARGEST_TOKENIZER).decode("utf-8").split("\n")
     if lines[-1] == "":
         lines.pop()
     return tuple(line.rstrip("\r") for line in lines), _lowercase(path.with_name("tokenizer_config.json"), True)
@@ -71,7 +72,7 @@ def _from_text(path: Path) -> tuple[tuple[str, ...], bool]:
 
 def _from_json(path: Path) -> tuple[tuple[str, ...], bool]:
     """Only the pieces are taken over, and the one setting of BERT's own normaliser that differs between models."""
-    content = read_json(path)
+    content = read_json(path, limit=LARGEST_TOKENIZER)
     model = content["model"]
     if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
         raise ValueError("its model is not WordPiece")
@@ -92,5 +93,5 @@ def _by_id(vocabulary: Mapping[Any, Any]) -> tuple[str, ...]:
 
 
 def _lowercase(path: Path, otherwise: bool) -> bool:
-    config = read_json(path) if path.is_file() else {}
+    config = read_settings(path)
     return bool(config.get("do_lower_case", otherwise)) if isinstance(config, dict) else otherwise

@@ -10,32 +10,32 @@ from typing import Any, Literal
 from transformers import LayoutLMConfig, LayoutLMv3Config
 
 from pfl_audit.errors import AuditError
+from pfl_audit.models.settings import LARGEST_SIZE, whole
 
 Version = Literal[1, 3]
 
 SHORTEST_INPUT = 16
 """Tokens that a model must take at least: less leaves no room for a question beside a page."""
 _LONGEST_INPUT = 1 << 13
-_LARGEST_SIZE = 1 << 20
 _MOST_PATCHES = 1 << 12
 _SIZES = {
-    "vocab_size": (1, _LARGEST_SIZE),
-    "hidden_size": (1, _LARGEST_SIZE),
+    "vocab_size": (1, LARGEST_SIZE),
+    "hidden_size": (1, LARGEST_SIZE),
     "num_hidden_layers": (1, 200),
-    "num_attention_heads": (1, _LARGEST_SIZE),
-    "intermediate_size": (1, _LARGEST_SIZE),
+    "num_attention_heads": (1, LARGEST_SIZE),
+    "intermediate_size": (1, LARGEST_SIZE),
     "max_position_embeddings": (SHORTEST_INPUT, _LONGEST_INPUT),
-    "max_2d_position_embeddings": (2, _LARGEST_SIZE),
-    "type_vocab_size": (1, _LARGEST_SIZE),
-    "pad_token_id": (0, _LARGEST_SIZE),
+    "max_2d_position_embeddings": (2, LARGEST_SIZE),
+    "type_vocab_size": (1, LARGEST_SIZE),
+    "pad_token_id": (0, LARGEST_SIZE),
 }
 _SIZES_V3 = {
-    "coordinate_size": (1, _LARGEST_SIZE),
-    "shape_size": (1, _LARGEST_SIZE),
-    "rel_pos_bins": (4, _LARGEST_SIZE),
-    "max_rel_pos": (1, _LARGEST_SIZE),
-    "rel_2d_pos_bins": (4, _LARGEST_SIZE),
-    "max_rel_2d_pos": (1, _LARGEST_SIZE),
+    "coordinate_size": (1, LARGEST_SIZE),
+    "shape_size": (1, LARGEST_SIZE),
+    "rel_pos_bins": (4, LARGEST_SIZE),
+    "max_rel_pos": (1, LARGEST_SIZE),
+    "rel_2d_pos_bins": (4, LARGEST_SIZE),
+    "max_rel_2d_pos": (1, LARGEST_SIZE),
     "input_size": (1, 1 << 12),
     "num_channels": (3, 3),
     "patch_size": (1, 1 << 12),
@@ -110,17 +110,6 @@ def not_a_layoutlm(folder: Path, error: Exception) -> AuditError:
     )
 
 
-def whole(name: str, value: Any, least: int, most: int) -> int:
-    """Check a whole number that came from outside.
-
-    Raises:
-        ValueError: With the name of the setting.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{name} is not a whole number of {least} to {most}")
-    return value
-
-
 def _network(config: Mapping[str, Any], version: Version) -> Any:
     sizes = _SIZES | _SIZES_V3 if version == 3 else _SIZES
     switches = _SWITCHES_V3 if version == 3 else ()
@@ -160,8 +149,8 @@ def _refuse_what_computes_nothing(config: QaConfig) -> None:
     if not network.text_embed:
         raise ValueError("text_embed is false, and questions are text")
     # A distance within the exact buckets leaves the logarithm of a position without a value.
-    whole("max_rel_pos", network.max_rel_pos, network.rel_pos_bins // 4 + 1, _LARGEST_SIZE)
-    whole("max_rel_2d_pos", network.max_rel_2d_pos, network.rel_2d_pos_bins // 4 + 1, _LARGEST_SIZE)
+    whole("max_rel_pos", network.max_rel_pos, network.rel_pos_bins // 4 + 1, LARGEST_SIZE)
+    whole("max_rel_2d_pos", network.max_rel_2d_pos, network.rel_2d_pos_bins // 4 + 1, LARGEST_SIZE)
     if config.sees:
         whole("patch_size", network.patch_size, 1, network.input_size)
         whole("the number of patches", config.patches**2, 1, _MOST_PATCHES)

@@ -14,8 +14,9 @@ from PIL import Image
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json
-from pfl_audit.models.layoutlm.config import QaConfig, whole
+from pfl_audit.models.layoutlm.config import QaConfig
+from pfl_audit.models.settings import whole
+from pfl_audit.models.weights import read_settings
 
 _FILE = "preprocessor_config.json"
 _LARGEST = 1 << 12
@@ -52,7 +53,7 @@ def pixel_settings(folder: Path, config: QaConfig) -> PixelSettings:
     Raises:
         AuditError: A setting that is none, or that the model's patches do not fit.
     """
-    content = read_json(folder / _FILE) if (folder / _FILE).is_file() else {}
+    content = read_settings(folder / _FILE)
     try:
         if not isinstance(content, Mapping):
             raise TypeError("it is not a JSON object")
@@ -68,7 +69,7 @@ def pixel_settings(folder: Path, config: QaConfig) -> PixelSettings:
             _channels("image_std", said.get("image_std", _MIDDLE), zero=False) if normal else (1.0, 1.0, 1.0),
             whole("resample", said.get("resample", int(Image.Resampling.BILINEAR)), 0, 5),
         )
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise AuditError(
             f"{folder / _FILE} cannot be used: {' '.join(str(error).split())[:200]}", "Correct it, or delete it"
         ) from error

@@ -16,7 +16,9 @@ from tokenizers import Tokenizer as FastTokenizer
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from pfl_audit.errors import AuditError
-from pfl_audit.files import read_json
+from pfl_audit.inputs import is_there, read_json, read_text
+from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER, MOST_PIECES, UnfitTokenizerError, require_pieces
+from pfl_audit.models.weights import read_settings
 
 _REMEDY = "Copy the tokenizer that the model was trained with beside the weights"
 _LONGEST_NAMED = 1 << 20
@@ -24,10 +26,6 @@ _LONGEST_NAMED = 1 << 20
 
 _WORD = "\u0120"
 """What a piece of byte pairs begins with at the beginning of a word."""
-
-
-class _UnfitError(Exception):
-    """Why a tokenizer that can be read is none of ours."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +75,17 @@ class WordTokenizer:
         """
         try:
             settings = _settings(folder)
-            if (folder / "tokenizer.json").is_file():
-                return _from_json(read_json(folder / "tokenizer.json"), settings)
-            if (folder / "vocab.txt").is_file():
-                return _word_piece(models.WordPiece.read_file(str(folder / "vocab.txt")), {}, {}, settings)
-            if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-                vocabulary, merges = models.BPE.read_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
-                return _byte_pairs(vocabulary, merges, {}, settings)
+            if is_there(folder / "tokenizer.json"):
+                return _from_json(read_json(folder / "tokenizer.json", limit=LARGEST_TOKENIZER), settings)
+            if is_there(folder / "vocab.txt"):
+                return _word_piece(_pieces(folder / "vocab.txt"), {}, {}, settings)
+            if is_there(folder / "vocab.json") and is_there(folder / "merges.txt"):
+                vocabulary = read_json(folder / "vocab.json", limit=LARGEST_TOKENIZER)
+                return _byte_pairs(vocabulary, _merges(folder / "merges.txt"), {}, settings)
         except AuditError:
             raise
         except Exception as error:  # the tokenizers library raises bare exceptions
-            text = str(error) if isinstance(error, _UnfitError) else "it is damaged"
+            text = str(error) if isinstance(error, UnfitTokenizerError) else "it is damaged"
             raise AuditError(f"the tokenizer of {folder} cannot be used: {text}", _REMEDY) from error
         raise AuditError(f"{folder} has no tokenizer (tokenizer.json, vocab.txt or vocab.json and merges.txt)", _REMEDY)
 
@@ -122,8 +120,7 @@ class _Settings:
 
 
 def _settings(folder: Path) -> _Settings:
-    path = folder / "tokenizer_config.json"
-    content = read_json(path) if path.is_file() else {}
+    content = read_settings(folder / "tokenizer_config.json")
     names = {"do_lower_case": "lowercase", "strip_accents": "strip_accents",
              "tokenize_chinese_chars": "handle_chinese_chars"}  # fmt: skip
     casing = {ours: content[theirs] for theirs, ours in names.items() if isinstance(content.get(theirs), bool)}
@@ -138,16 +135,37 @@ def _from_json(content: Any, settings: _Settings) -> WordTokenizer:
     if model["type"] == "WordPiece":
         return _word_piece(model["vocab"], specials, content.get("normalizer") or {}, settings)
     if model["type"] == "BPE":
-        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-        return _byte_pairs(model["vocab"], [(left, right) for left, right in pairs], specials, settings)
-    raise _UnfitError("it is neither WordPiece nor BPE")
+        return _byte_pairs(model["vocab"], _pairs(model["merges"]), specials, settings)
+    raise UnfitTokenizerError("it is neither WordPiece nor BPE")
+
+
+def _pieces(path: Path) -> dict[str, int]:
+    """The pieces of a ``vocab.txt``, a line each."""
+    return {line.rstrip(): number for number, line in enumerate(_lines(path))}
+
+
+def _merges(path: Path) -> list[tuple[str, str]]:
+    """The pairs of a ``merges.txt``, a line each, after a line with the version."""
+    return _pairs([line for line in _lines(path) if not line.startswith("#version")])
+
+
+def _lines(path: Path) -> list[str]:
+    lines = read_text(path, limit=LARGEST_TOKENIZER, remedy="Copy it again from its source").split("\n")
+    return lines[:-1] if not lines[-1] else lines
+
+
+def _pairs(merges: Sequence[Any]) -> list[tuple[str, str]]:
+    if len(merges) > MOST_PIECES:
+        raise UnfitTokenizerError("it has too many merges")
+    pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in merges)
+    return [(left, right) for left, right in pairs]
 
 
 def _word_piece(
     vocabulary: Mapping[str, int], specials: Mapping[str, int], normalizer: Mapping[str, Any], settings: _Settings
 ) -> WordTokenizer:
     if normalizer and normalizer["type"] != "BertNormalizer":
-        raise _UnfitError("its WordPiece does not cut text as BERT does")
+        raise UnfitTokenizerError("its WordPiece does not cut text as BERT does")
     names = ("lowercase", "strip_accents", "handle_chinese_chars")
     casing = {name: normalizer[name] for name in names if isinstance(normalizer.get(name), bool)}
     every = _whole(vocabulary, specials)
@@ -173,12 +191,13 @@ def _byte_pairs(
 def _whole(vocabulary: Mapping[str, Any], specials: Mapping[str, Any]) -> dict[str, int]:
     """Every piece and its number."""
     every = {**specials, **vocabulary}
+    require_pieces(every)
     if not all(isinstance(number, int) and number >= 0 for number in every.values()):
-        raise _UnfitError("the number of a piece is no whole number")
+        raise UnfitTokenizerError("the number of a piece is no whole number")
     return every
 
 
 def _special(vocabulary: Mapping[str, int], name: str) -> int:
     if name not in vocabulary:
-        raise _UnfitError(f"it has no {name}")
+        raise UnfitTokenizerError(f"it has no {name}")
     return vocabulary[name]

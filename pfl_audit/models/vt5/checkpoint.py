@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,14 @@ import torch
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
-from pfl_audit.files import atomic_write, read_json, write_json
+from pfl_audit.files import atomic_write, write_json
 from pfl_audit.models.fit import require_fit
+from pfl_audit.models.pieces import copy_tokenizer
 from pfl_audit.models.vt5.config import Vt5Config, config_from_folder, not_a_vt5
 from pfl_audit.models.vt5.keys import ALIASES, EMBEDDING, LM_HEAD, to_internal, to_released
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
-from pfl_audit.models.weights import read_config, read_state
+from pfl_audit.models.weights import read_config, read_settings, read_state
 
 _IGNORABLE = ("mask_token", "relative_position_index", "EncDecAttention.relative_attention_bias.weight")
 
@@ -45,7 +45,7 @@ def load_vt5(folder: Path) -> LoadedVt5:
         AuditError: No checkpoint, not a VT5, or the weights do not fit (the tensors are named).
     """
     state = read_state(folder)
-    generation = read_json(path) if (path := folder / "generation_config.json").is_file() else {}
+    generation = read_settings(folder / "generation_config.json")
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     config = config_from_folder(folder, read_config(folder), shapes, generation)
     tokenizer = Tokenizer.open(folder)
@@ -91,10 +91,7 @@ def save_vt5(
     )
     for name, content in extra.items():
         write_json(folder / name, content, private=False)
-    for name in ("spiece.model", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
-        source = tokenizer_files / name
-        if source.is_file() and source.resolve() != (folder / name).resolve():
-            shutil.copyfile(source, folder / name)
+    copy_tokenizer(tokenizer_files, folder)
     tensors = {
         to_released(name): tensor.detach().to("cpu", dtype).contiguous()
         for name, tensor in own_tensors(network).items()

@@ -11,17 +11,29 @@ from typing import Any
 from transformers import BeitConfig, T5Config
 
 from pfl_audit.errors import AuditError
+from pfl_audit.models.settings import LARGEST_SIZE, require_numbers, whole
 
+_TEXT_KEYS = frozenset({
+    "vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "dropout_rate",
+    "relative_attention_num_buckets", "relative_attention_max_distance", "layer_norm_epsilon", "initializer_factor",
+    "feed_forward_proj", "dense_act_fn", "is_gated_act", "scale_decoder_outputs", "tie_word_embeddings",
+    "pad_token_id", "eos_token_id", "decoder_start_token_id", "is_encoder_decoder", "use_cache",
+})  # fmt: skip
+"""Of config.json; whatever else it says is left out."""
+_VISUAL_KEYS = (
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
+    "num_channels", "layer_norm_eps", "layer_scale_init_value", "drop_path_rate", "hidden_act",
+)  # fmt: skip
+_NUMBERS = frozenset({
+    "dropout_rate", "layer_norm_epsilon", "initializer_factor", "layer_norm_eps", "hidden_dropout_prob",
+    "layer_scale_init_value", "drop_path_rate",
+})  # fmt: skip
 _TEXT_SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads")
 _VISUAL_SIZES = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
 )  # fmt: skip
-_LARGEST_SIZE = 1 << 20
 _MOST_LAYERS = 1000
 _LONGEST_ANSWER = 4096
-_IGNORED_KEYS = ("architectures", "model_type", "torch_dtype", "dtype", "auto_map", "transformers_version")
-# They change the form of what the network returns, and nothing of a VT5.
-_OUTPUT_KEYS = ("return_dict", "output_attentions", "output_hidden_states")
 
 
 class BoxScale(StrEnum):
@@ -74,10 +86,6 @@ class Vt5Config:
 
     def to_dict(self) -> dict[str, Any]:
         """As ``config.json`` has it: T5's own keys at the top, as in the released file."""
-        visual_keys = (
-            "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
-            "num_channels", "layer_norm_eps", "layer_scale_init_value", "drop_path_rate", "hidden_act",
-        )  # fmt: skip
         values = self.text.to_diff_dict()
         values.pop("transformers_version", None)
         return {
@@ -87,7 +95,7 @@ class Vt5Config:
             "max_2d_position_embeddings": self.max_2d_position_embeddings,
             "layer_norm_eps": self.spatial_layer_norm_eps,
             "hidden_dropout_prob": self.spatial_dropout,
-            "vt5_visual": {key: getattr(self.visual, key) for key in visual_keys},
+            "vt5_visual": {key: getattr(self.visual, key) for key in _VISUAL_KEYS},
             "vt5_box_scale": str(self.box_scale),
             "vt5_max_input_tokens": self.max_input_tokens,
         }
@@ -109,11 +117,9 @@ def config_from_folder(
         AuditError: A setting that is no setting of a VT5.
     """
     longest_answer = _longest_answer(folder, generation)
-    text_keys = {key: value for key, value in config.items() if not key.startswith("vt5_")}
-    for key in (*_IGNORED_KEYS, *_OUTPUT_KEYS):
-        text_keys.pop(key, None)
     try:
-        text = T5Config(**text_keys)
+        require_numbers(config, _NUMBERS)
+        text = T5Config(**{key: value for key, value in config.items() if key in _TEXT_KEYS})
         visual = _visual(config, shapes)
         scale = BoxScale(config.get("vt5_box_scale", BoxScale.REFERENCE))
         _refuse_sizes(text, visual)
@@ -121,9 +127,9 @@ def config_from_folder(
             text=text,
             visual=visual,
             box_scale=scale,
-            max_input_tokens=_size("vt5_max_input_tokens", config.get("vt5_max_input_tokens", 512), least=2),
+            max_input_tokens=whole("vt5_max_input_tokens", config.get("vt5_max_input_tokens", 512), least=2),
             max_answer_tokens=longest_answer,
-            max_2d_position_embeddings=_size(
+            max_2d_position_embeddings=whole(
                 "max_2d_position_embeddings", config.get("max_2d_position_embeddings", 1024)
             ),
             spatial_layer_norm_eps=float(config.get("layer_norm_eps", 1e-12)),
@@ -147,28 +153,22 @@ def _refuse_sizes(text: T5Config, visual: BeitConfig) -> None:
     """
     for config, names, where in ((text, _TEXT_SIZES, ""), (visual, _VISUAL_SIZES, "vt5_visual.")):
         for name in names:
-            _size(where + name, getattr(config, name), most=_MOST_LAYERS if "layers" in name else _LARGEST_SIZE)
+            whole(where + name, getattr(config, name), most=_MOST_LAYERS if "layers" in name else LARGEST_SIZE)
     for name in ("pad_token_id", "decoder_start_token_id"):
         if (token := getattr(text, name, None)) is not None:
-            _size(name, token, least=0, most=int(text.vocab_size) - 1)
+            whole(name, token, least=0, most=int(text.vocab_size) - 1)
     # Fewer buckets, or a distance within them, leave the logarithm of a position without a value.
-    buckets = _size("relative_attention_num_buckets", text.relative_attention_num_buckets, least=4)
-    _size("relative_attention_max_distance", text.relative_attention_max_distance, least=buckets // 2 + 1)
-    _size("vt5_visual.num_channels", visual.num_channels, least=3, most=3)
-    _size("vt5_visual.patch_size", visual.patch_size, most=int(visual.image_size))
-
-
-def _size(name: str, value: Any, *, least: int = 1, most: int = _LARGEST_SIZE) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{name} is not a whole number of {least} to {most}")
-    return value
+    buckets = whole("relative_attention_num_buckets", text.relative_attention_num_buckets, least=4)
+    whole("relative_attention_max_distance", text.relative_attention_max_distance, least=buckets // 2 + 1)
+    whole("vt5_visual.num_channels", visual.num_channels, least=3, most=3)
+    whole("vt5_visual.patch_size", visual.patch_size, most=int(visual.image_size))
 
 
 def _longest_answer(folder: Path, generation: Any) -> int:
     try:
         if not isinstance(generation, Mapping):
             raise TypeError("it is not a JSON object")
-        return _size("max_length", generation.get("max_length") or 20, least=2, most=_LONGEST_ANSWER)
+        return whole("max_length", generation.get("max_length") or 20, least=2, most=_LONGEST_ANSWER)
     except (TypeError, ValueError) as error:
         raise AuditError(
             f"{folder / 'generation_config.json'} cannot be used: {error}", "Correct it, or delete it"
@@ -177,8 +177,11 @@ def _longest_answer(folder: Path, generation: Any) -> int:
 
 def _visual(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> BeitConfig:
     declared = config.get("vt5_visual")
-    if isinstance(declared, Mapping):
-        return visual_config(**{key: value for key, value in declared.items() if key not in _OUTPUT_KEYS})
+    if declared is not None:
+        if not isinstance(declared, Mapping):
+            raise TypeError("vt5_visual is not a JSON object")
+        require_numbers(declared, _NUMBERS, "vt5_visual.")
+        return visual_config(**{key: value for key, value in declared.items() if key in _VISUAL_KEYS})
     # Everything but the heads stands in the shapes; DiT-base and DiT-large both have heads of 64.
     prefix = "visual_embedding.image_model."
     width, channels, patch, _ = shapes[prefix + "embeddings.patch_embeddings.projection.weight"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
 from pfl_audit.errors import AuditError
+from pfl_audit.inputs import is_there, read_json
+from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER, UnfitTokenizerError, read_sentencepiece
+from pfl_audit.models.vt5.fast_child import ConfinedPieces
+from pfl_audit.models.vt5.fast_rules import runs_here, without_frames
 
 PAD, EOS, UNK = 0, 1, 2
 """T5's special tokens; everything that reads a VT5 relies on these numbers."""
@@ -42,20 +47,18 @@ class Tokenizer:
         Raises:
             AuditError: Neither is there, or it is damaged or not T5's.
         """
+        remedy = "Copy it again from its source"
+        file = next((path for name in ("spiece.model", "tokenizer.json") if is_there(path := folder / name)), None)
+        if file is None:
+            raise AuditError(f"{folder} has no tokenizer", "Copy spiece.model or tokenizer.json beside the weights")
         try:
-            if (folder / "spiece.model").is_file():
-                tokenizer = cls(_SentencePiece(folder / "spiece.model"))
-            elif (folder / "tokenizer.json").is_file():
-                tokenizer = cls(_Fast(folder / "tokenizer.json"))
-            else:
-                raise AuditError(f"{folder} has no tokenizer", "Copy spiece.model or tokenizer.json beside the weights")
-        except (RuntimeError, ValueError, OSError) as error:
-            raise AuditError(f"the tokenizer of {folder} cannot be read", "Copy it again from its source") from error
+            return cls(_SentencePiece(read_sentencepiece(file)) if file.suffix == ".model" else _fast(file))
+        except AuditError:
+            raise
+        except UnfitTokenizerError as error:
+            raise AuditError(f"the tokenizer of {folder} cannot be used: {file.name}: {error}", remedy) from error
         except Exception as error:  # the tokenizers library raises bare exceptions
-            if isinstance(error, AuditError):
-                raise
-            raise AuditError(f"the tokenizer of {folder} cannot be read", "Copy it again from its source") from error
-        return tokenizer
+            raise AuditError(f"the tokenizer of {folder} cannot be used: {file.name} is damaged", remedy) from error
 
     @property
     def size(self) -> int:
@@ -74,11 +77,11 @@ class Tokenizer:
 
 
 class _SentencePiece:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, content: bytes) -> None:
         from sentencepiece import SentencePieceProcessor
 
         self._model = SentencePieceProcessor()
-        self._model.LoadFromSerializedProto(path.read_bytes())
+        self._model.LoadFromSerializedProto(content)
         if (self._model.pad_id(), self._model.eos_id(), self._model.unk_id()) != (PAD, EOS, UNK):
             raise ValueError("not T5's special tokens")
 
@@ -95,18 +98,31 @@ class _SentencePiece:
         return text
 
 
+def _fast(path: Path) -> _Pieces:
+    content = read_json(path, limit=LARGEST_TOKENIZER)
+    if not isinstance(content, dict):
+        raise UnfitTokenizerError("it is not a JSON object")
+    text = json.dumps(without_frames(content))
+    pieces: _Fast | ConfinedPieces = _Fast(text) if runs_here(content) else ConfinedPieces(text, str(path))
+    if [pieces.name(token) for token in (PAD, EOS, UNK)] != ["<pad>", "</s>", "<unk>"]:
+        raise UnfitTokenizerError("it has not T5's special tokens")
+    return pieces
+
+
 class _Fast:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, content: str) -> None:
         from tokenizers import Tokenizer as FastTokenizer
 
-        self._model = FastTokenizer.from_file(str(path))
+        self._model = FastTokenizer.from_str(content)
         self._model.encode_special_tokens = True
-        if [self._model.id_to_token(token) for token in (PAD, EOS, UNK)] != ["<pad>", "</s>", "<unk>"]:
-            raise ValueError("not T5's special tokens")
 
     @property
     def size(self) -> int:
-        return int(self._model.get_vocab_size())
+        return 1 + max(self._model.get_vocab().values(), default=-1)
+
+    def name(self, token: int) -> str | None:
+        name: str | None = self._model.id_to_token(token)
+        return name
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._model.encode(text, add_special_tokens=False).ids

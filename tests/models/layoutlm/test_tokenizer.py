@@ -90,7 +90,7 @@ def test_a_tokenizer_that_is_none(folder: Path, change: dict[str, Any], message:
 def test_damaged_or_missing_vocabularies(folder: Path) -> None:
     name = "vocab.txt" if (folder / "vocab.txt").is_file() else "vocab.json"
     (folder / name).write_bytes(b"\xff\xfe\0{")
-    with pytest.raises(AuditError, match=r"the tokenizer of .* cannot be used"):
+    with pytest.raises(AuditError, match=rf"{name} is not UTF-8 text"):
         WordTokenizer.open(folder)
     (folder / name).unlink()
     with pytest.raises(AuditError, match=r"has no tokenizer \(tokenizer\.json, vocab\.txt or"):

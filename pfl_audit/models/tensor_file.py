@@ -1,0 +1,148 @@
+"""Tensors in a file: where each lies, checked against the file before a byte of it is read."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from pfl_audit.errors import AuditError
+from pfl_audit.inputs import open_input
+from pfl_audit.models.memory import free_memory
+
+MOST_TENSORS = 100_000
+_MOST_DIMENSIONS = 16
+MOST_ELEMENTS = 1 << 40
+_MOST_VIEWS = 8
+"""How often the tensors of a file may show its bytes, all together: a VT5 has four names for its embedding."""
+_ROOM = 1.25
+"""Of free memory a byte of weights: what else is needed to open them."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor that a file promises.
+
+    Attributes:
+        dtype: Of its elements.
+        shape: Of the tensor.
+        strides: In elements.
+        start: Place of its first element in the file, in bytes.
+    """
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    start: int
+
+    @property
+    def elements(self) -> int:
+        """Number of its elements."""
+        return math.prod(self.shape)
+
+    @property
+    def span(self) -> int:
+        """Number of elements from its first to its last in the file."""
+        if not self.elements:
+            return 0
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+
+    def bytes(self, *, single: bool) -> int:
+        """What it takes in memory, with ``single`` as float32 where it is a float."""
+        return self.elements * (4 if single and self.dtype.is_floating_point else self.dtype.itemsize)
+
+
+def dense(shape: Iterable[int]) -> tuple[int, ...]:
+    """Strides of a tensor whose elements lie one after the other."""
+    strides = [1]
+    for size in reversed(list(shape)[1:]):
+        strides.append(strides[-1] * max(size, 1))
+    return tuple(reversed(strides)) if shape else ()
+
+
+def whole_numbers(values: object, most: int) -> tuple[int, ...]:
+    """Numbers of 0 to ``most`` that came from outside.
+
+    Raises:
+        ValueError: They are none.
+    """
+    if not isinstance(values, list | tuple) or len(values) > _MOST_DIMENSIONS:
+        raise ValueError(f"a list in it is not one of at most {_MOST_DIMENSIONS} numbers")
+    if not all(type(value) is int and 0 <= value <= most for value in values):
+        raise ValueError("a size of a tensor is not a whole number in range")
+    return tuple(values)
+
+
+def shape_of(values: object) -> tuple[int, ...]:
+    """A shape that came from outside.
+
+    Raises:
+        ValueError: It is none, or larger than any tensor's.
+    """
+    shape = whole_numbers(values, MOST_ELEMENTS)
+    if math.prod(max(size, 1) for size in shape) > MOST_ELEMENTS:
+        raise ValueError("a tensor has too many elements")
+    return shape
+
+
+def require_views(path: Path, entries: Mapping[str, Entry], size: int) -> None:
+    """Refuse tensors that show the bytes of a file over and over.
+
+    Raises:
+        AuditError: More of them, or more often, than any checkpoint.
+    """
+    if len(entries) > MOST_TENSORS:
+        raise AuditError(f"{path} has more than {MOST_TENSORS:,} tensors", "Check that it is the right file")
+    if sum(max(entry.span, entry.elements) * entry.dtype.itemsize for entry in entries.values()) > _MOST_VIEWS * size:
+        raise AuditError(f"{path} promises more bytes than it has", "Ask its owner for a safetensors file")
+
+
+def read_tensors(path: Path, entries: Mapping[str, Entry], *, single: bool = False) -> dict[str, Tensor]:
+    """Read tensors, on the CPU. Those that are one tensor under several names share memory.
+
+    Args:
+        path: The file that the entries were read from.
+        entries: Name to place.
+        single: Widen or narrow floats to float32.
+
+    Raises:
+        AuditError: It ends too early, cannot be read, or needs more memory than is free.
+    """
+    _require_memory(path, sum(entry.bytes(single=single) for entry in set(entries.values())))
+    read: dict[Entry, Tensor] = {}
+    with open_input(path, limit=None) as file:
+        for entry in sorted(set(entries.values()), key=lambda entry: entry.start):
+            flat = torch.empty(entry.span, dtype=entry.dtype)
+            file.seek(entry.start)
+            if entry.span and cast("BufferedReader", file).readinto(flat.view(torch.uint8).numpy().data) != flat.nbytes:
+                raise AuditError(f"{path} ends too early", "Copy it again from its source")
+            tensor = flat.as_strided(entry.shape, entry.strides).contiguous()
+            read[entry] = tensor.to(torch.float32) if single and tensor.is_floating_point() else tensor
+    return {name: read[entry] for name, entry in entries.items()}
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a regular file.
+
+    Raises:
+        UsageError: There is no such file.
+        AuditError: It is not a regular file.
+    """
+    with open_input(path, limit=None) as file:
+        return os.fstat(file.fileno()).st_size
+
+
+def _require_memory(path: Path, needed: int) -> None:
+    free = free_memory()
+    if free is not None and needed * _ROOM > free:
+        raise AuditError(
+            f"{path} needs {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free",
+            "Check that it is the right file, or use a machine with more memory",
+        )

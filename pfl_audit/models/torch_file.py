@@ -1,0 +1,73 @@
+"""Tensors of a ``pytorch_model.bin``, found without torch.load and without running anything of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from pfl_audit.confined import ConfinedError, call_confined
+from pfl_audit.errors import AuditError
+from pfl_audit.models.tensor_file import MOST_ELEMENTS, Entry, require_views, shape_of, size_of, whole_numbers
+from pfl_audit.models.torch_archive import NOT_A_TABLE, Row
+
+_DTYPES = {
+    "FloatStorage": torch.float32, "HalfStorage": torch.float16, "BFloat16Storage": torch.bfloat16,
+    "DoubleStorage": torch.float64, "LongStorage": torch.int64, "IntStorage": torch.int32,
+    "ShortStorage": torch.int16, "CharStorage": torch.int8, "ByteStorage": torch.uint8, "BoolStorage": torch.bool,
+    "UntypedStorage": torch.uint8,
+}  # fmt: skip
+_MEMORY = 1 << 30
+_SECONDS = 10
+_REMEDY = "Copy it again from its source, or ask its owner for a safetensors file"
+
+
+def read_archive(path: Path) -> Mapping[str, Entry]:
+    """Where the tensors of a ``torch.save`` file lie. No tensor is read.
+
+    Raises:
+        UsageError: There is no such file.
+        AuditError: It asks for a global that no tensor needs (the message names it), is of the old format, is
+            damaged, or promises what the file does not hold.
+    """
+    size = size_of(path)
+    try:
+        rows: list[Row] = call_confined(
+            "pfl_audit.models.torch_archive:table_of", os.fsencode(path.resolve()), memory=_MEMORY, seconds=_SECONDS
+        )
+    except ConfinedError as error:
+        raise _refused(path, error) from error
+    try:
+        entries = {row[0]: _entry(row) for row in rows}
+    except ValueError as error:
+        raise AuditError(f"{path} is damaged: {error}", _REMEDY) from error
+    require_views(path, entries, size)
+    return entries
+
+
+def _entry(row: Row) -> Entry:
+    name, kind, start, size, offset, shape, strides = row
+    dtype = _DTYPES[kind]
+    room = size // dtype.itemsize
+    entry = Entry(dtype, shape_of(shape), whole_numbers(strides, MOST_ELEMENTS), start + offset * dtype.itemsize)
+    if len(shape) != len(strides) or not 0 <= offset <= room:
+        raise ValueError(f"the tensor {name[:80]!r} has no place")
+    if offset + entry.span > room or entry.elements > room:
+        raise ValueError(f"the tensor {name[:80]!r} is larger than what is stored of it")
+    return entry
+
+
+def _refused(path: Path, error: ConfinedError) -> AuditError:
+    if error.kind != "refused":
+        why = {"memory": "needs too much memory", "time": "takes too long"}.get(error.kind, "cannot be read")
+        return AuditError(f"{path} is damaged: its table of contents {why}", _REMEDY)
+    if error.text == NOT_A_TABLE:
+        return AuditError(f"{path} is not a table of tensors", "Save the model's state_dict() alone")
+    if error.text.startswith("asks for"):
+        return AuditError(
+            f"{path} is a pickle that {error.text}, which is not a tensor; nothing was run",
+            "Ask its owner for a safetensors file, and do not open this one with other tools",
+        )
+    return AuditError(f"{path} cannot be read: {error.text}", _REMEDY)

@@ -1,0 +1,95 @@
+"""A ``tokenizer.json`` with rules that are not known: it runs in a child with limits of memory and time."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from pfl_audit.confined import Confined, ConfinedError, RefusedError
+from pfl_audit.errors import AuditError
+
+_MEMORY = 2 << 30
+_SECONDS = 20
+"""Of CPU, for everything that a model's tokenizer does in an audit; a known tokenizer has no such limit."""
+_SECONDS_A_TEXT = 1.0
+_MOST_OUT = 64
+"""Pieces that a letter may become, and letters that a piece may become."""
+
+
+class ConfinedPieces:
+    """Pieces of a tokenizer that runs in a child process.
+
+    Args:
+        content: Of the ``tokenizer.json``.
+        where: The file, for messages.
+
+    Raises:
+        AuditError: It cannot be opened.
+    """
+
+    def __init__(self, content: str, where: str) -> None:
+        self._where = where
+        self._child = Confined(f"{__name__}:answer", memory=_MEMORY, seconds=_SECONDS)
+        self.size = int(self._ask("open", content))
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text."""
+        ids: list[int] = self._ask("encode", text)
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        """Text of ids."""
+        text: str = self._ask("decode", ids)
+        return text
+
+    def name(self, token: int) -> str | None:
+        """What a piece is called."""
+        name: str | None = self._ask("name", token)
+        return name
+
+    def _ask(self, what: str, value: object) -> Any:
+        try:
+            return self._child.call(what, value)
+        except ConfinedError as error:
+            why = error.text if error.kind == "refused" else "they crash, or take too much time or memory"
+            raise AuditError(
+                f"{self._where} has rules of its own that cannot be used: {why}",
+                "Give spiece.model in its place, or a tokenizer.json with T5's rules",
+            ) from error
+
+
+_opened: list[Any] = []
+
+
+def answer(what: str, value: Any) -> Any:
+    """The child's side: open a tokenizer, and answer what is asked of it.
+
+    Raises:
+        RefusedError: It gives out more than a text may become.
+    """
+    signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS_A_TEXT if _opened else _SECONDS)  # ends the process
+    try:
+        return _answer(what, value)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _answer(what: str, value: Any) -> Any:
+    if what == "open":
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_str(value)
+        tokenizer.encode_special_tokens = True
+        _opened.append(tokenizer)
+        return 1 + max(tokenizer.get_vocab().values(), default=-1)
+    (tokenizer,) = _opened
+    if what == "name":
+        return tokenizer.id_to_token(value)
+    out = (
+        tokenizer.encode(value, add_special_tokens=False).ids
+        if what == "encode"
+        else tokenizer.decode(value, skip_special_tokens=True)
+    )
+    if len(out) > _MOST_OUT * (len(value) + 16):
+        raise RefusedError("they make too much of a text")
+    return out

@@ -1,0 +1,120 @@
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer as FastTokenizer
+
+from pfl_audit.errors import AuditError
+from pfl_audit.models.sentencepiece_file import UnfitTokenizerError
+from pfl_audit.models.vt5.fast_rules import runs_here, without_frames
+from pfl_audit.models.vt5.tokenizer import Tokenizer
+
+BLANK = "\u2581"
+VOCABULARY = [["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0], [BLANK, -1.0], ["a", -1.0], ["b", -2.0]]
+METASPACE = {"type": "Metaspace", "replacement": BLANK, "prepend_scheme": "always", "split": True}
+SPLIT = {"type": "Split", "pattern": {"Regex": "(a*)*b|c"}, "behavior": "Isolated", "invert": False}
+
+
+def content(**changes: Any) -> dict[str, Any]:
+    return {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "pre_tokenizer": METASPACE, "post_processor": None, "decoder": {"type": "Metaspace", "replacement": BLANK},
+        "model": {"type": "Unigram", "unk_id": 2, "vocab": VOCABULARY},
+    } | changes  # fmt: skip
+
+
+def opened(folder: Path, **changes: Any) -> Tokenizer:
+    (folder / "tokenizer.json").write_text(json.dumps(content(**changes)))
+    return Tokenizer.open(folder)
+
+
+def replace(pattern: dict[str, str], text: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": pattern, "content": text}
+
+
+def sequence(*rules: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "Sequence", "normalizers": list(rules)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"normalizer": sequence({"type": "Nmt"}, {"type": "NFKC"}, replace({"Regex": " {2,}"}, " "))},
+        {"normalizer": sequence({"type": "Strip", "strip_left": False, "strip_right": True},
+                                replace({"Regex": " {2,}"}, BLANK), replace({"String": "``"}, '"'))},
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, METASPACE]}},
+        {"pre_tokenizer": METASPACE | {"str_rep": BLANK, "add_prefix_space": True}},
+        {"decoder": None},
+    ],
+)  # fmt: skip
+def test_the_rules_of_t5s_files_run_here(changes: dict[str, Any]) -> None:
+    assert runs_here(content(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pre_tokenizer": SPLIT},
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [METASPACE, SPLIT]}},
+        {"pre_tokenizer": METASPACE | {"replacement": "x"}},
+        {"pre_tokenizer": []},
+        {"normalizer": replace({"Regex": "a+"}, "")},
+        {"normalizer": replace({"String": "a"}, "aa")},
+        {"normalizer": replace({"String": ""}, "")},
+        {"normalizer": {"type": "Prepend", "prepend": "aa"}},
+        {"normalizer": sequence(*[{"type": "NFKC"}] * 9)},
+        {"normalizer": sequence(sequence({"type": "NFKC"}))},
+        {"normalizer": {"type": "BertNormalizer", "lowercase": []}},
+        {"decoder": {"type": "Strip", "content": " ", "start": 10**9, "stop": 0}},
+        {"decoder": replace({"String": "a"}, "a" * 100)},
+        {"model": {"type": "WordPiece", "vocab": {"a": 0}}},
+        {"model": {"type": "Unigram", "vocab": [["a", float("inf")]]}},
+    ],
+)
+def test_other_rules_run_in_a_child(changes: dict[str, Any]) -> None:
+    assert not runs_here(content(**changes))
+
+
+def test_a_table_that_leads_out_is_refused_everywhere() -> None:
+    with pytest.raises(UnfitTokenizerError, match="normaliser"):
+        runs_here(content(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}))
+
+
+def test_what_frames_a_text_is_left_out() -> None:
+    kept = without_frames(content(padding={"strategy": {"Fixed": 10**9}}, truncation={"max_length": 1}))
+    assert kept["padding"] is kept["truncation"] is kept["post_processor"] is None
+
+
+WORDS = {"type": "WordLevel", "unk_token": "<unk>", "vocab": {"<pad>": 0, "</s>": 1, "<unk>": 2, BLANK + "ab": 3}}
+
+
+@pytest.mark.parametrize("changes", [{}, {"pre_tokenizer": SPLIT}, {"model": WORDS}])
+def test_here_and_in_a_child_the_pieces_are_those_of_the_file(tmp_path: Path, changes: dict[str, Any]) -> None:
+    tokenizer = opened(tmp_path, **changes)
+    plain = FastTokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    plain.encode_special_tokens = True
+    for text in ("ab", "b a", "", "</s>", "ü"):
+        assert list(tokenizer.encode(text)) == plain.encode(text, add_special_tokens=False).ids
+    assert tokenizer.size == plain.get_vocab_size()
+    assert tokenizer.decode([3, 0, 1, 99]) == plain.decode([3])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: {"normalizer": replace({"Regex": "."}, "a" * (20 << 20))},
+        lambda: {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a|a?)+$"}, "behavior": "Isolated",
+                                   "invert": False}},
+        lambda: {"normalizer": sequence(*[replace({"String": "a"}, "a" * 20)] * 3)},
+    ],
+)  # fmt: skip
+def test_rules_that_flood_end_with_a_line(tmp_path: Path, make: Callable[[], dict[str, Any]]) -> None:
+    tokenizer = opened(tmp_path, **make())
+    began = time.process_time()
+    with pytest.raises(AuditError, match=r"tokenizer\.json has rules of its own that cannot be used: they"):
+        tokenizer.encode("a" * 40 + "!")
+    assert time.process_time() - began < 5
