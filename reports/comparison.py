@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from importlib import resources
 from pathlib import Path
+from urllib.parse import quote
 
 from markupsafe import Markup
 from pfl_audit.reports import words
 from pfl_audit.reports.html import FILE_NAME, environment
 
 from pfl_audit.audit.comparison import Comparison
-from pfl_audit.files import write_text
+from pfl_audit.files import write_page
 
 
 def render(comparison: Comparison, path: Path) -> Path:
     """Write the comparison, readable by its owner only, and return its path."""
-    write_text(path, to_html(comparison, path.parent))
+    write_page(path, to_html(comparison, path.parent))
     return path
 
 
@@ -28,7 +29,7 @@ def to_html(comparison: Comparison, folder: Path) -> str:
         .get_template("comparison.html.j2")
         .render(
             comparison=comparison,
-            link=lambda run: Path(os.path.relpath(run / FILE_NAME, folder)).as_posix(),
+            link=lambda run: quote(os.fsencode(Path(os.path.relpath(run / FILE_NAME, folder)).as_posix())),
             style=Markup(style),  # noqa: S704 - our own file
             words=words,
         )

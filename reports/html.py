@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import base64
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 from jinja2.loaders import PackageLoader
 from markupsafe import Markup
-from pfl_audit.reports import figures, words
+from pfl_audit.reports import words
+from pfl_audit.reports.pictures import Pictures
 from pfl_audit.reports.view import arrange
 
 from pfl_audit.audit.numbers import chance, interval, number
+from pfl_audit.audit.redaction import visible
 from pfl_audit.audit.results import Results
-from pfl_audit.files import write_text
+from pfl_audit.files import write_page
 
 FILE_NAME = "report.html"
-_PICTURES = {".jpg": "image/jpeg", ".png": "image/png"}
-_LARGEST_PICTURE = 4 << 20
+_LONGEST = 20_000
+"""Letters of a text that is put together, such as all packages with their versions."""
 
 
 def render(results: Results, folder: Path) -> Path:
@@ -33,7 +35,7 @@ def render(results: Results, folder: Path) -> Path:
         Path of the report.
     """
     path = folder / FILE_NAME
-    write_text(path, to_html(results, folder))
+    write_page(path, to_html(results, folder))
     return path
 
 
@@ -45,9 +47,7 @@ def to_html(results: Results, folder: Path) -> str:
         view=arrange(results),
         results=results,
         style=Markup(style),  # noqa: S704 - our own file
-        picture=lambda name: _picture(folder, name),
-        curve=lambda curve: _svg(figures.draw_curve(curve)),
-        overview=lambda checks: _svg(figures.draw_overview(checks)),
+        pictures=Pictures(folder),
         words=words,
     )
 
@@ -59,6 +59,7 @@ def environment() -> Environment:
         loader=PackageLoader("pfl_audit.reports"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
+        finalize=_one_line,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -66,17 +67,8 @@ def environment() -> Environment:
     return environment
 
 
-def _svg(drawing: str) -> str:
-    """A drawing as a data address: as an image it can neither run scripts nor be styled from outside."""
-    return "data:image/svg+xml;base64," + base64.b64encode(drawing.encode()).decode()
-
-
-def _picture(folder: Path, name: str) -> str | None:
-    """A picture of the run as a data address; nothing outside of the folder is ever read."""
-    path = (folder / name).resolve()
-    kind = _PICTURES.get(path.suffix)
-    if kind is None or not path.is_relative_to(folder.resolve()) or not path.is_file():
-        return None
-    if path.stat().st_size > _LARGEST_PICTURE:
-        return None
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+def _one_line(value: Any) -> Any:
+    """What a template prints, without anything that changes how the text around it is read."""
+    if value is None or isinstance(value, Markup | bool | int | float):
+        return value
+    return visible(str(value), _LONGEST)

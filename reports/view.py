@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pfl_audit.reports import words
@@ -11,6 +11,8 @@ from pfl_audit.reports.claim import ClaimView, view_claim
 from pfl_audit.audit.numbers import headline
 from pfl_audit.audit.results import Check, Metric, Results
 
+_MOSTLY_EMPTY = 20
+"""Cells for one number, from which on a grid would be mostly empty: then every number has a row of its own."""
 _ORDER = ("leak", "weak", "unresolved", "failed", "none", "skipped")
 
 
@@ -58,21 +60,27 @@ def arrange(results: Results) -> View:
 
 
 def mark(check: Check) -> str:
-    """Level of a check that ran, else its status."""
-    return check.finding.level if check.status == "ran" and check.finding else check.status
+    """Level of a check that ran, else its status; what ran without a finding is unresolved."""
+    if check.status != "ran":
+        return check.status
+    return check.finding.level if check.finding else "unresolved"
 
 
 def grids(metrics: Sequence[Metric]) -> tuple[Grid, ...]:
     """One grid a model, columns in the order in which their slices come."""
-    found = []
-    for model in dict.fromkeys(str(metric.slice.get("model", "")) for metric in metrics):
-        mine = [metric for metric in metrics if str(metric.slice.get("model", "")) == model]
-        keyed = {(metric.name, words.slice_name(_rest(metric))): metric for metric in mine}
-        columns = tuple(dict.fromkeys(words.slice_name(_rest(metric)) for metric in mine))
-        names = dict.fromkeys(metric.name for metric in mine)
-        rows = tuple((name, tuple(keyed.get((name, column)) for column in columns)) for name in names)
-        found.append(Grid(model, columns, rows))
-    return tuple(found)
+    models: dict[str, dict[tuple[str, str], Metric]] = {}
+    for metric in metrics:
+        key = metric.name, words.slice_name(_rest(metric))
+        models.setdefault(str(metric.slice.get("model", "")), {})[key] = metric
+    return tuple(_grid(model, keyed) for model, keyed in models.items())
+
+
+def _grid(model: str, keyed: Mapping[tuple[str, str], Metric]) -> Grid:
+    names, columns = (tuple(dict.fromkeys(key[place] for key in keyed)) for place in (0, 1))
+    if len(names) * len(columns) > _MOSTLY_EMPTY * len(keyed):
+        rows = tuple((" · ".join(filter(None, key)), (metric,)) for key, metric in keyed.items())
+        return Grid(model, ("",), rows)
+    return Grid(model, columns, tuple((name, tuple(keyed.get((name, one)) for one in columns)) for name in names))
 
 
 def _rest(metric: Metric) -> dict[str, str | int | float]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from pfl_audit.audit.attack import GradientContext
+from pfl_audit.audit.drawing import CAPTION, COVERED, covered, drawn_page
 from pfl_audit.audit.gradient_case import Case
 from pfl_audit.audit.results import Evidence
-from pfl_audit.documents.images import Box
 
 SHOWN = 3
 _GAP = 8
@@ -20,7 +18,10 @@ _PAPER = 225
 
 
 def show(context: GradientContext, method: str, case: Case, page: NDArray[np.uint8], facts: dict[str, str]) -> Evidence:
-    """Keep the pages whole in the private folder, and make a picture for the report, masked inside the fields.
+    """Keep the pages whole in the private folder, and make a picture for the report.
+
+    A masked picture holds the empty form alone, and that only where it is public: a form of the user's own may carry
+    a letterhead.
 
     Args:
         context: Of the audit.
@@ -29,29 +30,25 @@ def show(context: GradientContext, method: str, case: Case, page: NDArray[np.uin
         page: uint8 (height, width, 3), what came back.
         facts: Beside the picture.
     """
-    template, truth = case.seen.template, case.truths[0]
-    panels = [template.pixels, truth.page, page]
-    boxes = [field.box for field in template.fields] if truth.values is not None else [(0.0, 0.0, 1.0, 1.0)]
-    private = [(), boxes, boxes]
-    picture, masked = _side_by_side(panels, private)
+    template = case.seen.template
+    picture = _side_by_side(template.pixels, case.truths[0].page, page)
+    public, fields = context.public_form, [field.box for field in template.fields]
+    masked = covered(_side_by_side(template.pixels), fields) if public else drawn_page()
     name = f"inversion-{method}-{case.seen.stem}"
     context.evidence.keep_page(name, picture)
-    path = context.evidence.show_picture(name, picture, masked)
-    return Evidence(title="Template, private page, and what came back", facts={**facts}, picture=path)
+    path = context.evidence.show(name, picture, masked)
+    if context.redactor.reveal:
+        return Evidence(title="Template, private page, and what came back", facts={**facts}, picture=path)
+    return Evidence(title="What came back", facts={**facts, "picture": COVERED if public else CAPTION}, picture=path)
 
 
-def _side_by_side(
-    panels: Sequence[NDArray[np.uint8]], private: Sequence[Sequence[Box]]
-) -> tuple[Image.Image, list[Box]]:
-    """One picture, enlarged, and where its private places are, as shares of it."""
+def _side_by_side(*panels: NDArray[np.uint8]) -> Image.Image:
+    """One picture, enlarged."""
     height, width = panels[0].shape[:2]
-    sheet = np.full((height, 3 * width + 2 * _GAP, 3), _PAPER, dtype=np.uint8)
-    total = sheet.shape[1]
-    boxes = []
-    for number, (panel, own) in enumerate(zip(panels, private, strict=True)):
+    sheet = np.full((height, len(panels) * (width + _GAP) - _GAP, 3), _PAPER, dtype=np.uint8)
+    for number, panel in enumerate(panels):
         left = number * (width + _GAP)
         sheet[:, left : left + width] = panel
-        boxes += [((left + a * width) / total, b, (left + c * width) / total, d) for a, b, c, d in own]
     picture = Image.fromarray(sheet)
-    scale = max(1, min(_SCALE, 1800 // total))
-    return picture.resize((total * scale, height * scale), Image.Resampling.NEAREST), boxes
+    scale = max(1, min(_SCALE, 1800 // picture.width))
+    return picture.resize((picture.width * scale, height * scale), Image.Resampling.NEAREST)

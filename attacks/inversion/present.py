@@ -10,9 +10,11 @@ from pfl_audit.attacks.inversion.pictures import SHOWN, show
 from pfl_audit.attacks.inversion.question_answer import Asked
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, Summary, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.word_scores import FieldReading
 from scipy.stats import binomtest
 
 from pfl_audit.audit.attack import CheckSpec, GradientContext
+from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check, Evidence, Finding, Metric, Table
 from pfl_audit.audit.verdict import level_of
 from pfl_audit.metrics.intervals import LEVEL, Estimate, all_or_nothing, bootstrap_weights, group_mean
@@ -67,8 +69,8 @@ class Presenter:
         level = level_of(share.low, _bound(right, count, self._context.alpha), 0.0, enough=count > 0)
         hide = self._context.redactor
         rows: list[list[str | int | float | None]] = [
-            [one.name, hide.value(one.question), hide.value(one.answer), f"{one.right} of {one.tokens}", one.sure,
-             one.how, "; ".join(one.limits) or None]
+            [one.name, hide.value(one.question, "question"), hide.value(one.answer, "answer"),
+             hide.part(one.right, one.tokens), hide.part(one.sure, one.tokens), one.how, "; ".join(one.limits) or None]
             for one in asked
         ]  # fmt: skip
         text = (
@@ -85,7 +87,7 @@ class Presenter:
                     title="What came back",
                     columns=["document", "question", "answer", "tokens right", "said to be sure", "by", "limits"],
                     rows=rows,
-                    note=None if hide.reveal else "Letters and digits are masked.",
+                    note=None if hide.reveal else "Question and answer are masked.",
                 )
             ],
             finding=Finding(level=level, text=text, remedy=REMEDY, metric="queries exact"),
@@ -120,8 +122,9 @@ class Presenter:
             psnr = found.pictures["psnr", "whole"].value
             text += f"; the page at {psnr:.1f} dB, {_percent(found.exact.value)} of the private words read exactly"
             evidence = self._evidence(spec, scored)
+        hide = self._context.redactor
         rows: list[list[str | int | float | None]] = [
-            [one.name, f"{one.right} of {one.tokens}", f"{one.boxes} of {one.tokens}", one.sure,
+            [one.name, *(hide.part(found, one.tokens) for found in (one.right, one.boxes, one.sure)),
              round(one.scored.whole.psnr, 1) if one.scored else None, one.noise or None, "; ".join(one.limits) or None]
             for one in solved
         ]  # fmt: skip
@@ -172,8 +175,9 @@ class Presenter:
         return metrics
 
     def _documents(self, scored: Sequence[Scored]) -> Table:
+        hide = self._context.redactor
         rows: list[list[str | int | float | None]] = [
-            [one.name, sum(field.exact for field in one.read), sum(field.words for field in one.read),
+            [one.name, *_words(hide, one.read),
              round(float(np.mean([field.ratio for field in one.read])), 3) if one.read else None,
              round(one.fields.psnr, 2), round(one.whole.psnr, 2), one.steps,
              None if one.objective is None else float(f"{one.objective:.3g}")]
@@ -191,10 +195,7 @@ class Presenter:
         hide, method = self._context.redactor, spec.id.split(".")[1]
         shown = []
         for one in scored[:SHOWN]:
-            facts = {"document": one.name} | {
-                field.field: f"written {hide.value(field.truth)}, read {hide.value(field.read) or 'nothing'}"
-                for field in one.read
-            }
+            facts = {"document": one.name} | {field.field: _reading(hide, field) for field in one.read}
             shown.append(show(self._context, method, cases[one.name], one.page, facts))
         return shown
 
@@ -209,6 +210,19 @@ class Presenter:
 
     def _said(self) -> dict[str, object]:
         return {**self._settings.model_dump(exclude_none=True), "batch": self._batch, "ocr": self._engine}
+
+
+def _words(hide: Redactor, read: Sequence[FieldReading]) -> tuple[int | str, int | str]:
+    """Words that are read exactly, and words that are written."""
+    exact, words = sum(field.exact for field in read), sum(field.words for field in read)
+    return exact if hide.reveal else hide.part(exact, words), hide.count(words)
+
+
+def _reading(hide: Redactor, field: FieldReading) -> str:
+    """What was written and what is read; masked, how much of it is the same."""
+    if hide.reveal:
+        return f"written {hide.value(field.truth)}, read {hide.value(field.read) or 'nothing'}"
+    return f"written {hide.value(field.truth)}, read {hide.part(field.exact, field.words)} of its words"
 
 
 def _metric(

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,14 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from pfl_audit.errors import UsageError
-from pfl_audit.models.page_reader import RAPIDOCR
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.models.rapid_ocr import open_rapidocr
+from pfl_audit.models.settings import LARGEST_SIZE
+from pfl_audit.models.weights import read_settings, tensor_names
 
 Pixels = NDArray[np.uint8]
 
 LINE_HEIGHT = 64
 """Pixels that a line is enlarged to, by a whole factor, before it is read."""
 _TESSERACT_SECONDS = 60
+_TROCR_SETTINGS = ("config.json", "generation_config.json", "preprocessor_config.json")
 
 
 @dataclass(frozen=True)
@@ -70,17 +74,9 @@ class RapidOcr:
     """
 
     def __init__(self) -> None:
-        try:
-            from importlib.metadata import version
-
-            from rapidocr import RapidOCR
-        except ImportError as error:
-            raise UsageError(
-                "reading with rapidocr needs it installed", "Run: pip install rapidocr onnxruntime"
-            ) from error
-        self.name = f"rapidocr {version('rapidocr')}"
         # Its own threshold leaves out what it is unsure of; here a doubtful reading is a reading.
-        self._engine = RapidOCR(params={**RAPIDOCR, "Global.text_score": 0.0})
+        self._engine = open_rapidocr(text_score=0.0)
+        self.name = f"rapidocr {version('rapidocr')}"
 
     def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
         """Recognise each line, without detecting it first."""
@@ -139,13 +135,16 @@ class TrOcr:
         folder: With ``config.json``, ``model.safetensors``, the tokenizer and the image processor.
 
     Raises:
-        UsageError: The folder lacks one of them or cannot be read.
+        UsageError: There is no such folder.
+        AuditError: The folder lacks one of them, or one cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
         self.name = f"trocr {folder.name}"
-        if not (folder / "config.json").is_file():
-            raise UsageError(f"{folder} holds no TrOCR checkpoint", "Name a folder with its config.json")
+        # Our own readers first, which have limits: transformers allocates what a configuration promises.
+        tensor_names(folder)
+        for name in _TROCR_SETTINGS:
+            _refuse_large_numbers(folder / name)
         try:
             from transformers import AutoImageProcessor, AutoTokenizer, VisionEncoderDecoderModel
 
@@ -154,7 +153,7 @@ class TrOcr:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, **local)
             model: Any = VisionEncoderDecoderModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
         except Exception as error:  # transformers raises many kinds
-            raise UsageError(
+            raise AuditError(
                 f"{folder} is no TrOCR checkpoint that can be read ({type(error).__name__})",
                 "Name a folder with config.json, model.safetensors, its tokenizer and its image processor",
             ) from error
@@ -174,6 +173,20 @@ class TrOcr:
         return read
 
 
+def _refuse_large_numbers(path: Path) -> None:
+    """Check that a settings file asks for no layer, table or list of labels beyond LARGEST_SIZE.
+
+    Raises:
+        AuditError: It does, or cannot be read.
+    """
+    level = [read_settings(path)]
+    while level:
+        if any(isinstance(item, int | float) and abs(item) > LARGEST_SIZE for item in level):
+            raise AuditError(f"{path} holds a number that is too large", "Get it from the checkpoint's source again")
+        inside = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [part for parts in inside for part in parts]
+
+
 def open_engine(name: str = "rapidocr", weights: Path | None = None) -> ReadingEngine:
     """Open an engine by its name.
 
@@ -182,8 +195,11 @@ def open_engine(name: str = "rapidocr", weights: Path | None = None) -> ReadingE
         weights: The folder of TrOCR's checkpoint.
 
     Raises:
-        UsageError: There is no such engine, or it cannot be opened.
+        UsageError: There is no such engine, weights are missing, or given to an engine that takes none.
+        AuditError: The weights cannot be read.
     """
+    if weights is not None and name != "trocr":
+        raise UsageError(f"the OCR engine {name[:40]!r} takes no weights", "Add --ocr trocr, or leave them out")
     if name == "trocr":
         if weights is None:
             raise UsageError("TrOCR comes without weights", "Name the folder that holds its checkpoint")

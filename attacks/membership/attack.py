@@ -49,8 +49,8 @@ class MembershipAttack:
 
     def run(self, context: QuestionContext, settings: MembershipSettings) -> list[Check]:
         """Ask the models once, then let every attack decide on the same features."""
+        require_both_classes(context.red)
         corpus = context.red.where(lambda query: context.red.label(query.document.provider) is not Membership.UNKNOWN)
-        require_both_classes(corpus)
         rows = [row for row in ROWS if f"membership.{row.id}" in context.checks]
         table = _features(context, corpus, context.target, context.pretrained, rows, settings)
         labels = np.array([corpus.label(provider) is Membership.MEMBER for provider in table.index])
@@ -107,7 +107,8 @@ def _features(
     before = pretrained.ask(corpus.queries, "the same to the pre-trained model") if pretrained else None
     frame = query_features(corpus.queries, answers.responses, before.responses if before else None)
     if frame.empty:
-        raise NotAuditableError("none of the questions could be answered", "See 'pfl-audit data check'")
+        reason = f": {answers.problems[0].reason}" if answers.problems else ""
+        raise NotAuditableError(f"none of the questions could be answered{reason}", "See 'pfl-audit data check'")
     memory = _memory(context, corpus, engine, settings) if wanted & set(G4) else None
     return aggregate(frame, memory)
 
@@ -207,7 +208,8 @@ def _with_overview(
 ) -> Check:
     """Hang what concerns all attacks on the first check: the paper's tables and the features."""
     tables: list[Table] = [present.accuracy_table("Accuracy of all attacks, per cent", outcomes)]
-    curves = [present.scatter(table, labels, "acc", "nls", MEANING["acc"], MEANING["nls"])]
+    rng = None if context.redactor.reveal else context.rng("membership", "points")
+    curves = [present.scatter(table, labels, ("acc", "nls"), (MEANING["acc"], MEANING["nls"]), rng)]
     if settings.ablate:
         have = set(table.columns)
         usable = [row for row in ABLATION if set(row.columns) <= have]

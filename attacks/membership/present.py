@@ -9,12 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
 
-from pfl_audit.audit.results import Curve, Finding, Metric, Table
+from pfl_audit.audit.results import Curve, Finding, Metric, Series, Table
 from pfl_audit.audit.verdict import level_of
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import LEVEL
 
 METHOD = "percentile bootstrap over providers"
+CELL = 0.1
+"""Side of a cell in which a masked point is placed."""
 REMEDY = (
     "Train with differential privacy for providers, cap the documents that one provider contributes, stop before the "
     "gap between seen and unseen providers opens, and do not return confidences to callers who need none."
@@ -131,7 +133,7 @@ def roc(outcome: Outcome) -> Curve:
     """The ROC curve of the first seed."""
     trial = outcome.trials[0]
     curve = ranking.roc_curve(trial.scores, outcome.labels[trial.test])
-    series = [{"name": outcome.row.title, "x": curve.fpr.round(5).tolist(), "y": curve.tpr.round(5).tolist()}]
+    series = [Series(name=outcome.row.title, x=curve.fpr.round(5).tolist(), y=curve.tpr.round(5).tolist())]
     return Curve(
         title=f"ROC at s = {outcome.s} (first seed)",
         kind="roc",
@@ -146,14 +148,14 @@ def accuracy_curve(outcomes: Sequence[Outcome]) -> Curve:
     ordered = sorted(outcomes, key=lambda outcome: outcome.s)
     found = [outcome.estimates["accuracy"] for outcome in ordered]
     series = [
-        {
-            "name": ordered[0].row.title,
-            "x": [outcome.s for outcome in ordered],
-            "y": [estimate.value for estimate in found],
-            "low": [estimate.low for estimate in found],
-            "high": [estimate.high for estimate in found],
-        },
-        {"name": "chance", "x": [outcome.s for outcome in ordered], "y": [outcome.chance for outcome in ordered]},
+        Series(
+            name=ordered[0].row.title,
+            x=[outcome.s for outcome in ordered],
+            y=[estimate.value for estimate in found],
+            low=[estimate.low for estimate in found],
+            high=[estimate.high for estimate in found],
+        ),
+        Series(name="chance", x=[outcome.s for outcome in ordered], y=[outcome.chance for outcome in ordered]),
     ]
     return Curve(
         title="Accuracy against s",
@@ -164,17 +166,32 @@ def accuracy_curve(outcomes: Sequence[Outcome]) -> Curve:
     )
 
 
-def scatter(table: pd.DataFrame, labels: NDArray[np.bool_], x: str, y: str, x_label: str, y_label: str) -> Curve:
-    """Two features of every provider, members and non-members apart."""
-    series = [
-        {
-            "name": name,
-            "x": table[x].to_numpy()[labels == value].round(4).tolist(),
-            "y": table[y].to_numpy()[labels == value].round(4).tolist(),
-        }
-        for name, value in (("members", True), ("non-members", False))
-    ]
-    return Curve(title="Features of the providers", kind="scatter", x_label=x_label, y_label=y_label, series=series)
+def scatter(
+    table: pd.DataFrame,
+    labels: NDArray[np.bool_],
+    columns: tuple[str, str],
+    axes: tuple[str, str],
+    rng: np.random.Generator | None,
+) -> Curve:
+    """Two features of every provider, members and non-members apart, in the order of the points.
+
+    Args:
+        table: One row a provider.
+        labels: Whether each is a member.
+        columns: The features, values 0 to 1.
+        axes: Their labels.
+        rng: Puts each point anywhere in its cell of a grid, because an exact share gives away of how many questions it
+            is one, and that number identifies companies; None for the exact points.
+    """
+    series = []
+    for name, value in (("members", True), ("non-members", False)):
+        points = table.loc[labels == value, list(columns)].to_numpy(dtype=np.float64)
+        if rng is not None:
+            points = (np.minimum(np.floor(points / CELL), round(1 / CELL) - 1) + rng.random(points.shape)) * CELL
+        points = np.array(sorted(points.round(4).tolist())).reshape(-1, 2)
+        series.append(Series(name=name, x=points[:, 0].tolist(), y=points[:, 1].tolist()))
+    title = "Features of the providers" + (f" (each placed at random in its {CELL:g} x {CELL:g})" if rng else "")
+    return Curve(title=title, kind="scatter", x_label=axes[0], y_label=axes[1], series=series)
 
 
 def _finite(value: float) -> float | None:

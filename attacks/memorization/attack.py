@@ -111,6 +111,7 @@ def _memorization(context: QuestionContext, settings: MemorizationSettings, spec
     old = _pages(context.red, before, labelled, clues) if before else None
     control = _gaps(context, key, old, "pre-trained") if old is not None and not old.empty else {}
     main = gaps.get(("ACC", present.ALL_PAGES))
+    hide = context.redactor.within(spec.id)
     return spec.ran(
         settings={**settings.model_dump(mode="json"), "key": key, "alpha": context.alpha},
         metrics=[
@@ -120,11 +121,11 @@ def _memorization(context: QuestionContext, settings: MemorizationSettings, spec
             for metric in present.gap_metrics(score, slice_, model, gap)
         ],
         tables=[
-            present.giveaway_table(giveaway_providers(pages), context.redactor),
-            present.skipped_table(test.skipped + tuple(answers.problems), context.redactor),
-            present.clue_table(labelled, clues, context.redactor, ocr=context.reader is not None),
+            present.giveaway_table(giveaway_providers(pages), hide),
+            present.skipped_table(test.skipped + tuple(answers.problems), hide),
+            present.clue_table(labelled, clues, hide, ocr=context.reader is not None),
         ],
-        evidence=keep_evidence(context, settings.evidence_pages, settings.shown_pages, test, answers, before),
+        evidence=keep_evidence(context, hide, settings.evidence_pages, settings.shown_pages, test, answers, before),
         finding=present.gap_finding(key, main, context.alpha),
     )
 
@@ -209,7 +210,7 @@ def _unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
     return spec.ran(
         settings={"questions": len(queries)},
         metrics=metrics,
-        tables=present.disclosure_tables(found, context.redactor),
+        tables=present.disclosure_tables(found, context.redactor.within(spec.id)),
         finding=present.disclosure_finding(
             found,
             blue=context.blue is not None,

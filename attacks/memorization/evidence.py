@@ -1,23 +1,32 @@
-"""Pages that show what came back: kept whole privately, masked in the report."""
+"""Pages that show what came back: kept whole privately, drawn in a masked report."""
 
 from __future__ import annotations
 
 from pfl_audit.audit.attack import QuestionContext
+from pfl_audit.audit.drawing import CAPTION, drawn_page, framed
 from pfl_audit.audit.engine import Answers
+from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Evidence
 from pfl_audit.documents.document import Membership, Query
 from pfl_audit.documents.scrubbed import ScrubbedQuestions
 from pfl_audit.errors import UnanswerableError
-from pfl_audit.metrics.answers import accuracy
+from pfl_audit.metrics.answers import accuracy, anls
 
 
 def keep_evidence(
-    context: QuestionContext, kept: int, shown: int, test: ScrubbedQuestions, answers: Answers, before: Answers | None
+    context: QuestionContext,
+    hide: Redactor,
+    kept: int,
+    shown: int,
+    test: ScrubbedQuestions,
+    answers: Answers,
+    before: Answers | None,
 ) -> list[Evidence]:
     """Keep scrubbed pages, the most telling first, and show the first few.
 
     Args:
         context: Of the audit.
+        hide: With the pseudonyms of the check.
         kept: How many pages are kept.
         shown: How many of them the report shows.
         test: The questions that were put.
@@ -25,7 +34,7 @@ def keep_evidence(
         before: Of the pre-trained model, or None.
     """
     ranked = sorted(
-        (query for query in test.queries if query in answers), key=lambda query: _rank(context, query, answers)
+        (query for query in test.queries if query in answers), key=lambda query: _rank(context, hide, query, answers)
     )
     evidence: list[Evidence] = []
     for number, query in enumerate(ranked[:kept]):
@@ -39,31 +48,45 @@ def keep_evidence(
             continue
         context.evidence.keep_page(name, page)
         if len(evidence) < shown and accuracy(answers[query].answer, query.answers):
-            picture = context.evidence.show_page(name, page, image.blurred)
-            evidence.append(_describe(context, query, answers, before, picture))
+            picture = context.evidence.show(name, framed(page, image.blurred), drawn_page())
+            evidence.append(_describe(context, hide, query, answers, before, picture))
     return evidence
 
 
-def _rank(context: QuestionContext, query: Query, answers: Answers) -> tuple[bool, bool, float, str]:
-    """Right answers before wrong ones, members first, the most confident first."""
+def _rank(context: QuestionContext, hide: Redactor, query: Query, answers: Answers) -> tuple[bool, bool, float, str]:
+    """Right answers before wrong ones, members first, the most confident first; never by name."""
     response = answers[query]
     member = context.red.label(query.document.provider) is Membership.MEMBER
-    return (not accuracy(response.answer, query.answers), not member, -(response.confidence or 0.0), query.id)
+    return (
+        not accuracy(response.answer, query.answers),
+        not member,
+        -(response.confidence or 0.0),
+        hide.order(query.id),
+    )
 
 
 def _describe(
-    context: QuestionContext, query: Query, answers: Answers, before: Answers | None, picture: str
+    context: QuestionContext, hide: Redactor, query: Query, answers: Answers, before: Answers | None, picture: str
 ) -> Evidence:
-    hide = context.redactor
     response = answers[query]
     facts: dict[str, str | int | float | None] = {
         "provider": hide.name(query.document.provider),
         "class": str(context.red.label(query.document.provider)),
-        "question": query.question,
-        "taken off the page": hide.value(query.answers[0]),
-        "the model's answer": hide.value(response.answer),
-        "confidence": None if response.confidence is None else round(response.confidence, 3),
+        "question": query.question if hide.reveal else query.key,
+        "taken off the page": hide.value(query.answers[0], query.key),
+        "the model's answer": _answer(hide, response.answer, query),
+        "confidence": hide.share(response.confidence),
     }
     if before is not None and query in before:
-        facts["the pre-trained model's answer"] = hide.value(before[query].answer)
+        facts["the pre-trained model's answer"] = _answer(hide, before[query].answer, query)
+    if not hide.reveal:
+        facts["picture"] = CAPTION
     return Evidence(title="The page, and what the model answered", facts=facts, picture=picture)
+
+
+def _answer(hide: Redactor, said: str, query: Query) -> str:
+    """What was said; masked, how near it comes to what was taken off."""
+    if hide.reveal:
+        return hide.value(said)
+    right = "right" if accuracy(said, query.answers) else "similar" if anls(said, query.answers) else "another"
+    return f"{hide.value(said, query.key)}, {right}"

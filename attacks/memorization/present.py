@@ -129,9 +129,11 @@ def generalisation_finding(found: GapEstimate, alpha: float) -> Finding:
 
 def giveaway_table(providers: pd.DataFrame, redactor: Redactor) -> Table:
     """Providers whose every page gives the value away."""
+    found = sorted(
+        (not row["member"], redactor.name(row["provider"]), int(row["pages"])) for row in providers.to_dict("records")
+    )
     rows: list[list[str | int | float | None]] = [
-        [redactor.name(row["provider"]), "member" if row["member"] else "non-member", int(row["pages"])]
-        for row in providers.to_dict("records")
+        [name, "non-member" if other else "member", redactor.count(pages)] for other, name, pages in found
     ]
     return Table(
         title="Providers whose every page gives the value away (two pages or more)",
@@ -144,9 +146,8 @@ def giveaway_table(providers: pd.DataFrame, redactor: Redactor) -> Table:
 def skipped_table(problems: Sequence[Problem], redactor: Redactor) -> Table:
     """Pages that could not be tested, with the reason."""
     reasons = Counter(problem.reason for problem in problems)
-    rows: list[list[str | int | float | None]] = [
-        [redactor.page(problem.record), problem.reason] for problem in problems[:_LISTED]
-    ]
+    found = sorted((redactor.page(problem.record), problem.reason) for problem in problems)
+    rows: list[list[str | int | float | None]] = [[*row] for row in found[:_LISTED]]
     counts = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
     return Table(title="Pages that could not be tested", columns=["Page", "Reason"], rows=rows, note=counts or "none")
 
@@ -157,9 +158,10 @@ def clue_table(
     """What a second look still found on the scrubbed pages."""
     kinds = Counter(kind for found in clues.values() for kind in set(found))
     rows: list[list[str | int | float | None]] = [
-        [redactor.page(query.document.id), ", ".join(sorted(set(clues[query.id])))]
-        for query in queries
-        if clues[query.id]
+        [page, ", ".join(left)]
+        for page, left in sorted(
+            (redactor.page(query.document.id), sorted(set(clues[query.id]))) for query in queries if clues[query.id]
+        )
     ]
     counts = ", ".join(f"{kind} on {count}" for kind, count in kinds.most_common()) or "none"
     looked = "words and pictures" if ocr else "words (--ocr looks at the pictures too)"
@@ -195,15 +197,16 @@ def disclosure_metrics(
 def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor) -> list[Table]:
     """The most frequent answers that do not stand on their page, a table a key."""
     tables = []
+    ordered = sorted(found, key=lambda one: (one.key, -one.times, redactor.order(one.answer)))
     for key in dict.fromkeys(one.key for one in found):
         rows: list[list[str | int | float | None]] = [
             [
-                redactor.value(one.answer),
-                one.times,
-                ", ".join(redactor.name(name) for name in one.secret_of[:3]) or "no",
-                one.said_before,
+                redactor.value(one.answer, key),
+                redactor.count(one.times),
+                ", ".join(sorted(redactor.name(name) for name in one.secret_of)[:3]) or "no",
+                None if one.said_before is None else redactor.count(one.said_before),
             ]
-            for one in [one for one in found if one.key == key][:TOP]
+            for one in [one for one in ordered if one.key == key][:TOP]
         ]
         tables.append(
             Table(

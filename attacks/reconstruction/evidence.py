@@ -6,7 +6,10 @@ from pfl_audit.attacks.reconstruction.outcomes import Outcome
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 
 from pfl_audit.audit.attack import FormContext
+from pfl_audit.audit.drawing import CAPTION, drawn_page, framed
+from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Evidence
+from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.documents.images import Box
 from pfl_audit.errors import UnanswerableError
 
@@ -14,7 +17,7 @@ SHOWN = 3
 
 
 def show_reconstructions(context: FormContext, outcome: Outcome, ranking: MembershipMetric) -> list[Evidence]:
-    """The first perfect reconstructions in the attacker's order, with a frame where each field stood."""
+    """The first perfect reconstructions in the attacker's order; revealed, with a frame where each field stood."""
     pick, hide = outcome.private.multi_shot[ranking].attack, context.redactor
     shown: list[Evidence] = []
     for rank, place in enumerate(pick.order, start=1):
@@ -31,12 +34,19 @@ def show_reconstructions(context: FormContext, outcome: Outcome, ranking: Member
         boxes: list[Box] = [(float(a), float(b), float(c), float(d)) for a, b, c, d in blank.patch]
         name = f"reconstruction-{len(shown):03d}"
         facts: dict[str, str | int | float | None] = {
-            "form": hide.page(form.id),
+            "form": place_of(hide, form, blank.span.field),
             "field": blank.span.field.label,
             "put back": hide.value(form.text(blank.span.field)),
-            "tokens": blank.length,
+            "tokens": hide.count(blank.length),
             "rank": rank,
         }
-        picture = context.evidence.show_page(name, page, boxes)
+        if not hide.reveal:
+            facts["picture"] = CAPTION
+        picture = context.evidence.show(name, framed(page, boxes), drawn_page())
         shown.append(Evidence(title="A field that came back without an error", facts=facts, picture=picture))
     return shown
+
+
+def place_of(hide: Redactor, form: Form, field: Field) -> str:
+    """A form; masked, a pseudonym of the field's own: labels and lengths of all fields together tell forms apart."""
+    return hide.page(form.id if hide.reveal else f"{form.id} {field.id}")

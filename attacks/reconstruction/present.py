@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pfl_audit.attacks.reconstruction import similarity
-from pfl_audit.attacks.reconstruction.evidence import show_reconstructions
+from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
 from pfl_audit.attacks.reconstruction.outcomes import Compared, Evaluation, MultiShot, Outcome
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 
 from pfl_audit.audit.attack import CheckSpec, FormContext
-from pfl_audit.audit.results import Check, Curve, Finding, Metric, SliceValue, Table
+from pfl_audit.audit.results import Check, Curve, Finding, Metric, Series, SliceValue, Table
 from pfl_audit.audit.verdict import level_of
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.metrics.intervals import LEVEL, Estimate, estimate
@@ -169,7 +169,8 @@ class Presenter:
                 form, field = blank.window.form, blank.span.field
                 text = form.text(field)
                 seen = often[text.casefold()], public[text.casefold()]
-                rows.append([rank, hide.page(form.id), field.label, hide.value(text), blank.length, *seen])
+                numbers = (hide.count(number) for number in (blank.length, *seen))
+                rows.append([rank, place_of(hide, form, field), field.label, hide.value(text), *numbers])
         return Table(
             title="Fields that came back without an error",
             columns=["rank", "form", "label", "value", "tokens", "fields with it, private", "public"],
@@ -215,17 +216,18 @@ class Presenter:
 
     def _left_out(self, outcome: Outcome) -> Table:
         """Fields that were not attacked, by label and reason."""
-        chosen, known = outcome.chosen, self._context.redactor
+        chosen, hide = outcome.chosen, self._context.redactor.within("not attacked")
         forms = {form.id: form for form in self._context.parts.private}
-        rows: list[list[str | int | float | None]] = [
-            [known.page(form), _field(forms[form], field).label, reason]
+        found = sorted(
+            (hide.page(form), _field(forms[form], field).label, reason)
             for reason, some in (
                 ("too short", chosen.too_short),
                 ("too long", chosen.too_long),
                 ("not read whole", outcome.lost),
             )
             for form, field in some
-        ]
+        )
+        rows: list[list[str | int | float | None]] = [[*row] for row in found]
         note = f"Attacked are fields of {self._settings.shortest} to {self._settings.longest} tokens."
         if outcome.lost:
             note += " Not read whole: a token is unknown to the model, none is left, or the field exceeds its window."
@@ -286,7 +288,7 @@ def _curves(found: MultiShot) -> list[Curve]:
             x_label="share of the fields, the most believed in first (p)",
             y_label=label,
             series=[
-                {"name": name, "x": pick.shares.round(5).tolist(), "y": getattr(pick, values).round(5).tolist()}
+                Series(name=name, x=pick.shares.round(5).tolist(), y=getattr(pick, values).round(5).tolist())
                 for pick, name in parts
             ],
         )
@@ -300,14 +302,14 @@ def _epoch_curves(epochs: Mapping[int, Outcome]) -> list[Curve]:
         return []
     found = [outcome.private.one_shot.improvement for outcome in epochs.values()]
     series = [
-        {
-            "name": IMPROVEMENT,
-            "x": list(epochs),
-            "y": [one.value for one in found],
-            "low": [one.low for one in found],
-            "high": [one.high for one in found],
-        },
-        {"name": "no better", "x": list(epochs), "y": [1.0] * len(found)},
+        Series(
+            name=IMPROVEMENT,
+            x=list(epochs),
+            y=[one.value for one in found],
+            low=[one.low for one in found],
+            high=[one.high for one in found],
+        ),
+        Series(name="no better", x=list(epochs), y=[1.0] * len(found)),
     ]
     return [Curve(title="Over the training", kind="line", x_label="epoch", y_label=IMPROVEMENT, series=series)]
 

@@ -164,12 +164,14 @@ class GradientContext(AuditContext):
         cases: What an observer holds of each document, and apart from it the truth.
         records: Memory of earlier runs; ``gradients.observation_key`` names an observation.
         states: Folder where a search may keep its state, so that it goes on when it was killed; may be missing.
+        public_form: Whether masked reports may show the empty form.
     """
 
     model: GradientModel
     cases: tuple[Case, ...]
     records: Records
     states: Path
+    public_form: bool = False
 
 
 class Attack(Protocol):

@@ -17,7 +17,8 @@ from pfl_audit.audit.gradient_clients import Clients
 from pfl_audit.audit.gradients import GradientPlan, templates_of
 from pfl_audit.documents.template.template import Pixels, Template
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.files import atomic_write, read_json, sha256_file, write_json
+from pfl_audit.files import atomic_write, write_json
+from pfl_audit.inputs import read_json, sha256_input
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.printed import with_print
@@ -128,16 +129,16 @@ def protect(plan: DefencePlan, progress: Progress) -> list[Published]:
     """Write a perturbed template for each strategy and budget; one that was made with the same settings is kept.
 
     Raises:
-        UsageError: A strategy that is not installed, a folder of templates, or no field that can be used.
+        UsageError: A strategy that is not installed, or no field that can be used.
         NotAuditableError: The model's family takes no gradients, or no blank box was found.
-        AuditError: The model or the template cannot be opened, or its gradients are no finite numbers.
+        AuditError: The template is a folder, it or the model cannot be opened, or gradients are no finite numbers.
     """
     defences = installed_defences()
     for name in plan.strategies:
         if name not in defences:
             raise UsageError(f"there is no strategy '{name}'", f"Choose among: {', '.join(defences)}")
     if plan.template.is_dir():
-        raise UsageError(f"{plan.template} is a folder, and one form is perturbed", "Name its template.png")
+        raise AuditError(f"{plan.template} is a folder, and one form is perturbed", "Name its template.png")
     (template,) = templates_of(GradientPlan(plan.template, plan.fields))
     model = open_gradient_model(plan.model, plan.device)
     template = with_print(template) if model.reads else template
@@ -199,5 +200,5 @@ def _write(one: Published, settings: dict[str, Any], template: Template, pixels:
 
 
 def _record(one: Published, settings: dict[str, Any]) -> dict[str, Any]:
-    digests = {path.name: sha256_file(path) for path in (one.template, one.difference)}
+    digests = {path.name: sha256_input(path) for path in (one.template, one.difference)}
     return {"settings": settings, "sha256": digests}

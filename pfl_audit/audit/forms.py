@@ -18,7 +18,7 @@ from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Form, FormCorpus
 from pfl_audit.documents.forms.parts import Parts, divide
 from pfl_audit.documents.forms.readers import open_forms
-from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.encoders.labels import known_label
 from pfl_audit.models.encoders.model import EncoderModel, Precision, open_form_model
 from pfl_audit.models.encoders.vocabulary import read_vocabulary
@@ -67,10 +67,11 @@ def open_subject(plan: FormPlan, model: Path, device: str, store: ResponseStore,
         progress: Told of forms that are left out, and of a record of training that names other forms.
 
     Raises:
-        UsageError: The models do not belong together, or the public one knows the private forms; a folder of
-            epochs without any; torch has not the device.
+        UsageError: The models do not belong together, or the public one knows the private forms; there is no folder
+            of epochs; torch has not the device.
         NotAuditableError: No private form can be used.
-        AuditError: A checkpoint or the forms cannot be opened or divided, or hold labels that the model does not know.
+        AuditError: A checkpoint, an epoch or the forms cannot be opened or divided, or hold labels that the model does
+            not know.
     """
     require_device(device)
     epochs = _epochs(plan.epochs)
@@ -122,14 +123,17 @@ def _epochs(folder: Path | None) -> dict[int, Path]:
     """Epoch to its checkpoint, in order.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no such folder.
+        AuditError: It holds none.
     """
     if folder is None:
         return {}
+    if not folder.exists():
+        raise UsageError(f"{folder} does not exist", "Name the folder that --keep-every wrote to")
     named = [(_EPOCH.fullmatch(path.name), path) for path in folder.glob("epoch-*") if path.is_dir()]
     found = {int(match[1]): path for match, path in named if match}
     if not found:
-        raise UsageError(f"{folder} holds no checkpoint of an epoch", "Train with --keep-every")
+        raise AuditError(f"{folder} holds no checkpoint of an epoch", "Train with --keep-every")
     return dict(sorted(found.items()))
 
 

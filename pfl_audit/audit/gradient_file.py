@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError
 from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.safetensors_file import read_header
+from pfl_audit.models.tensor_file import Entry, read_tensors
 from pfl_audit.progress import Progress
 
-_FLOATS = {"F16", "BF16", "F32", "F64"}
 _REMEDY = "Save {name: parameter.grad} of the model's named_parameters(), for the checkpoint that --model names"
 
 
@@ -32,20 +32,12 @@ def read_gradient(path: Path, model: GradientModel, progress: Progress) -> dict[
         AuditError: It cannot be read, or a tensor in it is no parameter of the model, has another shape, is not of
             floating-point numbers, or holds NaN or infinity.
     """
-    if not path.is_file():
-        raise UsageError(f"gradient {path} is no file", "Give the safetensors file that the gradient was saved in")
     own = {name: tuple(parameter.shape) for name, parameter in model.network.named_parameters()}
-    try:
-        with safe_open(path, framework="pt") as file:
-            names = list(file.keys())
-            _require_parameters(path, names, own)
-            for name in names:
-                view = file.get_slice(name)
-                _require_shape(path, name, tuple(view.get_shape()), own[name], str(view.get_dtype()))
-            found = {name: file.get_tensor(name).to(torch.float32) for name in own if name in set(names)}
-    except (SafetensorError, OSError, ValueError) as error:
-        text = " ".join(str(error).split())[:200]
-        raise AuditError(f"gradient {path} cannot be read: {text}", "Save it again, with safetensors") from error
+    entries = read_header(path, remedy="Save it again, with safetensors").entries
+    _require_parameters(path, list(entries), own)
+    for name, entry in entries.items():
+        _require_shape(path, name, entry, own[name])
+    found = read_tensors(path, {name: entries[name] for name in own if name in entries}, single=True)
     for name, part in found.items():
         if not bool(torch.isfinite(part).all()):
             raise AuditError(
@@ -67,8 +59,8 @@ def _require_parameters(path: Path, names: list[str], own: dict[str, tuple[int, 
         raise AuditError(f"gradient {path}: tensor {unknown[0][:80]!r} is no parameter of the model", _REMEDY)
 
 
-def _require_shape(path: Path, name: str, shape: tuple[int, ...], own: tuple[int, ...], kind: str) -> None:
-    if shape != own:
-        raise AuditError(f"gradient {path}: tensor {name} is {shape}, the model's parameter {own}", _REMEDY)
-    if kind not in _FLOATS:
-        raise AuditError(f"gradient {path}: tensor {name} holds no floating-point numbers ({kind})", _REMEDY)
+def _require_shape(path: Path, name: str, entry: Entry, own: tuple[int, ...]) -> None:
+    if entry.shape != own:
+        raise AuditError(f"gradient {path}: tensor {name} is {entry.shape}, the model's parameter {own}", _REMEDY)
+    if not entry.dtype.is_floating_point:
+        raise AuditError(f"gradient {path}: tensor {name} holds no floating-point numbers ({entry.dtype})", _REMEDY)

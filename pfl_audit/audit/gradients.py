@@ -47,6 +47,7 @@ class GradientPlan:
         stage_rate: Learning rate of these steps.
         public: Picture of the form as it was published, and so as the observer has it, where that is not what the
             client fills in; None where it is.
+        public_form: The empty form holds nothing that identifies, as the embedded ones do: masked reports show it.
     """
 
     template: Path
@@ -61,6 +62,7 @@ class GradientPlan:
     stage: int = 0
     stage_rate: float = 1e-3
     public: Path | None = None
+    public_form: bool = False
 
     def identity(self) -> dict[str, Any]:
         """What decides the results."""
@@ -147,7 +149,8 @@ def open_gradients(
             gradient = clients.noisy(share(opened, truths), plan.noise, number)
         seen = Observation(f"document {number + 1}", placed[number % len(placed)], gradient, plan.batch)
         cases.append(Case(seen, tuple(truths)))
-    return OpenedGradients(opened, tuple(cases), Records(store), states, _data(plan, templates, cases))
+    about = _data(plan, templates, cases)
+    return OpenedGradients(opened, tuple(cases), Records(store), states, about, plan.public_form)
 
 
 def observation_key(model: GradientModel, observation: Observation) -> str:

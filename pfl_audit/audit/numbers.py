@@ -12,6 +12,8 @@ _LEVEL = 0.95
 _PLAIN = ("AUC", "AccAUC", "HamAAC", "improvement factor", "Hamming", "Levenshtein", "Jaro-Winkler",
           "fuzz ratio", "cosine distance")  # fmt: skip
 """Beginnings of the names of metrics that are no shares."""
+_HUGE = 1e9
+"""What is as large, which no share or count is, is printed with a power of ten."""
 
 
 def headline(check: Check) -> Metric | None:
@@ -88,6 +90,8 @@ def chance(metric: Metric) -> str:
 
 def in_form(metric: Metric, value: float, *, bare: bool = False) -> str:
     """A value in the form of its metric, ``bare`` without the unit."""
+    if abs(value) >= _HUGE:
+        return f"{value:.3g}"
     if metric.name.endswith("disclosed"):
         return f"{value:.0f}"
     if metric.name.endswith("gap"):

@@ -22,20 +22,22 @@ from pfl_audit.audit.attack import (
     unmet_needs,
 )
 from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.evidence import EvidenceBox
+from pfl_audit.audit.evidence import PRIVATE, EvidenceBox
 from pfl_audit.audit.forms import FormPlan, open_subject
 from pfl_audit.audit.gradients import GradientPlan, open_gradients
+from pfl_audit.audit.places import Places, short, short_command
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.audit.run_folder import RunFolder
 from pfl_audit.audit.store import ResponseStore
 from pfl_audit.audit.subjects import Opened, OpenedQuestions
 from pfl_audit.audit.training_record import FILE_NAME as TRAINING_RECORD
-from pfl_audit.audit.training_record import read_training
+from pfl_audit.audit.training_record import public_record
 from pfl_audit.audit.verdict import ALPHA, FailOn, decide
-from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.corpus import Corpus, require_questions
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.errors import AuditError, NotAuditableError, UnanswerableError, UsageError
+from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UnanswerableError, UsageError
+from pfl_audit.files import write_json
 from pfl_audit.models.open import open_model
 from pfl_audit.models.page_reader import PageReader
 from pfl_audit.models.recorded import RecordedModel
@@ -146,42 +148,39 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
     settings = {name: _settings(attack, plan.settings.get(name, {})) for name, attack in attacks.items()}
     specs = choose_checks(attacks, plan.checks, plan.subject)
     started, clock = datetime.now(UTC), time.monotonic()
-    folder = RunFolder(plan.out, plan.identity())
-    try:
+    with RunFolder(plan.out, plan.identity()) as folder:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
-            opened = _open(plan, store, progress)
-            hide = Redactor(store.salt, reveal=plan.reveal)
-            checks = _run_checks(plan, opened, attacks, settings, specs, hide, progress)
-    except KeyboardInterrupt:
-        folder.mark("cancelled")
-        raise
-    except AuditError as error:
-        folder.mark("error", reason=str(error))
-        raise
-    seconds = round(time.monotonic() - clock, 1)
-    target, before = opened.models()
-    results = Results(
-        title=plan.title,
-        verdict=decide(checks, plan.fail_on),
-        target=_target(target, plan.model),
-        pretrained=_target(before, plan.forms.public if plan.forms else plan.pretrained) if before else None,
-        data=opened.data(documents, hide),
-        checks=checks,
-        provenance=Provenance(
-            command=plan.command,
-            version=__version__,
-            packages=package_versions(),
-            seed=plan.seed,
-            started=started.isoformat(timespec="seconds"),
-            seconds=seconds,
-            resumed=folder.resumed,
-            revealed=plan.reveal,
-        ),
-    )
-    write_results(results, plan.out)
-    work = opened.work()
-    folder.mark("success", seconds=seconds, **work)
-    progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
+            try:
+                opened = _open(plan, store, progress)
+                hide = Redactor(store.salt, reveal=plan.reveal)
+                checks = _run_checks(plan, opened, attacks, settings, specs, hide, progress)
+            finally:
+                folder.asked = store.changed
+        seconds = round(time.monotonic() - clock, 1)
+        target, before = opened.models()
+        results = Results(
+            title=plan.title,
+            verdict=decide(checks, plan.fail_on),
+            target=_target(target, plan.model),
+            pretrained=_target(before, plan.forms.public if plan.forms else plan.pretrained) if before else None,
+            data=opened.data(documents, hide),
+            checks=checks,
+            provenance=Provenance(
+                command=short_command(plan.command),
+                version=__version__,
+                packages=package_versions(),
+                seed=plan.seed,
+                started=started.isoformat(timespec="seconds"),
+                seconds=seconds,
+                resumed=folder.resumed,
+                revealed=plan.reveal,
+            ),
+        )
+        results = _without_paths(results, plan)
+        write_results(results, plan.out)
+        work = opened.work()
+        folder.mark("success", seconds=seconds, **work)
+        progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
     return results
 
 
@@ -205,16 +204,12 @@ def _open_questions(plan: AuditPlan, store: ResponseStore, progress: Progress) -
     if plan.red is None:
         raise UsageError("--red is needed", "Give the folder of the documents")
     red = open_corpus(plan.red, "red")
-    if not red.queries:
-        raise NotAuditableError(
-            f"{plan.red} holds no question that can be used ({len(red.problems)} records are unusable)",
-            f"Run 'pfl-audit data check {plan.red}' to see why",
-        )
+    require_questions(red, plan.red)
     blue = open_corpus(plan.blue, "blue") if plan.blue else None
     if blue is not None:
         _refuse_overlap(red, blue)
     model = (
-        RecordedModel(plan.answers)
+        _recorded(plan.answers, red)
         if plan.answers
         else open_model(plan.model or "", device=plan.device, download=plan.download)
     )
@@ -226,6 +221,12 @@ def _open_questions(plan: AuditPlan, store: ResponseStore, progress: Progress) -
         red=red,
         blue=blue,
     )
+
+
+def _recorded(path: Path, red: Corpus) -> RecordedModel:
+    model = RecordedModel(path)
+    model.require_answers_to(red)
+    return model
 
 
 def _refuse_overlap(red: Corpus, blue: Corpus) -> None:
@@ -275,7 +276,7 @@ def _run_attack(
 ) -> dict[str, Check]:
     try:
         checks = {check.id: check for check in attack.run(context, settings)}
-    except UsageError:
+    except (UsageError, StorageError):
         raise
     except NotAuditableError as error:
         return {spec.id: spec.not_run("skipped", str(error)) for spec in wanted}
@@ -298,5 +299,17 @@ def _settings(attack: Attack, values: Mapping[str, Any]) -> BaseModel:
 
 
 def _target(facts: Mapping[str, Any], name: str | None) -> Target:
-    claim, review = read_training(Path(name) / TRAINING_RECORD) if name else (None, None)
+    claim, review = public_record(Path(name) / TRAINING_RECORD) if name else (None, None)
     return Target(**facts, training_claim=claim, claim_review=review)
+
+
+def _without_paths(results: Results, plan: AuditPlan) -> Results:
+    """The results with paths shortened; the full ones go to the private folder."""
+    said = results.model_dump(mode="json")
+    parts = [said[name] for name in ("target", "pretrained", "data") if said[name]]
+    full = {"command": plan.command, "folder": str(Path.cwd()), "paths": [part["path"] for part in parts]}
+    write_json(plan.out / PRIVATE / "provenance.json", full)
+    for part in parts:
+        part["path"] = short(part["path"])
+    known = (plan.identity(), plan.out, plan.store, full["paths"])
+    return Results.model_validate(Places(known).without(said))

@@ -6,12 +6,16 @@ import json
 import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pfl_audit.errors import AuditError
+from pfl_audit.errors import AuditError, StorageError, UsageError
+from pfl_audit.files import make_folder, remedy_for, remove_empty
+from pfl_audit.inputs import kind_of
 from pfl_audit.models.protocol import Response
 
 _SCHEMA = """
@@ -21,6 +25,13 @@ CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _TABLES = {"responses", "records", "meta"}
+_BESIDE = ("-journal", "-wal", "-shm")
+"""Files that SQLite opens with a database."""
+_LONGEST = 64 << 20
+"""Bytes of the longest value that is read."""
+_SALT = 32
+"""Letters of the salt."""
+_MAGIC = b"SQLite format 3\0"
 _VERSION = 1
 _LOOKUP = 500
 _SELECT = "SELECT key, answer, confidence, loss, tokens FROM responses"
@@ -46,7 +57,7 @@ class Records:
         """What was put under ``key``, or None.
 
         Raises:
-            AuditError: The file is damaged.
+            StorageError: The file is damaged.
         """
         found = self._store.record(key)
         self.got_count += found is not None
@@ -56,7 +67,7 @@ class Records:
         """Keep a JSON object, in a transaction of its own.
 
         Raises:
-            AuditError: The disk is full.
+            StorageError: The disk is full.
         """
         self._store.put_record(key, value)
         self.put_count += 1
@@ -71,44 +82,68 @@ class ResponseStore:
     Args:
         path: The database file; made where it is missing.
 
+    Attributes:
+        changed: Whether this process has put something, or would have but for a full disk.
+
     Raises:
-        AuditError: Not such a database, another program's, written by another version, or the disk is
-            full.
+        AuditError: Not such a database, another program's, written by another version, or a link.
+        StorageError: The disk is full, or the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.changed = False
+        _require_plain(path)
+        self._made: list[Path] = []
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            self._new = not path.exists()
+            self._made = make_folder(path.parent, private=True)
+            handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(handle, "rb") as file:
+                head = file.read(len(_MAGIC))
+            if head not in (b"", _MAGIC):  # SQLite would write over a file of a few bytes
+                raise sqlite3.DatabaseError("it is not a database")
             self._db = sqlite3.connect(path, timeout=60)
+        except (sqlite3.Error, OSError) as error:
+            remove_empty(self._made)
+            raise self._failed(error) from error
+        try:
+            self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+            self._db.execute("PRAGMA trusted_schema=OFF")
             self._refuse_others()
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.executescript(_SCHEMA)
             self._db.execute(f"{_SELECT} LIMIT 0")
             self._db.execute(f"PRAGMA user_version={_VERSION}")
-            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(16),))
+            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(_SALT // 2),))
             self._db.commit()
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
+            self.discard()
             raise self._failed(error) from error
+        except BaseException:
+            self.discard()
+            raise
 
     @property
     def salt(self) -> str:
         """A random number that belongs to this store: names are turned into pseudonyms with it.
 
         Raises:
-            AuditError: The file is damaged.
+            StorageError: The file is damaged.
         """
         try:
-            return str(self._db.execute("SELECT value FROM meta WHERE name = 'salt'").fetchone()[0])
+            (salt,) = self._db.execute("SELECT value FROM meta WHERE name = 'salt'").fetchone()
+            if not isinstance(salt, str) or len(salt) != _SALT:
+                raise TypeError("not what was put there")
         except (sqlite3.Error, TypeError) as error:
             raise self._failed(error) from error
+        return salt
 
     def get(self, keys: Iterable[str]) -> dict[str, Response]:
         """Known responses among ``keys``.
 
         Raises:
-            AuditError: The file is damaged.
+            StorageError: The file is damaged.
         """
         wanted = list(dict.fromkeys(keys))
         found: dict[str, Response] = {}
@@ -126,12 +161,13 @@ class ResponseStore:
         """Keep a batch of responses, all or none.
 
         Raises:
-            AuditError: The disk is full.
+            StorageError: The disk is full.
         """
         rows = [
             (key, json.dumps(response.answer), response.confidence, response.loss, response.tokens)
             for key, response in responses.items()
         ]
+        self.changed = True
         try:
             with self._db:
                 self._db.executemany("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", rows)
@@ -142,7 +178,7 @@ class ResponseStore:
         """The JSON object that was put under ``key``, or None.
 
         Raises:
-            AuditError: The file is damaged.
+            StorageError: The file is damaged.
         """
         try:
             row = self._db.execute("SELECT value FROM records WHERE key = ?", (key,)).fetchone()
@@ -157,8 +193,9 @@ class ResponseStore:
         """Keep a JSON object.
 
         Raises:
-            AuditError: The disk is full.
+            StorageError: The disk is full.
         """
+        self.changed = True
         try:
             with self._db:
                 self._db.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", (key, json.dumps(value)))
@@ -175,13 +212,24 @@ class ResponseStore:
         """Close the database."""
         self._db.close()
 
+    def discard(self) -> None:
+        """Close the database, and remove one that this process has made and that holds nothing."""
+        if self._new and not self.changed and self._alone():
+            self._db.close()
+            self._path.unlink(missing_ok=True)
+            remove_empty(self._made)
+        self.close()
+
     def __enter__(self) -> ResponseStore:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+        else:
+            self.discard()
 
     def _refuse_others(self) -> None:
         """Leave alone what another version or another program has made."""
@@ -190,22 +238,64 @@ class ResponseStore:
             raise AuditError(
                 f"{self._path} was written by another version of pfl-audit", "Delete it, or name another --store"
             )
-        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables - _TABLES:
+        found = _schema(self._db)
+        if any(kind != "table" or name not in _TABLES for kind, name, _ in found):
             raise AuditError(f"{self._path} is another program's database", "Name another --store")
+        if found - _own_schema():
+            raise self._failed("it has tables of other columns")
 
-    def _failed(self, error: Exception) -> AuditError:
+    def _alone(self) -> bool:
+        """Whether nothing is in the store and no other connection is open, which leaving the WAL mode needs."""
+        try:
+            tables = {"responses", "records"} & {name for _, name, _ in _schema(self._db)}
+            held = any(self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in tables)  # noqa: S608
+            self._db.execute("PRAGMA busy_timeout=0")
+            return not held and self._db.execute("PRAGMA journal_mode=DELETE").fetchone()[0] == "delete"
+        except sqlite3.Error:
+            return False
+
+    def _failed(self, error: Exception | str) -> StorageError:
         """One line, with what helps: only a store that is no store any more is to be deleted."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if isinstance(error, OSError):
+            remedy = remedy_for(error, "--store")
+        elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             remedy = "Wait until the other audit has ended, or name another --store"
-        elif isinstance(error, OSError) or code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+        elif code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
             remedy = "Free some space, or name another --store"
         elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             remedy = "Make it writable, or name another --store"
         else:
             remedy = "Delete it, or name another --store"
-        return AuditError(f"the response store {self._path} cannot be used: {error}", remedy)
+        known = isinstance(error, str | sqlite3.Error | OSError)
+        reason = error if known else "a row in it is damaged"  # whose text may be an answer
+        return StorageError(f"the response store {self._path} cannot be used: {reason}", remedy)
+
+
+def _require_plain(path: Path) -> None:
+    """Refuse what is no file before it is opened: a pipe would be waited for, a link leads elsewhere."""
+    for place in (path, *(path.with_name(path.name + end) for end in _BESIDE)):
+        try:
+            mode = place.lstat().st_mode
+        except ValueError as error:  # a NUL in the name
+            raise UsageError(f"{path} is no name of a file", "Name another --store") from error
+        except OSError:
+            continue
+        if not stat.S_ISREG(mode):
+            raise AuditError(f"the response store {place} is a {kind_of(mode)}, not a file", "Name another --store")
+
+
+def _schema(database: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """Kind, name and definition of everything that is defined, but for what SQLite adds itself."""
+    rows = database.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {(str(kind), str(name), " ".join(str(sql).split())) for kind, name, sql in rows}
+
+
+@cache
+def _own_schema() -> set[tuple[str, str, str]]:
+    with sqlite3.connect(":memory:") as database:
+        database.executescript(_SCHEMA)
+        return _schema(database)
 
 
 def _response(said: str, confidence: float | None, loss: float | None, tokens: int | None) -> Response:

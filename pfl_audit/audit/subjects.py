@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +16,6 @@ from pfl_audit.audit.store import Records
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.forms.form import PARTS, FormCorpus
 from pfl_audit.documents.forms.parts import Parts
-from pfl_audit.documents.forms.readers.jsonl import FILE_NAME as FORMS_FILE
 from pfl_audit.models.form_protocol import FormModel
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel
 
 _LISTED_PROBLEMS = 100
+_PLACE = re.compile(r"(?:.*/)?(?P<file>[^/]+\.(?:jsonl|npy))(?P<place> (?:line|row) \d+)?")
+"""How a reader names a record by its place; everything else is the name of a page or of its file."""
+_OURS = re.compile(r"(corpus|forms|docs)\.jsonl|(red|blue)(_(train|valid|val|test|positive|negative|client|\d+))*\.npy")
+"""File names that a format prescribes, which identify no company."""
 
 
 class Opened(Protocol):
@@ -86,8 +90,7 @@ class OpenedQuestions:
     def data(self, path: Path, hide: Redactor) -> Data:
         """What the model was asked about."""
         corpus = self.red
-        unanswered = dict.fromkeys(problem for engine in self._engines() for problem in engine.problems)
-        more = [f"{hide.page(problem.record)}: {problem.reason}" for problem in unanswered]
+        unanswered = {problem for engine in self._engines() for problem in engine.problems}
         return Data(
             format=corpus.format,
             path=str(path),
@@ -97,9 +100,7 @@ class OpenedQuestions:
             non_members=len(corpus.non_members()),
             documents=len(corpus.documents),
             queries=len(corpus.queries),
-            problems=[*(f"{problem.record}: {problem.reason}" for problem in corpus.problems), *more][
-                :_LISTED_PROBLEMS
-            ],
+            problems=_listed(corpus.problems, unanswered, hide),
         )
 
     def work(self) -> dict[str, int]:
@@ -160,7 +161,6 @@ class OpenedForms:
 
     def data(self, path: Path, hide: Redactor) -> Data:
         """What the model was asked about."""
-        unseen = [f"{hide.page(problem.record)}: {problem.reason}" for problem in self.unseen]
         return Data(
             format=self.corpus.format,
             path=str(path),
@@ -172,7 +172,7 @@ class OpenedForms:
                 "near_duplicates": self.parts.near_duplicates,
                 "left_out": len(self.parts.left_out),
             },
-            problems=[*(_told(problem, hide) for problem in self.corpus.problems), *unseen][:_LISTED_PROBLEMS],
+            problems=_listed(self.corpus.problems, self.unseen, hide),
         )
 
     def work(self) -> dict[str, int]:
@@ -189,6 +189,7 @@ class OpenedGradients:
     records: Records
     states: Path
     about: Data
+    public_form: bool = False
 
     def have(self) -> frozenset[Need]:
         """What the checks may need and get."""
@@ -197,7 +198,12 @@ class OpenedGradients:
     def context(self, common: AuditContext) -> GradientContext:
         """Everything that an attack may use."""
         return GradientContext(
-            model=self.model, cases=self.cases, records=self.records, states=self.states, **_shared(common)
+            model=self.model,
+            cases=self.cases,
+            records=self.records,
+            states=self.states,
+            public_form=self.public_form,
+            **_shared(common),
         )
 
     def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -217,9 +223,28 @@ def _shared(common: AuditContext) -> dict[str, Any]:
     return {field.name: getattr(common, field.name) for field in fields(AuditContext)}
 
 
-def _told(problem: Problem, hide: Redactor) -> str:
-    """A problem of the forms: by its line, or by pseudonym where it is a page's own file that is named."""
-    if problem.record.startswith(FORMS_FILE) or hide.reveal:
-        return f"{problem.record}: {problem.reason}"
+def _listed(read: Iterable[Problem], pages: Iterable[Problem], hide: Redactor) -> list[str]:
+    """The first problems: of records by their place in a file, of pages by pseudonym and in its order.
+
+    Args:
+        read: Found by a reader: of a line or row of a file, or of a page.
+        pages: Of pages, by name.
+        hide: Makes the pseudonyms.
+    """
+    places, named = [], [f"{hide.page(problem.record)}: {_reason(problem, hide)}" for problem in pages]
+    for problem in read:
+        place = _PLACE.fullmatch(problem.record)
+        if hide.reveal:
+            places.append(f"{problem.record}: {problem.reason}")
+        elif place is None:
+            named.append(f"{hide.page(problem.record)}: {_reason(problem, hide)}")
+        else:
+            file = place["file"] if _OURS.fullmatch(place["file"]) else "a file"
+            places.append(f"{file}{place['place'] or ''}: {problem.reason}")
+    return [*places, *sorted(named)][:_LISTED_PROBLEMS]
+
+
+def _reason(problem: Problem, hide: Redactor) -> str:
+    """Why it cannot be used, without the name that the problem goes by."""
     named = problem.record.split(".")[0] in problem.reason
-    return f"{hide.page(problem.record)}: {'it cannot be read' if named else problem.reason}"
+    return "it cannot be read" if named and not hide.reveal else problem.reason

@@ -16,6 +16,7 @@ CRYPTOGRAPHIC = "cryptographic"
 """How the name of a noise generator begins that nobody can predict."""
 
 Text = Annotated[str, Field(max_length=300)]
+Sentence = Annotated[str, Field(max_length=2000)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Epsilon = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -74,16 +75,16 @@ class ClaimReview(BaseModel):
 
     claim: PrivacyClaim | None = Field(description="None where it cannot be read")
     worth: Literal["holds", "weaker", "unknown"]
-    text: str
+    text: Sentence
     epsilon: Finite | None = None
     accountant: Literal["prv", "renyi"] | None = None
     prv: Finite | None = None
-    prv_failure: str | None = None
+    prv_failure: Sentence | None = None
     renyi: Finite | None = None
     published: Finite | None = Field(default=None, description="The papers' figure, where it differs")
     claimed_accuracy: Finite | None = Field(default=None, description="Most balanced accuracy by the claim")
     largest_accuracy: Finite | None = Field(default=None, description="The same by the recomputed epsilon")
-    warnings: list[str] = Field(default_factory=list)
+    warnings: list[Sentence] = Field(default_factory=list, max_length=50)
 
 
 def accuracy_bound(epsilon: float, delta: float) -> float:

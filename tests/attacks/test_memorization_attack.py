@@ -151,8 +151,25 @@ def test_evidence_is_kept_whole_privately_and_masked_in_the_report(folder: Path,
     for item in check.evidence:
         assert item.picture is not None
         assert (tmp_path / item.picture).is_file()
-        assert not any(letter.isalnum() for letter in str(item.facts["taken off the page"]))
-        assert not any(letter.isalnum() for letter in str(item.facts["the model's answer"]))
+        assert item.facts["question"] == "provider_name"
+        assert item.facts["taken off the page"] == "•••••••• (name)"
+        assert item.facts["the model's answer"] == "•••••••• (name), right"
+        assert item.facts["the pre-trained model's answer"] == "•••••••• (name), another"
+        assert item.facts["confidence"] == "0.9 to 1.0"
+    assert len({(tmp_path / str(item.picture)).read_bytes() for item in check.evidence}) == 1
+
+
+def test_tables_are_in_the_order_of_pseudonyms(folder: Path, tmp_path: Path) -> None:
+    check = run(folder, tmp_path, lambda query, blue: query.document.provider.lower())[NAME]
+    giveaway, skipped, clues = (table.rows for table in check.tables)
+    assert len(giveaway) > 20
+    assert {row[2] for row in giveaway} <= {"2 to 4", "5 or more"}
+    for rows in ([row for row in giveaway if row[1] == "member"], skipped, clues):
+        assert [row[0] for row in rows] == sorted(str(row[0]) for row in rows)
+    hide = Redactor("salt").within(NAME)
+    providers = {hide.name(provider): provider for provider in open_corpus(folder, "red").providers}
+    names = [providers[str(row[0])] for row in giveaway]
+    assert names != sorted(names)
 
 
 def test_names_that_are_still_in_the_picture_are_counted_and_set_apart(folder: Path, tmp_path: Path) -> None:

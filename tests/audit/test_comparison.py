@@ -97,3 +97,8 @@ def test_the_command_writes_the_page_and_prints_the_table(tmp_path: Path, capfd:
     assert out.is_file()
     assert out.stat().st_mode & 0o077 == 0
     assert run(["compare", str(tmp_path / "a"), "--out", str(out)]) == 4
+
+
+def test_a_folder_named_like_a_script_is_a_link_to_a_folder(tmp_path: Path) -> None:
+    page = to_html(compare([(audit("a"), tmp_path / "javascript:alert(1)"), (audit("b"), tmp_path / "b")]), tmp_path)
+    assert 'href="javascript%3Aalert%281%29/report.html"' in page

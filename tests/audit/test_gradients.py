@@ -292,7 +292,7 @@ def test_a_gradient_that_was_captured(plan: GradientPlan, opened: Open, tmp_path
         ({"2.weight": torch.ones(8, 47)}, "tensor 2.weight is (8, 47), the model's parameter (8, 48)"),
         ({"2.bias": torch.full((8,), torch.nan)}, "tensor 2.bias holds NaN or infinite values"),
         ({"2.bias": torch.full((8,), torch.inf)}, "tensor 2.bias holds NaN or infinite values"),
-        ({"2.bias": torch.ones(8, dtype=torch.int64)}, "tensor 2.bias holds no floating-point numbers (I64)"),
+        ({"2.bias": torch.ones(8, dtype=torch.int64)}, "tensor 2.bias holds no floating-point numbers (torch.int64)"),
         ({"2.bias": torch.ones(8), "3.bias": torch.ones(8)}, "tensor '3.bias' is no parameter of the model"),
         ({"a": torch.ones(8), "b": torch.ones(8)}, "none of its 2 tensors is a parameter of the model"),
         ({}, "none of its 0 tensors is a parameter of the model"),
@@ -308,8 +308,10 @@ def test_a_gradient_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "g.safetensors").write_bytes(b"no tensors")
     with pytest.raises(AuditError, match=r"g\.safetensors cannot be read"):
         read_gradient(tmp_path / "g.safetensors", FakeGradients(), Silent())
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(AuditError, match="is a folder, not a regular file"):
         read_gradient(tmp_path, FakeGradients(), Silent())
+    with pytest.raises(UsageError, match="does not exist"):
+        read_gradient(tmp_path / "none", FakeGradients(), Silent())
 
 
 def test_a_run_from_end_to_end(plan: GradientPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +8,11 @@ import pytest
 
 from pfl_audit.audit.results import read_results
 from pfl_audit.audit.runner import AuditPlan, run_audit
+from pfl_audit.audit.store import ResponseStore
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.scrubbed import scrubbed_questions
-from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UsageError
+from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent
 
 Make = Callable[[int], Path]
@@ -167,7 +169,7 @@ def test_a_page_that_cannot_be_read_is_listed_under_a_pseudonym(plan: AuditPlan,
 
 def test_an_empty_corpus(plan: AuditPlan, tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text("")
-    with pytest.raises(NotAuditableError, match="no question that can be used"):
+    with pytest.raises(NotAuditableError, match="holds no question"):
         run_audit(replace(plan, red=tmp_path), Silent())
 
 
@@ -189,3 +191,56 @@ def test_whatever_the_training_record_holds_the_audit_ends(
     review = run_audit(asked, Silent()).target.claim_review
     assert (review is None) == (text is None)
     assert review is None or review.text.startswith(str(text))
+
+
+def test_a_full_disk_below_the_store_ends_the_run_and_the_next_goes_on(
+    plan: AuditPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = ("memorization.provider_name", "memorization.provider_email")
+    plan = replace(plan, checks=checks, pretrained=None, blue=None, store=tmp_path / "store.sqlite")
+    with monkeypatch.context() as patch:
+        put = ResponseStore.put
+
+        def fill(self: ResponseStore, responses: Mapping[str, Response]) -> None:
+            put(self, {key: replace(response, answer="x" * 5000) for key, response in responses.items()})
+            self._db.execute("PRAGMA max_page_count=1")  # as many as there are now
+
+        patch.setattr(ResponseStore, "put", fill)
+        with pytest.raises(StorageError, match=r"store\.sqlite cannot be used: .*full\. Free some space") as caught:
+            run_audit(plan, Silent())
+    assert caught.value.exit_code == 2
+    cut = json.loads((plan.out / "run.json").read_text())
+    assert cut["status"] == "error"
+    assert "Free some space" in cut["reason"]
+    assert not (plan.out / "results.json").exists()
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        kept = len(store)
+    assert kept > 0
+    results = run_audit(plan, Silent())
+    assert results.provenance.resumed
+    done = json.loads((plan.out / "run.json").read_text())
+    assert done["status"] == "success"
+    assert done["queries_reused"] == kept
+
+
+def test_a_run_that_fails_before_it_asked_leaves_nothing(plan: AuditPlan, tmp_path: Path) -> None:
+    before = set(tmp_path.iterdir())
+    bad = (
+        replace(plan, model=str(tmp_path / "nowhere")),
+        replace(plan, red=tmp_path / "nowhere"),
+        replace(plan, pretrained=str(tmp_path / "nowhere"), store=tmp_path / "stores/x.sqlite"),
+    )
+    for one in bad:
+        with pytest.raises(AuditError):
+            run_audit(one, Silent())
+        assert set(tmp_path.iterdir()) == before
+
+
+def test_folders_of_a_run_are_its_owners(plan: AuditPlan, tmp_path: Path) -> None:
+    out = tmp_path / "runs/one"
+    run_audit(replace(plan, out=out, checks=("memorization.provider_name",)), Silent())
+    folders = [tmp_path / "runs", out, *(path for path in out.rglob("*") if path.is_dir())]
+    assert {path.name for path in folders} >= {"runs", "one", "private"}
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+    files = [path for path in out.rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}

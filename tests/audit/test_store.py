@@ -1,3 +1,4 @@
+import os
 import signal
 import sqlite3
 import subprocess
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.audit.store import Records, ResponseStore
-from pfl_audit.errors import AuditError
+from pfl_audit.errors import AuditError, StorageError
 from pfl_audit.models.protocol import Response
 
 
@@ -163,3 +164,74 @@ def test_a_store_without_records_gets_them(tmp_path: Path) -> None:
         Records(store).put("k", {"n": 1})
         assert store.get(["k"])["k"].answer == "x"
         assert Records(store).get("k") == {"n": 1}
+
+
+HOSTILE = {
+    "a view in the place of a table": "CREATE VIEW responses AS SELECT 1 AS key, 2 AS answer, 3 AS confidence",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON responses BEGIN DELETE FROM responses; END",
+    "an index": "CREATE INDEX i ON responses (answer)",
+    "a generated column": "CREATE TABLE other (a, b AS (a))",
+}
+
+
+@pytest.mark.parametrize("statement", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_schema_that_is_not_ours(tmp_path: Path, statement: str) -> None:
+    with ResponseStore(tmp_path / "x.sqlite"):
+        pass
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        if "VIEW" in statement:
+            database.execute("DROP TABLE responses")
+        database.execute(statement)
+    before = (tmp_path / "x.sqlite").read_bytes()
+    with pytest.raises(AuditError, match="is another program's database"):
+        ResponseStore(tmp_path / "x.sqlite")
+    assert (tmp_path / "x.sqlite").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["x.sqlite", "x.sqlite-wal", "x.sqlite-journal", "x.sqlite-shm"])
+@pytest.mark.parametrize("kind", ["named pipe", "link", "folder"])
+def test_what_is_no_file_is_never_opened(tmp_path: Path, name: str, kind: str) -> None:
+    place = tmp_path / name
+    if kind == "named pipe":
+        os.mkfifo(place)
+    elif kind == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.mkdir()
+    with pytest.raises(AuditError, match=rf"{name} is a {kind}, not a file\. Name another --store"):
+        ResponseStore(tmp_path / "x.sqlite")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_value_that_would_fill_the_memory(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "x.sqlite"):
+        pass
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        database.execute("INSERT INTO records VALUES ('k', zeroblob(100000000))")
+    with ResponseStore(tmp_path / "x.sqlite") as store, pytest.raises(StorageError, match="too big"):
+        store.record("k")
+
+
+def test_a_new_store_is_discarded_while_nothing_is_in_it(tmp_path: Path) -> None:
+    def fail(path: Path, key: str | None = None) -> None:
+        store = ResponseStore(path)
+        if key is not None:
+            store.put({key: Response("x")})
+        with pytest.raises(ZeroDivisionError), store:
+            raise ZeroDivisionError
+
+    fail(tmp_path / "a/b/x.sqlite")
+    assert list(tmp_path.iterdir()) == []
+    fail(tmp_path / "x.sqlite", "k")
+    fail(tmp_path / "x.sqlite")
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        assert len(store) == 1
+
+
+def test_a_store_that_another_run_has_opened_is_not_discarded(tmp_path: Path) -> None:
+    first = ResponseStore(tmp_path / "x.sqlite")
+    with ResponseStore(tmp_path / "x.sqlite") as second:
+        first.discard()
+        second.put({"k": Response("x")})
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        assert len(store) == 1

@@ -109,14 +109,28 @@ def test_files_of_single_pages_are_names_of_pages(store: ResponseStore) -> None:
         Problem("b8.txt total", "its value is not there"),
     ]
     found = opened(store, problems=problems)
-    first, second = found.data(Path("forms"), Redactor("salt")).problems
-    assert first.startswith("page ")
-    assert first.endswith(": it cannot be read")
-    assert second.endswith(": its value is not there")
-    assert "b7" not in first + second
-    assert "b8" not in first + second
+    shown = found.data(Path("forms"), Redactor("salt")).problems
+    assert {line.partition(": ")[2] for line in shown} == {"it cannot be read", "its value is not there"}
+    assert all(line.startswith("page ") for line in shown)
+    assert shown == sorted(shown)
+    assert "b7" not in "".join(shown)
+    assert "b8" not in "".join(shown)
     assert found.data(Path("forms"), Redactor("salt", reveal=True)).problems == [
         f"{problem.record}: {problem.reason}" for problem in problems
+    ]
+
+
+def test_a_file_of_the_users_own_is_named_by_no_more_than_a_line(store: ResponseStore) -> None:
+    records = (
+        "imdb/red/red_test_positive.npy row 3",
+        "acme/acme_2020.npy row 4",
+        "acme.jsonl line 5",
+        "corpus.jsonl line 6",
+    )
+    found = opened(store, problems=[Problem(record, "words is not a list") for record in records])
+    assert found.data(Path("forms"), Redactor("salt")).problems == [
+        f"{place}: words is not a list"
+        for place in ("red_test_positive.npy row 3", "a file row 4", "a file line 5", "corpus.jsonl line 6")
     ]
 
 

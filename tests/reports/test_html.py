@@ -187,3 +187,31 @@ def test_the_file_is_for_the_owner_only(folder: Path) -> None:
 
 def test_a_report_without_any_check_renders(folder: Path) -> None:
     assert "The audit is incomplete" in to_html(results(), folder)
+
+
+def test_letters_that_turn_text_around_or_cover_it_do_not_reach_a_page(folder: Path) -> None:
+    text = "a\u202etxt.exe\u2066\x1b[2J e" + "\u0301" * 99 + "\x00"
+    html = to_html(results(check(text=text), text=text), folder)
+    drawn = "".join(base64.b64decode(one).decode() for one in re.findall(r"svg\+xml;base64,([^\"]+)", html))
+    for page in (html, drawn):
+        assert "txt.exe" in page
+        assert not set("\u202e\u2066\x1b\x00") & set(page)
+        assert "\u0301" * 5 not in page
+
+
+def test_a_picture_that_cannot_be_shown_is_said(folder: Path) -> None:
+    html = to_html(results(check(evidence=[Evidence(title="x", picture="evidence/gone.jpg")])), folder)
+    assert "The picture is missing" in html
+
+
+def test_a_check_without_a_finding_is_unresolved(folder: Path) -> None:
+    html = to_html(results(check(finding=None)), folder)
+    missing = html[html.index("What could not be tested") : html.index("<h2>Findings")]
+    assert "Unresolved" in missing
+
+
+def test_numbers_that_share_no_slice_are_listed(folder: Path) -> None:
+    metrics = [metric(f"m{n}", slice={"s": n}) for n in range(100)]
+    html = to_html(results(check(metrics=metrics)), folder)
+    assert "m7 · s = 7" in html
+    assert html.count("<td") < 1000

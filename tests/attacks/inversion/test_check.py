@@ -12,12 +12,14 @@ from pfl_audit.reports.html import to_html
 from PIL import Image
 from safetensors.torch import save_file
 
+from pfl_audit.audit.drawing import drawn_page
+from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.gradient_case import Case
 from pfl_audit.audit.gradients import GradientPlan, open_gradients
 from pfl_audit.audit.results import Check, Results
 from pfl_audit.audit.runner import AuditPlan, run_audit
 from pfl_audit.audit.store import ResponseStore
-from pfl_audit.files import read_json
+from pfl_audit.inputs import read_json
 from pfl_audit.progress import Silent
 from tests.attacks.inversion.conftest import save_reader
 from tests.documents.template.drawn import save_form
@@ -101,24 +103,24 @@ def test_a_donut_from_end_to_end(plan: AuditPlan, written: set[str]) -> None:
 
 
 def masked(folder: Path, results: Results) -> None:
-    """The fields of the private page, and of what came back, are the same all over in the report's picture."""
+    """The report's picture is a drawing: a form of the user's own may carry a letterhead."""
     (evidence,) = checks_of(results)["lbfgs"].evidence
-    assert evidence.picture is not None
-    shown, kept = (
-        np.asarray(Image.open(path).convert("L"), dtype=float)
-        for path in (folder / evidence.picture, next((folder / "private").glob("inversion-lbfgs*")))
-    )
-    assert shown.shape == kept.shape
-    height, width = shown.shape
-    side = height
-    gap = (width - 3 * side) // 2
-    rows = slice(int(0.36 * side), int(0.42 * side))  # the second field of a form of 200 x 160, amid 64 x 64
-    for panel, ink in ((1, 10.0), (2, 0.0)):
-        left = panel * (side + gap)
-        columns = slice(left + int(0.4 * side), left + int(0.85 * side))
-        blocks = shown[rows, columns]
-        assert np.abs(np.diff(blocks, axis=0)).max() < 8
-        assert np.abs(np.diff(kept[rows, columns], axis=0)).max() > ink
+    EvidenceBox(folder / "apart").show("x", drawn_page(), drawn_page())
+    assert (folder / str(evidence.picture)).read_bytes() == (folder / "apart/evidence/x.jpg").read_bytes()
+    assert {str(value) for name, value in evidence.facts.items() if name.startswith("field")} <= {
+        f"written •••••••• (value), read {part} of its words" for part in ("none", "some", "most", "all")
+    }
+
+
+def test_a_form_that_is_public_is_shown_empty(plan: AuditPlan, written: set[str]) -> None:
+    plan = replace(plan, gradients=replace(plan.gradients, public_form=True), checks=("inversion.lbfgs",))
+    (evidence,) = checks_of(run_audit(plan, Silent()))["lbfgs"].evidence
+    shown = np.asarray(Image.open(plan.out / str(evidence.picture)).convert("L"), dtype=float)
+    side = len(shown)
+    assert shown.shape == (side, side)
+    field = shown[int(0.37 * side) : int(0.41 * side), int(0.4 * side) : int(0.85 * side)]
+    assert np.ptp(field) < 8  # one grey all over
+    assert np.ptp(shown) > 100  # beside print
 
 
 def test_values_and_pages_are_shown_to_who_asks_for_them(plan: AuditPlan, written: set[str]) -> None:
@@ -175,7 +177,11 @@ def test_what_comes_back_of_a_gradient_alone_is_kept_for_its_owner(
     assert {check.status for check in results.checks} == {"skipped"}
     assert "lies in private/" in (checks_of(results)["text"].reason or "")
     kept = plan.out / "private"
-    assert sorted(path.name for path in kept.iterdir()) == ["lbfgs-document-1.jpg", "text-document-1.json"]
+    assert sorted(path.name for path in kept.iterdir()) == [
+        "lbfgs-document-1.jpg",
+        "provenance.json",
+        "text-document-1.json",
+    ]
     assert read_json(kept / "text-document-1.json")["tokens"] == case.truths[0].text["decoder_input_ids"].tolist()
     assert (kept / "text-document-1.json").stat().st_mode & 0o077 == 0
 
@@ -184,7 +190,11 @@ def test_so_is_what_the_closed_form_makes_of_it(v3: AuditPlan, written: set[str]
     case, alone = captured(v3, tmp_path)
     run_audit(alone, Silent())
     kept = v3.out / "private"
-    assert sorted(path.name for path in kept.iterdir()) == ["analytic-document-1.jpg", "analytic-document-1.json"]
+    assert sorted(path.name for path in kept.iterdir()) == [
+        "analytic-document-1.jpg",
+        "analytic-document-1.json",
+        "provenance.json",
+    ]
     found = read_json(kept / "analytic-document-1.json")
     assert found["tokens"] == case.truths[0].text["input_ids"].tolist()
     assert all(value in found["text"] for value in (case.truths[0].values or {}).values())

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from pfl_audit.attacks.inversion.reading import LINE_HEIGHT, Tesseract, Word, enlarge, open_engine
 from pfl_audit.attacks.inversion.word_scores import read_fields
 from PIL import Image
+from safetensors.torch import save_file
 
 from pfl_audit.documents.template.fill import fill
-from pfl_audit.errors import UsageError
+from pfl_audit.errors import AuditError, UsageError
 from tests.documents.template.drawn import form
 
 VALUES = {"field-1": "Rosa Falcon", "field-2": "01/02/2003", "field-3": "$12.50"}
@@ -78,13 +80,18 @@ def test_engines_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.Monke
         open_engine("glasses")
     with pytest.raises(UsageError, match="without weights"):
         open_engine("trocr")
-    with pytest.raises(UsageError, match="holds no TrOCR"):
+    with pytest.raises(UsageError, match="takes no weights"):
+        open_engine("rapidocr", tmp_path)
+    with pytest.raises(UsageError, match="does not exist"):
+        open_engine("trocr", tmp_path / "none")
+    with pytest.raises(AuditError, match="it has no config"):
         open_engine("trocr", tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "no-such"}))
-    with pytest.raises(UsageError, match="no TrOCR checkpoint that can be read"):
+    save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(AuditError, match="no TrOCR checkpoint that can be read"):
         open_engine("trocr", tmp_path)
     monkeypatch.setitem(sys.modules, "rapidocr", None)
-    with pytest.raises(UsageError, match="needs it installed"):
+    with pytest.raises(UsageError, match="needs rapidocr"):
         open_engine()
 
 

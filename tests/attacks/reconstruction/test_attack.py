@@ -216,9 +216,11 @@ def test_a_curve_over_the_epochs(opens: Opens) -> None:
     check = attack(context)[0]
     (curve,) = check.curves
     series = curve.series[0]
-    assert series["x"] == [1, 30]
-    assert series["y"][0] < 1.5 < 5 < series["y"][1]
-    assert series["low"][1] <= series["y"][1] <= series["high"][1]
+    assert series.x == [1, 30]
+    assert series.y[0] < 1.5 < 5 < series.y[1]
+    assert series.low is not None
+    assert series.high is not None
+    assert series.low[1] <= series.y[1] <= series.high[1]
     assert isinstance(context.progress, Told)
     assert context.progress.said[0].startswith("108 fields (over 3 checkpoints): 432 to ")
 

@@ -1,0 +1,34 @@
+"""How large the parts of results.json may be: whoever reads one may have it from anywhere."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FILE: Final = 64 << 20
+"""Bytes."""
+VALUES: Final = 3_000_000
+"""Values in the whole file, lists and objects among them."""
+DEPTH: Final = 20
+"""Lists and objects within each other."""
+NAME: Final = 300
+"""Letters of a name: of a check, a metric, a column, a fact."""
+TEXT: Final = 4_096
+"""Letters of a sentence, a path, a cell."""
+WHOLE: Final = 2**63 - 1
+"""Largest whole number; the smallest is its negative."""
+
+CHECKS: Final = 200
+METRICS: Final = 1_000
+TABLES: Final = 20
+ROWS: Final = 5_000
+COLUMNS: Final = 50
+CURVES: Final = 10
+SERIES: Final = 4
+POINTS: Final = 10_000
+EVIDENCE: Final = 100
+ENTRIES: Final = 200
+"""Of an object that maps names to values: facts, settings, a slice, packages."""
+NOTES: Final = 100
+"""Of a list of texts: problems of the corpus, what a model was opened with."""
+RECORD: Final = 100_000
+"""Values in what has a form of its own: settings, the training record of a checkpoint."""

@@ -1,0 +1,45 @@
+"""Texts of a claim of privacy: those that we write, and what a report shows of those that others wrote."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pfl_audit.privacy.claim import CRYPTOGRAPHIC
+
+NO_PRIVACY: Final = "none: trained without differential privacy"
+ADJACENCY: Final = "add or remove one provider with all its documents"
+NOT_COVERED: Final = (
+    "the choice of settings by looking at results",
+    "the number of providers, which is taken as known where it decides the denominator",
+    "the figures in this record that were measured without noise: history, tally, counts of data",
+    "a server that sees single updates: each carries only its share of the noise unless they are summed securely",
+)
+SECRET_NOISE: Final = f"{CRYPTOGRAPHIC}: SHAKE-256 with a secret key"
+SEEDED_NOISE: Final = "SHAKE-256 with a key from a seed"
+
+_KNOWN: Final = {
+    "unit": ("provider", "client", "document", "page", "record", "user", "example"),
+    "adjacency": (ADJACENCY, "add/remove one provider", "add/remove", "replace one provider", "replace one record"),
+    "accountant": ("prv", "renyi", "rdp", "moments", "gdp", "classical-gaussian"),
+    "noise_generator": (SECRET_NOISE, SEEDED_NOISE, f"{CRYPTOGRAPHIC}: operating system", "torch", "numpy"),
+}
+_OWN = "not shown: in the record's own words"
+_BEGINNINGS: Final = {"adjacency": "add", "noise_generator": CRYPTOGRAPHIC}
+"""What decides how a claim is reviewed, and so stays."""
+
+
+def without_free_text(privacy: object) -> object:
+    """A ``privacy`` entry whose texts are ours or no text at all: others may name companies, people or folders."""
+    if not isinstance(privacy, dict):
+        return privacy
+    found: dict[str, Any] = {**privacy}
+    for name, known in _KNOWN.items():
+        text = found.get(name)
+        if isinstance(text, str) and text.casefold() not in {one.casefold() for one in known}:
+            kept = _BEGINNINGS.get(name, "")
+            found[name] = f"{kept} ({_OWN})" if kept and text.casefold().startswith(kept) else _OWN
+    listed = found.get("not_covered")
+    if isinstance(listed, list) and all(isinstance(text, str) for text in listed):
+        ours = [text for text in listed if text in NOT_COVERED]
+        found["not_covered"] = ours + ([f"{len(listed) - len(ours)} more ({_OWN})"] if len(ours) < len(listed) else [])
+    return found

@@ -1,0 +1,78 @@
+"""Pictures of a report as data addresses: as images they can neither run scripts nor be styled from outside."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from pathlib import Path
+
+from markupsafe import Markup
+from pfl_audit.reports import figures
+from PIL import Image
+
+from pfl_audit.audit.evidence import PUBLIC
+from pfl_audit.audit.results import Check, Curve
+from pfl_audit.documents.images import MAX_PIXELS
+from pfl_audit.errors import AuditError
+from pfl_audit.inputs import is_regular, read_bytes
+
+_KINDS = {".jpg": "JPEG", ".png": "PNG"}
+_LARGEST = 4 << 20
+_ALL = 64 << 20
+"""Bytes of all pictures of a report."""
+_CURVES = 40
+"""Curves that are drawn: a fifth to half a second each."""
+
+
+class Pictures:
+    """The pictures of one report, up to a limit altogether; None for what is beyond, or is no picture.
+
+    Args:
+        folder: Of the run. Only pictures in its ``evidence`` folder are read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._left = _ALL
+        self._curves = _CURVES
+
+    def evidence(self, name: str) -> Markup | None:
+        """A picture of the run."""
+        kind = _KINDS.get(Path(name).suffix)
+        data = self._read(name) if kind and self._left > 0 else None
+        if kind is None or data is None or not _is_picture(data, kind):
+            return None
+        self._left -= len(data)
+        return _address(f"image/{kind.lower()}", data)
+
+    def curve(self, curve: Curve) -> Markup | None:
+        """A curve of results.json."""
+        self._curves -= 1
+        return _address("image/svg+xml", figures.draw_curve(curve).encode()) if self._curves >= 0 else None
+
+    def overview(self, checks: tuple[Check, ...]) -> Markup:
+        """All membership attacks."""
+        return _address("image/svg+xml", figures.draw_overview(checks).encode())
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            path = (self._folder / name).resolve()
+            if not path.is_relative_to(self._folder.resolve() / PUBLIC) or not is_regular(path):
+                return None
+            return read_bytes(path, limit=_LARGEST)
+        except (ValueError, OSError, RuntimeError, AuditError):  # no name of a file, a loop of links, too large
+            return None
+
+
+def _is_picture(data: bytes, kind: str) -> bool:
+    """Whether the header is that of a picture of this kind, which a browser can afford to show."""
+    try:
+        with warnings.catch_warnings(action="ignore"), Image.open(io.BytesIO(data), formats=[kind]) as picture:
+            return picture.width * picture.height <= MAX_PIXELS
+    except Exception:  # whatever a decoder raises at a hostile file
+        return False
+
+
+def _address(kind: str, data: bytes) -> Markup:
+    return Markup(f"data:{kind};base64,{base64.b64encode(data).decode()}")  # noqa: S704 - base64 needs no escaping

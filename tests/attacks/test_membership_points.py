@@ -1,0 +1,34 @@
+"""The scatter plot of a masked report: neither the order of its points nor a point tells which company it is."""
+
+import numpy as np
+import pandas as pd
+from pfl_audit.attacks.membership.present import CELL, scatter
+
+TABLE = pd.DataFrame(
+    {"acc": [3 / 7, 1.0, 0.0, 2 / 3, 0.5, 1 / 3], "nls": [0.9, 1.0, 0.0, 0.8, 0.61234, 0.4]},
+    index=pd.Index(list("abcdef"), name="provider"),
+)
+LABELS = np.array([True, True, True, False, False, False])
+AXES = ("x", "y")
+
+
+def test_points_are_in_the_order_of_their_values() -> None:
+    curve = scatter(TABLE, LABELS, ("acc", "nls"), AXES, None)
+    members, others = curve.series
+    assert (members.x, members.y) == ([0.0, 0.4286, 1.0], [0.0, 0.9, 1.0])
+    assert (others.x, others.y) == ([0.3333, 0.5, 0.6667], [0.4, 0.6123, 0.8])
+
+
+def test_a_masked_point_lies_anywhere_in_its_cell() -> None:
+    shown = [scatter(TABLE, LABELS, ("acc", "nls"), AXES, np.random.default_rng(seed)).series[0] for seed in range(200)]
+    first = np.array([[one.x[0], one.y[0]] for one in shown])
+    last = np.array([[one.x[-1], one.y[-1]] for one in shown])
+    assert first.min() >= 0
+    assert 0.9 * CELL < first.max() <= CELL
+    assert 1 - CELL <= last.min() < 1 - 0.9 * CELL
+    assert last.max() <= 1
+
+
+def test_a_class_without_a_company_has_no_points() -> None:
+    curve = scatter(TABLE, np.zeros(6, dtype=bool), ("acc", "nls"), AXES, np.random.default_rng(0))
+    assert [len(one.x) for one in curve.series] == [0, 6]
