@@ -12,6 +12,7 @@ from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.inputs import require_input
 
 if TYPE_CHECKING:
     from pfl_audit.privacy.accounting import Spent
@@ -184,9 +185,11 @@ def _read_claim(path: Path) -> ClaimReview:
     from pfl_audit.audit.training_record import FILE_NAME, read_training
 
     file = path / FILE_NAME if path.is_dir() else path
-    if not file.is_file():
-        raise AuditError(f"{file} does not exist", "Give a training.json, or the folder of a checkpoint that has one")
-    _, found = read_training(file)
+    remedy = "Give a training.json, or the folder of a checkpoint that has one"
+    require_input(path, remedy)
+    record, found = read_training(file)
+    if record is None:
+        raise AuditError(f"{file} {found.text if found else 'does not exist'}", remedy)
     if found is None:
         raise NotAuditableError(f"{file} claims no differential privacy", "Give that of a privately trained checkpoint")
     return found

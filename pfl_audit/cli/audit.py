@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
+from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import require_new
 
 if TYPE_CHECKING:
@@ -110,7 +112,7 @@ def memorize(
     keys = _keys(key or ["provider_name"], PROVIDER_KEYS)
     if export is not None:
         require_new(export)
-        found = _export(export, red, blue, keys, seed, threshold)
+        found = _export(export, red, blue, keys, seed, threshold, reveal=reveal)
         if as_json:
             print_json(found)
         elif not quiet:
@@ -239,9 +241,10 @@ def _keys(wanted: list[str], known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _export(
-    folder: Path, red: Path, blue: Path | None, keys: tuple[str, ...], seed: int, threshold: float
+    folder: Path, red: Path, blue: Path | None, keys: tuple[str, ...], seed: int, threshold: float, *, reveal: bool
 ) -> dict[str, Any]:
     """Write a vendor's questions; return what was written, and every page that is not asked about with its reason."""
+    from pfl_audit.audit.redaction import Redactor
     from pfl_audit.documents.readers import open_corpus
     from pfl_audit.documents.scrubbed import scrubbed_questions
     from pfl_audit.documents.writers import write_questions
@@ -252,13 +255,17 @@ def _export(
     queries = [query for found in sets for query in found.queries]
     unreadable = {problem.record: problem.reason for problem in write_questions(queries, folder)}
     asked = [query for query in queries if query.id not in unreadable]
+    if unreadable and not asked:
+        reason = next(iter(unreadable.values()))
+        raise NotAuditableError(f"no question can be written: {reason}", f"Run 'pfl-audit data check {red}'")
     skipped = [(problem.record, found.key, problem.reason) for found in sets for problem in found.skipped]
     skipped += [(query.document.id, query.key, unreadable[query.id]) for query in queries if query.id in unreadable]
+    hide = Redactor(secrets.token_hex(), reveal=reveal)
     return {
         "questions": len(asked),
         "pages": len({query.document.id for query in asked}),
         "folder": str(folder),
-        "skipped": [{"page": page, "key": key, "reason": reason} for page, key, reason in skipped],
+        "skipped": [{"page": hide.page(page), "key": key, "reason": reason} for page, key, reason in skipped],
     }
 
 

@@ -22,7 +22,7 @@ def compare(
 
     Example: pfl-audit compare audit-base audit-private audit-plain --out comparison.html
     """
-    from dataclasses import asdict
+    from pydantic_core import to_jsonable_python
 
     from pfl_audit.audit.comparison import compare as side_by_side
     from pfl_audit.audit.renderers import render_comparison
@@ -32,13 +32,6 @@ def compare(
     comparison = side_by_side([(read_results(run), run) for run in runs])
     pages = render_comparison(comparison, out)
     if as_json:
-        print_json({"pages": [str(page) for page in pages], **_plain(asdict(comparison))})
+        print_json({"pages": [str(page) for page in pages], **to_jsonable_python(comparison)})
     elif not quiet:
         show_comparison(comparison, pages)
-
-
-def _plain(value: dict[str, object]) -> dict[str, object]:
-    columns = value["columns"]
-    if isinstance(columns, tuple):
-        value["columns"] = [{**column, "folder": str(column["folder"])} for column in columns]
-    return value

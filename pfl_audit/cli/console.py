@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from pfl_audit.progress import Progress, Silent, Task
 
 _PLAIN_SECONDS = 10.0
 _LONGEST_NOTE = 2000
+_errors_as_json = False
 
 
 def make_progress(*, quiet: bool) -> Progress:
@@ -28,14 +30,35 @@ def make_progress(*, quiet: bool) -> Progress:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print the one JSON document of a command on stdout; a failure after it is a line on stderr alone."""
+    global _errors_as_json  # noqa: PLW0603 - a process runs one command at a time
+    _errors_as_json = False
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    typer.echo(text.encode(errors="backslashreplace").decode())  # a path may hold bytes that are no text
 
 
 def note(text: str) -> None:
     """A line on stderr, without anything that a terminal would obey."""
     if sys.stderr is not None:
-        sys.stderr.write(visible(text, _LONGEST_NOTE) + "\n")
+        with contextlib.suppress(OSError):  # a terminal that is gone is no reason to lose a run
+            sys.stderr.write(visible(text, _LONGEST_NOTE) + "\n")
+
+
+def errors_as_json(wanted: bool) -> None:
+    """Choose whether a failure is printed as JSON, too."""
+    global _errors_as_json  # noqa: PLW0603 - a process runs one command at a time
+    _errors_as_json = wanted
+
+
+def fail(problem: str, remedy: str, code: int) -> int:
+    """Say what went wrong in a line on stderr, and as JSON on stdout where that is wanted; return the exit code."""
+    problem, remedy = problem.strip().removesuffix("."), remedy.strip()
+    note(f"pfl-audit: {problem}. {remedy}." if remedy else f"pfl-audit: {problem}.")
+    if _errors_as_json:
+        error = {"code": code, "problem": visible(problem, _LONGEST_NOTE), "remedy": visible(remedy, _LONGEST_NOTE)}
+        with contextlib.suppress(OSError):
+            print_json({"error": error})
+    return code
 
 
 class _Bars:

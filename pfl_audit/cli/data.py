@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,15 +13,18 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
-from pfl_audit.errors import EXIT_NOT_AUDITED, UsageError
+from pfl_audit.cli.help import App
+from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import require_new
+from pfl_audit.inputs import require_input
 
 if TYPE_CHECKING:
     from pfl_audit.documents.check import CorpusCheck
-    from pfl_audit.documents.corpus import Corpus
+    from pfl_audit.documents.corpus import Corpus, Problem
     from pfl_audit.documents.forms.check import FormCheck
 
-app = typer.Typer(rich_markup_mode=None, help="Check, convert, import and make corpora.")
+app = App(rich_markup_mode=None, help="Check, convert, import and make corpora.")
+_MOST_REASONS = 10
 _Source = Annotated[Path, typer.Argument(help="PFL-DocVQA folder, or folder with corpus.jsonl.")]
 _Target = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 
@@ -26,6 +33,7 @@ _Target = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 def check(
     path: Annotated[Path, typer.Argument(help="A corpus as --red takes it, or a folder of forms (docs/forms.md).")],
     images: Annotated[bool, typer.Option(help="Open every page image as well.")] = True,
+    reveal: options.Reveal = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     config: options.Config = None,
@@ -40,6 +48,7 @@ def check(
     from pfl_audit.documents.forms.readers import reader_of
     from pfl_audit.documents.readers import open_corpus
 
+    require_input(path, "Give the folder that holds the corpus or the forms")
     progress = make_progress(quiet=quiet)
     found: CorpusCheck | FormCheck
     if (reader := reader_of(path)) is not None:
@@ -48,6 +57,7 @@ def check(
     else:
         found = check_corpus(open_corpus(path), progress, images=images)
         rows, empty = _corpus_rows(found), not found.counts
+    found = replace(found, problems=_masked(found.problems, reveal=reveal))
     if as_json:
         print_json(found.to_dict())
     else:
@@ -55,9 +65,13 @@ def check(
             typer.echo(row)
         for problem in found.problems:
             typer.echo(visible(f"unusable: {problem.record}: {problem.reason}", 1000))
+        for reason, count in Counter(problem.reason for problem in found.problems).most_common(_MOST_REASONS):
+            typer.echo(visible(f"{count:>9}  {reason}", 1000))
         typer.echo(f"{len(found.problems)} records cannot be used")
     if empty:
-        raise typer.Exit(EXIT_NOT_AUDITED)
+        raise NotAuditableError(
+            f"{path} holds no record that can be used", "Mend what is listed as unusable, or give another"
+        )
 
 
 @app.command()
@@ -72,11 +86,13 @@ def convert(
 
     Example: pfl-audit data convert data/pfl-docvqa --out data/safe
     """
+    from pfl_audit.documents.corpus import require_questions
     from pfl_audit.documents.readers import open_corpus
     from pfl_audit.documents.writers import write_jsonl
 
     require_new(out)
     corpus = open_corpus(path)
+    require_questions(corpus, path)
     write_jsonl(corpus, out)
     _tell(corpus, out, as_json=as_json, quiet=quiet)
 
@@ -95,6 +111,7 @@ def import_(
 
     Example: pfl-audit data import fcc-adbuy fcc_adbuy --out data/fcc
     """
+    from pfl_audit.documents.corpus import require_questions
     from pfl_audit.documents.readers.fcc_adbuy import import_fcc_adbuy
     from pfl_audit.documents.writers import write_jsonl
 
@@ -102,6 +119,7 @@ def import_(
         raise UsageError(f"there is no source '{source}'", "Choose: fcc-adbuy")
     require_new(out)
     corpus = import_fcc_adbuy(path, seed)
+    require_questions(corpus, path)
     write_jsonl(corpus, out)
     _tell(corpus, out, as_json=as_json, quiet=quiet)
 
@@ -184,10 +202,18 @@ def _form_rows(found: FormCheck) -> list[str]:
     return rows
 
 
+def _masked(problems: Sequence[Problem], *, reveal: bool = False) -> tuple[Problem, ...]:
+    """Problems with a pseudonym instead of the name of a page."""
+    from pfl_audit.audit.redaction import Redactor
+
+    hide = Redactor(secrets.token_hex(), reveal=reveal)
+    return tuple(replace(one, record=hide.page(one.record)) if one.is_page else one for one in problems)
+
+
 def _tell(corpus: Corpus, out: Path, *, as_json: bool, quiet: bool) -> None:
     """Say what was written, and what was left out."""
     pages, providers, questions = len(corpus.documents), len(corpus.providers), len(corpus.queries)
-    for problem in () if quiet else corpus.problems:
+    for problem in () if quiet else _masked(corpus.problems):
         note(f"left out: {problem.record}: {problem.reason}")
     if as_json:
         left_out = len(corpus.problems)

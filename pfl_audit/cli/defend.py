@@ -89,33 +89,23 @@ def defend(
     from pfl_audit.cli.invert import checks_of
     from pfl_audit.errors import EXIT_NOT_AUDITED
     from pfl_audit.files import write_json
+    from pfl_audit.out_folder import OutFolder
 
     model = model or options.embedded("donut")
+    embedded = template is None
     template = template or options.embedded("templates", "form-01", "template.png")
     folder = run_folder(out, "defend")
     kept = store or shared_store(out) or folder / "responses.sqlite"
     checks = checks_of(method or ["lbfgs"], model)
-    published = protect(
-        DefencePlan(
-            template=template,
-            fields=fields,
-            model=str(model),
-            strategies=tuple(strategy or ("pgd",)),
-            budgets=tuple(budget or BUDGETS),
-            steps=steps,
-            out=folder,
-            seed=seed,
-            device=device,
-        ),
-        make_progress(quiet=quiet),
-    )
 
     def plan(one: Published | None) -> AuditPlan:
         return AuditPlan(
             title=one.title if one else "Clean template",
             out=folder / (one.name if one else _BEFORE),
             model=str(model),
-            gradients=GradientPlan(template, fields, documents=documents, public=one.template if one else None),
+            gradients=GradientPlan(
+                template, fields, documents=documents, public=one.template if one else None, public_form=embedded
+            ),
             checks=checks,
             settings={"inversion": {"iterations": iterations} if iterations else {}},
             store=kept,
@@ -126,15 +116,30 @@ def defend(
             command=command(),
         )
 
-    variants = (None, *published)
-    found = [
-        (run_and_show(audit, as_json=False, quiet=quiet, gate=False, show=False), audit.out)
-        for audit in map(plan, variants)
-    ]
-    pages = render_comparison(compare(found), folder / "comparison.html")
-    audited = [(one, results) for one, (results, _) in zip(variants, found, strict=True)]
-    summary = {"variants": [_summary(one, results) for one, results in audited], "note": NOTE}
-    write_json(folder / FILE_NAME, summary)
+    with OutFolder(folder, "defence", private=True):
+        published = protect(
+            DefencePlan(
+                template=template,
+                fields=fields,
+                model=str(model),
+                strategies=tuple(strategy or ("pgd",)),
+                budgets=tuple(budget or BUDGETS),
+                steps=steps,
+                out=folder,
+                seed=seed,
+                device=device,
+            ),
+            make_progress(quiet=quiet),
+        )
+        variants = (None, *published)
+        found = [
+            (run_and_show(audit, as_json=False, quiet=quiet, gate=False, show=False), audit.out)
+            for audit in map(plan, variants)
+        ]
+        pages = render_comparison(compare(found), folder / "comparison.html")
+        audited = [(one, results) for one, (results, _) in zip(variants, found, strict=True)]
+        summary = {"variants": [_summary(one, results) for one, results in audited], "note": NOTE}
+        write_json(folder / FILE_NAME, summary)
     if as_json:
         print_json(summary)
     else:

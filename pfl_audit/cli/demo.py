@@ -41,7 +41,7 @@ def demo(
     from pfl_audit.audit.renderers import render_comparison
     from pfl_audit.audit.runner import AuditPlan, FormPlan, GradientPlan
     from pfl_audit.cli.audit import run_and_show
-    from pfl_audit.cli.console import note
+    from pfl_audit.cli.console import note, print_json
     from pfl_audit.cli.summary import show_comparison
 
     fixtures = options.embedded()
@@ -65,10 +65,10 @@ def demo(
     plans = (
         plan("Fine-tuned demo model", "vt5-finetuned", out, CHECKS),
         plan("Pre-trained demo model", "vt5-pretrained", out / "pre-trained", CONTROL, control=False),
-        plan("Private demo model", "vt5-private", out / "private", CONTROL),
+        plan("Private demo model", "vt5-private", out / "with-privacy", CONTROL),
     )
     found = [
-        (run_and_show(one, as_json=as_json and one is plans[0], quiet=quiet, gate=False, show=one is plans[0]), one.out)
+        (run_and_show(one, as_json=False, quiet=quiet, gate=False, show=one is plans[0] and not as_json), one.out)
         for one in plans
     ]
     comparison = compare([found[1], found[0], found[2]])
@@ -89,7 +89,7 @@ def demo(
         title="Gradient inversion",
         out=out / "inversion",
         model=str(fixtures / "donut"),
-        gradients=GradientPlan(template=fixtures / "templates" / "form-01" / "template.png"),
+        gradients=GradientPlan(template=fixtures / "templates" / "form-01" / "template.png", public_form=True),
         checks=("inversion.text", "inversion.lbfgs"),
         store=out / "responses.sqlite",
         seed=seed,
@@ -103,3 +103,5 @@ def demo(
         show_comparison(comparison, pages)
     for one in (forms, gradients):
         run_and_show(one, as_json=False, quiet=quiet, gate=False, show=not as_json)
+    if as_json:  # once everything is done, so that a failure is the only document
+        print_json(found[0][0].model_dump(mode="json"))

@@ -161,7 +161,12 @@ def invert(
     from pfl_audit.audit.runner import AuditPlan, GradientPlan
     from pfl_audit.cli.audit import command, run_and_show, run_folder, shared_store
 
+    if ocr_weights is not None:
+        from pfl_audit.models.weights import tensor_names
+
+        tensor_names(ocr_weights)  # a folder that cannot be read is an error before the search, not after it
     model = model or options.embedded("donut")
+    embedded = template is None
     template = template or options.embedded("templates", "form-01", "template.png")
     given: dict[str, Any] = {
         "iterations": iterations,
@@ -189,6 +194,7 @@ def invert(
             noise=noise,
             stage=stage,
             public=public,
+            public_form=embedded,
         ),
         checks=checks_of(method, model),
         settings={"inversion": settings},

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
-import signal
 import sys
-import threading
 from typing import Annotated, Any
 
 import typer
 
 from pfl_audit import __version__
 from pfl_audit.cli import account, audit, compare, data, defend, demo, inspect, invert, reconstruct, report, train
-from pfl_audit.cli.console import note
-from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, AuditError
+from pfl_audit.cli.console import errors_as_json, fail
+from pfl_audit.cli.help import App
+from pfl_audit.cli.interrupts import ignore_signals, obey_signals
+from pfl_audit.cli.libraries import restrain
+from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, AuditError, is_interrupt
+from pfl_audit.files import remedy_for
 
-app = typer.Typer(
+app = App(
     name="pfl-audit",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -58,42 +59,26 @@ def _root(
 
 def main() -> None:
     """Run the command line; every failure is one line on stderr and an exit code."""
-    # Nothing touches the network unless --download asks for it.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    sys.unraisablehook = _interrupt_again
+    restrain()
+    obey_signals()
     code = run(sys.argv[1:])
+    ignore_signals()
     _leave_nothing_to_flush()
     sys.exit(code)
 
 
-def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """Give an interrupt once more that fell into a destructor, where Python drops it."""
-    if issubclass(lost.exc_type, KeyboardInterrupt):
-        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
-    else:
-        sys.__unraisablehook__(lost)
-
-
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit code."""
-    wrong_usage = _usage_error()
-    if arguments in ([], ["data"]):
-        arguments = [*arguments, "--help"]
+    errors_as_json("--json" in arguments)
     try:
-        result = app(arguments, prog_name="pfl-audit", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        if result == EXIT_INTERRUPTED:  # typer has caught the KeyboardInterrupt
-            raise KeyboardInterrupt
-        return result if isinstance(result, int) else 0
+        return _run(arguments)
     except AuditError as error:
-        return _fail(str(error), error.exit_code)
+        return fail(error.problem, error.remedy, error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted; what is done is kept, and the same command goes on from there", EXIT_INTERRUPTED)
-    except wrong_usage as error:
-        return _fail(error.format_message(), EXIT_USAGE)
+        return _fail_interrupted()
+    except _usage_error() as error:
+        remedy = f"'{error.ctx.command_path} --help' lists what it takes" if getattr(error, "ctx", None) else ""
+        return fail(error.format_message(), remedy, EXIT_USAGE)
     except typer.Exit as error:
         return int(error.exit_code)
     except BrokenPipeError:
@@ -103,7 +88,18 @@ def run(arguments: list[str]) -> int:
             return EXIT_ERROR
         raise
     except Exception as error:
-        return _fail_unexpectedly(error)
+        return _fail_interrupted() if is_interrupt(error) else _fail_unexpectedly(error)
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments in ([], ["data"]):
+        arguments = [*arguments, "--help"]
+    result = app(arguments, prog_name="pfl-audit", standalone_mode=False)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    if result == EXIT_INTERRUPTED:  # typer has caught the KeyboardInterrupt
+        raise KeyboardInterrupt
+    return result if isinstance(result, int) else 0
 
 
 def _usage_error() -> Any:
@@ -114,25 +110,25 @@ def _usage_error() -> Any:
         return importlib.import_module("click").ClickException
 
 
+def _fail_interrupted() -> int:
+    return fail("interrupted; what is done is kept", "Repeat the command to go on from there", EXIT_INTERRUPTED)
+
+
 def _fail_unexpectedly(error: Exception) -> int:
-    """What no command foresees; never 1, which is a finding."""
+    """What no command foresees; never 1, which is a finding, and never the error's text, which may hold a value."""
     if os.environ.get("PFL_AUDIT_TRACEBACK") == "1":
         import traceback
 
         traceback.print_exception(error)
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # the latter is torch's
-        return _fail("out of memory. Close other programs, or use a machine with more", EXIT_ERROR)
-    if isinstance(error, OSError):
-        what = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{what}{error.strerror or error}. Check the disk, and where the output goes.", EXIT_ERROR)
-    remedy = "Set PFL_AUDIT_TRACEBACK=1 to see the traceback, and report it."
-    return _fail(f"internal error: {type(error).__name__}: {error}. {remedy}", EXIT_ERROR)
-
-
-def _fail(text: str, code: int) -> int:
-    with contextlib.suppress(OSError):
-        note(f"pfl-audit: {' '.join(text.split())}")
-    return code
+        problem, remedy = "out of memory", "Close other programs, or use a machine with more"
+    elif isinstance(error, OSError) and error.strerror:
+        problem = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        remedy = remedy_for(error) if error.filename else "Check the disk, and where the output goes"
+    else:
+        problem = f"internal error: {type(error).__name__}"
+        remedy = "Set PFL_AUDIT_TRACEBACK=1 to see the traceback, and report it"
+    return fail(problem, remedy, EXIT_ERROR)
 
 
 def _leave_nothing_to_flush() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from pfl_audit.errors import UsageError
+from pfl_audit.cli.console import errors_as_json
 
 FailOn = Literal["leak", "weak", "never"]
 _HIGHEST_SEED = 2**32 - 1 - 100
@@ -22,57 +22,19 @@ def embedded(*parts: str) -> Path:
 
 
 def _config(context: typer.Context, path: Path | None) -> Path | None:
-    """Take defaults from a TOML file: keys that stand alone, then ``[data]``, then ``[data.make]``.
+    """Take defaults from a TOML file; flags win."""
+    if path is not None:
+        from pfl_audit.cli.config_file import take_defaults
 
-    Flags win, unknown keys are errors.
-    """
-    if path is None:
-        return None
-    import tomllib
-
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read", "Check --config") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not valid TOML: {error}", "Correct it") from error
-    known = _settings(context)
-    steps: list[Any] = [context]
-    while steps[0].parent is not None:
-        steps.insert(0, steps[0].parent)
-    command = " ".join(step.info_name or "" for step in steps[1:])
-    values: dict[str, Any] = {}
-    prefix = ""
-    for step, below in zip(steps, [*steps[1:], None], strict=True):
-        commands = getattr(step.command, "commands", {})
-        for key, value in table.items():
-            if key in commands and isinstance(value, dict):
-                continue
-            parameter = known.get(key.replace("_", "-"))
-            if parameter is None or parameter.name is None:
-                raise UsageError(
-                    f"{path}: there is no setting '{prefix}{key}' of {command}",
-                    f"'pfl-audit {command} --help' lists them",
-                )
-            repeatable = getattr(parameter, "multiple", False)
-            if isinstance(value, dict) or (isinstance(value, list) and not repeatable):
-                flag = f"--{key.replace('_', '-')}"
-                raise UsageError(f"{path}: {flag} takes one value", f"'pfl-audit {command} --help' lists them")
-            values[parameter.name] = [value] if repeatable and not isinstance(value, list) else value
-        if below is not None:
-            table = found if isinstance(found := table.get(below.info_name or ""), dict) else {}
-            prefix += f"{below.info_name}."
-    context.default_map = {**(context.default_map or {}), **values}
+        take_defaults(context, path)
     return path
 
 
-def _settings(context: typer.Context) -> dict[str, Any]:
-    """Name of the flag, or of the argument, to its parameter."""
-    known: dict[str, Any] = {}
-    for parameter in context.command.params:
-        flags = [flag.removeprefix("--") for flag in parameter.opts if flag.startswith("--")]
-        known |= dict.fromkeys(flags or [str(parameter.name)], parameter)
-    return {name: parameter for name, parameter in known.items() if name not in ("config", "help")}
+def _as_json(value: bool) -> bool:
+    """Print errors as JSON, too, where a configuration asks for it."""
+    if value:
+        errors_as_json(wanted=True)
+    return value
 
 
 Config = Annotated[
@@ -119,7 +81,10 @@ Device = Annotated[str, typer.Option("--device", help="torch's name of the devic
 Download = Annotated[
     bool, typer.Option("--download", help="Allow fetching hub ids; without it nothing touches the network.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, everything else on stderr.")]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document on stdout, everything else on stderr.", callback=_as_json),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Show names, values and pages instead of masks.")]
 Gate = Annotated[FailOn, typer.Option("--fail-on", help="Findings that make the command exit with 1.")]

@@ -21,7 +21,7 @@ _MARKS = {
     "unresolved": "[dim]unresolved[/]",
 }
 _COLOURS = {"leak": "[red]", "weak": "[yellow]", "none": "[green]", "unresolved": "[dim]"}
-_WIDTH = 96
+_WIDTH = 114
 """Columns that the table needs: below that a line that runs over is better than one that is cut."""
 _HEADS = {
     "leaks": "[bold red]LEAKS[/]",
@@ -32,12 +32,12 @@ _HEADS = {
 
 def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> None:
     """Print the verdict, a line a check, and where the report lies."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.width = max(console.width, _WIDTH)
     console.print(f"\n{_HEADS[results.verdict.status]}  {_plain(results.verdict.summary)}\n")
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("finding", "check", "number", "interval", "chance"):
-        table.add_column(column, no_wrap=True)
+    for column, width in (("finding", 11), ("check", 32), ("number", 36), ("interval", 18), ("chance", 12)):
+        table.add_column(column, no_wrap=True, max_width=width)
     for check in results.checks:
         if check.status == "ran":
             table.add_row(*_cells(check))
@@ -52,12 +52,12 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
     if results.target.claim_review is not None:
         console.print(f"claim: {_plain(_claim(results))}", soft_wrap=True)
     for path in [*reports, folder / "results.json"]:
-        console.print(escape(str(path)), soft_wrap=True)
+        console.print(_plain(str(path)), soft_wrap=True)
 
 
 def show_comparison(comparison: Comparison, pages: Sequence[Path]) -> None:
     """Print audits side by side, and where the page lies."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.width = max(console.width, _WIDTH)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("")

@@ -14,16 +14,18 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import NotAuditableError, UsageError
-from pfl_audit.files import read_json
+from pfl_audit.inputs import is_regular, read_json
 from pfl_audit.models.open import require_device
 from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5, save_vt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
 from pfl_audit.models.weights import fingerprint_files
+from pfl_audit.out_folder import OutFolder
+from pfl_audit.privacy.wording import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 from pfl_audit.training.central import STATE_FILE, train_central
 from pfl_audit.training.federated.dry_run import dry_run, estimate
-from pfl_audit.training.federated.run import Federation, forget_secrets, train_federated
+from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets, train_federated
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.scratch import new_vt5, train_tokenizer
@@ -33,7 +35,6 @@ from pfl_audit.training.trainable import Trainable, choose_trainable
 RECORD = "training.json"
 WEIGHTS = "model.safetensors"
 ADAPTERS = "adapters"
-NO_PRIVACY = "none: trained without differential privacy"
 
 
 @dataclass(frozen=True)
@@ -97,12 +98,36 @@ def run_training(
         privacy: Of the private modes.
 
     Raises:
-        UsageError: The folder holds another run, a setting cannot be, or torch has not the device.
-        AuditError: Nothing to train on, the start cannot be opened, or the parties are not as they must be.
+        UsageError: The folder holds another run or what others made, a setting cannot be, or torch has not the device.
+        AuditError: Another process writes into the folder, there is nothing to train on, the start cannot be opened,
+            or the parties are not as they must be.
     """
     prepared = prepare(run, settings, privacy)
     if (record := finished(run.out, prepared.identity, progress)) is not None:
         return record
+    with training_folder(run.out, prepared.identity) as folder:
+        record = _train(run, settings, progress, privacy, prepared)
+        folder.finish()
+        return record
+
+
+def training_folder(out: Path, identity: dict[str, Any] | None) -> OutFolder:
+    """The folder of a new checkpoint, locked for a run.
+
+    Args:
+        out: The folder.
+        identity: What decides the weights, or None where the caller compares it later.
+
+    Raises:
+        UsageError: It holds what others made, or a model or a state of other settings.
+        AuditError: Another process writes into it.
+    """
+    return OutFolder(out, "training", identity, keeps=(RECORD, WEIGHTS, STATE_FILE, KEY_FILE))
+
+
+def _train(
+    run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None, prepared: Prepared
+) -> dict[str, Any]:
     loaded, tokenizer_files = begin(run, prepared.corpus, settings.seed)
     adapters, trainable = choose(loaded, run.lora, settings)
     if isinstance(settings, TrainSettings):
@@ -132,16 +157,21 @@ def run_training(
     return conclude(loaded, adapters, tokenizer_files, run.out, record, half=run.half)
 
 
+def is_complete(out: Path) -> bool:
+    """Whether a checkpoint and its record are there, of this run or another."""
+    return is_regular(out / RECORD) and is_regular(out / WEIGHTS)
+
+
 def finished(out: Path, identity: dict[str, Any], progress: Progress) -> dict[str, Any] | None:
     """The record of a run that is already done, or None.
 
     Raises:
         UsageError: The folder holds a model of another run.
     """
-    if not (out / RECORD).is_file() or not (out / WEIGHTS).is_file():
+    if not is_complete(out):
         return None
-    record: dict[str, Any] = read_json(out / RECORD)
-    if record.get("identity") != identity:
+    record = read_json(out / RECORD)
+    if not isinstance(record, dict) or record.get("identity") != identity:
         raise UsageError(f"{out} holds a model of another run", "Name another --out")
     progress.say(f"{out} is already trained")
     forget(out)
@@ -241,8 +271,9 @@ def begin(run: TrainRun, corpus: Corpus, seed: int) -> tuple[LoadedVt5, Path]:
     """The model to begin with, and the folder of its tokenizer."""
     if run.start is not None:
         return load_vt5(run.start), run.start
+    network = new_vt5(run.size, run.vocabulary, seed=seed)
     train_tokenizer(corpus, run.out, run.vocabulary)
-    return LoadedVt5(new_vt5(run.size, run.vocabulary, seed=seed), Tokenizer.open(run.out), ()), run.out
+    return LoadedVt5(network, Tokenizer.open(run.out), ()), run.out
 
 
 def choose(loaded: LoadedVt5, rank: int, settings: Settings) -> tuple[Adapters | None, Trainable]:

@@ -10,13 +10,16 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import atomic_write
+from pfl_audit.inputs import MIB, is_there
+from pfl_audit.models.safetensors_file import read_header
+from pfl_audit.models.tensor_file import read_tensors
 
 _OPTIMIZER = "optimizer/"
+_LARGEST_RECORD = 32 * MIB
 
 
 @dataclass
@@ -53,21 +56,24 @@ def read_state(path: Path, run: str) -> tuple[dict[str, Any], dict[str, Tensor]]
         UsageError: The file belongs to a run with other data or settings.
         AuditError: It is damaged.
     """
-    if not path.is_file():
+    if not is_there(path):
         return None
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("settings") != run:
-                raise UsageError(
-                    f"{path.parent} holds a run with other data or settings",
-                    "Name another --out, or repeat the command that began it",
-                )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        record: dict[str, Any] = json.loads(metadata["state"])
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        header = read_header(path, largest=_LARGEST_RECORD)
+    except AuditError as error:
         raise _damaged(path) from error
-    return record, tensors
+    if header.metadata.get("settings") != run:
+        raise UsageError(
+            f"{path.parent} holds a run with other data or settings",
+            "Name another --out, or repeat the command that began it",
+        )
+    try:
+        record = json.loads(header.metadata["state"])
+        if not isinstance(record, dict):
+            raise TypeError("it is no object")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _damaged(path) from error
+    return record, read_tensors(path, header.entries)
 
 
 def save_state(path: Path, run: str, state: RunState, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:

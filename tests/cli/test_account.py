@@ -147,9 +147,16 @@ def test_no_claim_is_one_line(
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"privacy": {"epsilon": NaN}}', '{"privacy": [1]}', '{"privacy": 8}'])
-def test_a_broken_claim_cannot_be_read(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000])
+def test_a_file_that_is_no_record_is_an_error(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "training.json").write_text(text)
+    assert run(["account", "--claim", str(tmp_path)]) == 2
+    assert "training.json cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("privacy", ['{"epsilon": NaN}', '{"epsilon": 1}', "[1]", "8"])
+def test_a_broken_claim_cannot_be_read(privacy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "training.json").write_text(f'{{"privacy": {privacy}}}')
     assert run(["account", "--claim", str(tmp_path)]) == 0
     assert "worth     cannot be read" in capsys.readouterr().out
 

@@ -61,14 +61,36 @@ def test_one_value_is_a_list_of_one(plans: list[AuditPlan], tmp_path: Path) -> N
         ("[data.make]\nmember = 1", 4, "no setting 'data.make.member' of data make"),
         ("[data.mak]\nmembers = 1", 4, "no setting 'data.mak' of data make"),
         ("data = 3", 4, "no setting 'data' of data make"),
-        ('seed = "many"', 4, "--seed"),
-        ("seed = [1, 2]", 4, "--seed"),
-        ("seed = {x = 1}", 4, "--seed"),
+        ('seed = "many"', 4, "audit.toml: 'seed' must be a whole number"),
+        ("seed = [1, 2]", 4, "audit.toml: 'seed' must be a whole number"),
+        ("seed = {x = 1}", 4, "audit.toml: 'seed' must be a whole number"),
+        ("seed = 2020-01-01", 4, "audit.toml: 'seed' must be a whole number"),
+        ("seed = true", 4, "audit.toml: 'seed' must be a whole number"),
+        ("seed = -1", 4, "audit.toml: 'seed' must be from 0 to"),
+        ("seed = 99999999999999999999", 4, "audit.toml: 'seed' must be a smaller number"),
+        ("[data.make]\nocr-noise = 12:00:00", 4, "audit.toml: 'data.make.ocr-noise' must be a number"),
+        ("[data.make]\nquiet = 1", 4, "audit.toml: 'data.make.quiet' must be true or false"),
+        ("seed = " + "1" * 4000, 4, "must be a smaller number"),
+        ("seed = " + "[" * 3000, 2, "audit.toml is nested too deeply"),
+        ("a" + ".a" * 5000 + " = 1", 2, "holds a line of more than 4,096 letters"),
+        ("seed =", 2, "audit.toml is not valid TOML"),
     ],
 )
 def test_tables_of_nested_commands(tmp_path: Path, text: str, code: int, message: str, capsys: Capture) -> None:
     assert run(["data", "make", "--out", str(tmp_path / "new"), "--config", written(tmp_path, text)]) == code
     assert message in capsys.readouterr().err
+
+
+def test_a_byte_order_mark_is_no_part_of_a_setting(plans: list[AuditPlan], tmp_path: Path) -> None:
+    run(["mia", "--red", "x", "--model", "m", "--config", written(tmp_path, "\ufeffseed = 7")])
+    assert plans[0].seed == 7
+
+
+def test_a_file_that_does_not_exist_and_one_that_cannot_be_used(tmp_path: Path, capsys: Capture) -> None:
+    assert run(["mia", "--red", "x", "--config", str(tmp_path / "none.toml")]) == 4
+    assert "none.toml does not exist" in capsys.readouterr().err
+    assert run(["mia", "--red", "x", "--config", str(tmp_path)]) == 2
+    assert "is a folder, not a regular file" in capsys.readouterr().err
 
 
 def test_seeds_that_scikit_learn_cannot_count_up_from(tmp_path: Path, capsys: Capture) -> None:
@@ -104,7 +126,7 @@ def test_export_as_json_lists_what_is_left_out(corpus_folder: Path, tmp_path: Pa
     broken = next(row for row in rows if row["split"] == "red_test_positive")
     (safe / broken["image"]).write_bytes(b"no picture")
     capsys.readouterr()
-    arguments = ["memorize", "--red", str(safe), "--export", str(tmp_path / "ask"), "--json"]
+    arguments = ["memorize", "--red", str(safe), "--export", str(tmp_path / "ask"), "--json", "--reveal"]
     assert run(arguments) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)

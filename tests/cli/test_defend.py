@@ -160,7 +160,7 @@ def test_bad_options_are_one_line(given: list[str], code: int, message: str, def
 
 
 def test_a_folder_of_forms_is_one_line(defend: Defend, tmp_path: Path, capsys: Capture) -> None:
-    assert defend(template=tmp_path) == 4
+    assert defend(template=tmp_path) == 2
     assert "is a folder, and one form is perturbed. Name its template.png" in capsys.readouterr().err
 
 

@@ -1,5 +1,6 @@
 """What goes wrong is one line, without anything that a terminal obeys, and never the code of a finding."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from pfl_audit.audit import attack
 from pfl_audit.audit.results import Check, Results
 from pfl_audit.cli.main import run
 from pfl_audit.cli.summary import show_verdict
+from pfl_audit.errors import AuditError
+from tests.hostile.door_results import every_text, results
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -31,11 +34,13 @@ def failing(error: BaseException) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (ZeroDivisionError("so\nit is"), 2, "internal error: ZeroDivisionError: so it is."),
+        (ZeroDivisionError("so\nit is"), 2, "internal error: ZeroDivisionError. Set PFL_AUDIT_TRACEBACK=1"),
         (OSError(28, "No space left on device", "x"), 2, "x: No space left on device."),
         (MemoryError(), 2, "out of memory"),
         (KeyboardInterrupt(), 130, "interrupted"),
-        (ValueError("a\x1b[31mred\x1b[0m\u202e"), 2, "ValueError: a [31mred [0m"),
+        (ValueError("SecretName GmbH"), 2, "internal error: ValueError. Set"),
+        (OSError("SecretName GmbH"), 2, "internal error: OSError. Set"),
+        (AuditError("a\x1b[31mred\x1b[0m\u202e"), 2, "pfl-audit: a [31mred [0m"),
     ],
 )
 def test_the_unexpected_is_one_line(
@@ -47,6 +52,7 @@ def test_the_unexpected_is_one_line(
     assert out == ""
     assert message in err
     assert "\x1b" not in err
+    assert "SecretName" not in err
     assert len(err.splitlines()) == 1
 
 
@@ -91,6 +97,10 @@ def test_names_in_a_corpus_do_not_reach_the_terminal(tmp_path: Path, capsys: Cap
     (tmp_path / "images/none.jpg").write_bytes(b"no picture")
     assert run(["data", "check", str(tmp_path), "-q"]) == 0
     out = capsys.readouterr().out
+    assert "[31m_1" not in out
+    assert "\x1b" not in out
+    assert run(["data", "check", str(tmp_path), "-q", "--reveal"]) == 0
+    out = capsys.readouterr().out
     assert "unusable: a [31m_1: its page image" in out
     assert "\x1b" not in out
 
@@ -102,6 +112,16 @@ def test_tensors_and_model_types_do_not_reach_the_terminal(tmp_path: Path, capsy
     err = capsys.readouterr().err
     assert "model type 'os [31m.system'" in err
     assert "\x1b" not in err
+
+
+def test_a_long_name_does_not_push_the_finding_off_the_terminal(tmp_path: Path, capsys: Capture) -> None:
+    value = results()
+    every_text("W" * 300)(value)
+    show_verdict(Results.model_validate(value), tmp_path, [])
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("LEAK "))
+    assert "70.0 %" in row
+    assert "[60.0, 80.0]" in row
+    assert row.rstrip().endswith("50.0 %")
 
 
 def test_results_from_elsewhere_do_not_reach_the_terminal(tmp_path: Path, capsys: Capture) -> None:
@@ -116,3 +136,40 @@ def test_results_from_elsewhere_do_not_reach_the_terminal(tmp_path: Path, capsys
     assert "so [2J" in out
     assert "skipped: a.b: why [31m" in out
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["mia", "--json"], 4, "--red"),
+        (["mia", "--red", "x", "--nonsense", "--json"], 4, "--nonsense"),
+        (["--json"], 4, "--json"),
+        (["inspect", "nowhere", "--json"], 4, "nowhere"),
+        (["report", "run\x1b[31m", "--json"], 4, "run [31m"),
+        (["inspect", "nowhere", "--config", "json.toml"], 4, "nowhere"),
+        (["train", "--out", "x", "--json"], 4, "--data is needed"),
+    ],
+)
+def test_errors_are_json_where_that_is_asked_for(
+    arguments: list[str], code: int, problem: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "json.toml").write_text("json = true\n")
+    assert run(arguments) == code
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert set(error) == {"code", "problem", "remedy"}
+    assert error["code"] == code
+    assert problem in error["problem"]
+    assert err == f"pfl-audit: {error['problem']}. {error['remedy']}.\n"
+    assert run(["inspect", "nowhere"]) == 4
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (ZeroDivisionError("SecretName"), 2)])
+def test_the_unexpected_is_json_too(error: BaseException, code: int, monkeypatch: Patch, capsys: Capture) -> None:
+    monkeypatch.setattr(attack, "installed_attacks", failing(error))
+    assert run(["list", "--json"]) == code
+    out = capsys.readouterr().out
+    assert json.loads(out)["error"]["code"] == code
+    assert "SecretName" not in out

@@ -100,7 +100,13 @@ def test_a_template_alone(invert: Callable[..., int], tmp_path: Path) -> None:
     assert "templates: 1, private fields: 3" in report
 
 
-def test_every_option_reaches_the_attack(invert: Callable[..., int], tmp_path: Path) -> None:
+def test_every_option_reaches_the_attack(
+    invert: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("weights").mkdir()
+    Path("weights/config.json").write_text("{}")
+    save_file({"a": torch.zeros(1)}, "weights/model.safetensors")
     options = {
         "--iterations": 7,
         "--layers": "pre-fusion",
@@ -185,12 +191,12 @@ def test_bad_input_is_one_line(invert: Callable[..., int], tmp_path: Path, capsy
     ):
         save_file({key: tensor.contiguous() for key, tensor in part.items()}, tmp_path / "g.safetensors")
         refused(capsys, 2, invert("--gradient", tmp_path / "g.safetensors"), message)
-    refused(capsys, 4, invert("--gradient", tmp_path / "none"), "none is no file")
+    refused(capsys, 4, invert("--gradient", tmp_path / "none"), "none does not exist")
     save_form(tmp_path, [{"label": "a", "box": [150, 20, 250, 40]}])
     refused(capsys, 2, invert("--fields", tmp_path / "fields.json"), "field 1 lies outside the page of 200 x 160")
     Image.new("RGB", (200, 160), "white").save(tmp_path / "white.png")
     refused(capsys, 3, invert(template=tmp_path / "white.png", out="w"), "no blank box was found on template")
-    refused(capsys, 2, invert(template=tmp_path / "nothing.png", out="n"), "there is no such file")
+    refused(capsys, 4, invert(template=tmp_path / "nothing.png", out="n"), "does not exist")
     refused(capsys, 4, invert("--device", "nowhere"), "torch cannot use the device 'nowhere'")
     refused(capsys, 4, invert("--method", "magic"), "there is no method 'magic'. Choose among: text, analytic")
 
@@ -212,4 +218,4 @@ def test_models_without_gradients(invert: Callable[..., int], tmp_path: Path, ca
     vt5, forms = FIXTURES / "vt5-finetuned", FIXTURES / "layoutlm-private"
     refused(capsys, 3, invert(model=vt5), "vt5 models have no gradient inversion; donut, layoutlm, layoutlmv3 have")
     refused(capsys, 3, invert(model=forms), "reads the tokens of forms and answers no questions")
-    refused(capsys, 2, invert(model=tmp_path / "nothing"), "nothing is no folder")
+    refused(capsys, 4, invert(model=tmp_path / "nothing"), "nothing does not exist")

@@ -63,14 +63,14 @@ def test_no_arguments_show_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["mia"], 4, "--red"),
         (["mia", "--red", "x", "--nonsense"], 4, "--nonsense"),
         (["nonsense"], 4, "nonsense"),
-        (["mia", "--red", "nowhere", "--model", "m"], 2, "nowhere does not exist"),
+        (["mia", "--red", "nowhere", "--model", "m"], 4, "nowhere does not exist"),
         (["mia", "--red", "x"], 4, "one of --model and --answers"),
         (["mia", "--red", "x", "--model", "m", "--seeds", "0"], 4, "--seeds"),
         (["memorize", "--red", "x", "--model", "m", "--key", "shoe_size"], 4, "no key 'shoe_size'"),
-        (["report", "nowhere"], 2, "holds no results.json"),
+        (["report", "nowhere"], 4, "does not exist"),
         (["inspect", "nowhere"], 4, "no local folder"),
-        (["train", "--data", "nowhere", "--out", "x"], 2, "does not exist"),
-        (["data", "check", "nowhere"], 2, "does not exist"),
+        (["train", "--data", "nowhere", "--out", "x"], 4, "does not exist"),
+        (["data", "check", "nowhere"], 4, "does not exist"),
         (["data", "import", "other", "x", "--out", "y"], 4, "no source 'other'"),
     ],
 )
@@ -135,19 +135,19 @@ def test_settings_from_a_file_and_flags_win(
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code", "message"),
     [
-        ("nonsense = 1", "no setting 'nonsense' of mia"),
-        ("[mia]\nnonsense = 1", "no setting 'mia.nonsense' of mia"),
-        ("= 1", "not valid TOML"),
-        ("[nonsense]\nx = 1", "no setting 'nonsense'"),
+        ("nonsense = 1", 4, "no setting 'nonsense' of mia"),
+        ("[mia]\nnonsense = 1", 4, "no setting 'mia.nonsense' of mia"),
+        ("= 1", 2, "not valid TOML"),
+        ("[nonsense]\nx = 1", 4, "no setting 'nonsense'"),
     ],
 )
 def test_unknown_settings_are_errors(
-    tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, text: str, code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "audit.toml").write_text(text)
-    assert run(["mia", "--config", str(tmp_path / "audit.toml"), "--red", "x"]) == 4
+    assert run(["mia", "--config", str(tmp_path / "audit.toml"), "--red", "x"]) == code
     assert message in capsys.readouterr().err
 
 

@@ -265,7 +265,7 @@ def test_models_that_do_not_belong_together(
     refused(capsys, out, 4, "(layoutlm, el) has no masked-language head", public=untrained("el"), forms=forms)
     shutil.copytree(other, tmp_path / "epochs/epoch-001")
     refused(capsys, out, 4, "epoch-001 and the target have different", "--epochs", tmp_path / "epochs", forms=forms)
-    refused(capsys, out, 4, "holds no checkpoint of an epoch", "--epochs", forms, forms=forms)
+    refused(capsys, out, 2, "holds no checkpoint of an epoch", "--epochs", forms, forms=forms)
     refused(capsys, out, 4, "no form has a field of label 'colour'. Choose among: an", "--label", "colour", forms=forms)
     refused(capsys, out, 4, "torch cannot use the device 'nowhere'", "--device", "nowhere", forms=forms)
     model = untrained("ee-bio", labels=("answer", "header"))
@@ -284,7 +284,7 @@ def test_models_that_are_none(few: Callable[..., Path], tmp_path: Path, capsys: 
     (answers / "config.json").write_text(
         json.dumps({**config, "architectures": ["LayoutLMForQuestionAnswering"], "pfl_audit": {}})
     )
-    refused(capsys, out, 2, "nothing is no folder", model=tmp_path / "nothing", forms=forms)
+    refused(capsys, out, 4, "nothing does not exist", model=tmp_path / "nothing", forms=forms)
     refused(capsys, out, 2, "damaged", model=damaged, forms=forms)
     refused(capsys, out, 2, "['LayoutLMForQuestionAnswering'] has none of the heads", model=answers, forms=forms)
     refused(

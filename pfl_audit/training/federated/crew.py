@@ -78,6 +78,7 @@ class Crew:
             for update, loss in self._pool.map(_train, [weights.numpy()] * len(jobs), jobs):
                 yield torch.from_numpy(update), loss
         except BrokenProcessPool as error:
+            time.sleep(_LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
             raise AuditError(
                 "a process of the training was killed, perhaps for want of memory",
                 "Repeat the command: it goes on; OMP_NUM_THREADS=1 needs the least memory",
@@ -98,7 +99,9 @@ def _begin(trainer: LocalTrainer) -> None:
     """In a new process: leave interrupts to the one that leads, and do not outlive it."""
     global _mine  # noqa: PLW0603 - a process has one
     _mine = trainer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()

@@ -9,24 +9,14 @@ from functools import lru_cache
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.accounting import Spent, spent
 from pfl_audit.privacy.calibration import noise_for
-from pfl_audit.privacy.claim import CRYPTOGRAPHIC, ClaimedSampling, PrivacyClaim, warnings_for
+from pfl_audit.privacy.claim import ClaimedSampling, PrivacyClaim, warnings_for
 from pfl_audit.privacy.sampling import Sampling
+from pfl_audit.privacy.wording import ADJACENCY, NOT_COVERED, SECRET_NOISE, SEEDED_NOISE
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.settings import Mode, PrivacySettings
 
 _spent = lru_cache(maxsize=256)(spent)
 """An accountant takes a second or so, and is asked after every round."""
-
-ADJACENCY = "add or remove one provider with all its documents"
-NOT_COVERED = (
-    "the choice of settings by looking at results",
-    "the number of providers, which is taken as known where it decides the denominator",
-    "the figures in this record that were measured without noise: history, tally, counts of data",
-    "a server that sees single updates: each carries only its share of the noise unless they are summed securely",
-)
-
-_SECRET = f"{CRYPTOGRAPHIC}: SHAKE-256 with a secret key"
-_SEEDED = "SHAKE-256 with a key from a seed"
 
 
 @dataclass(frozen=True)
@@ -89,7 +79,7 @@ class PrivacyPlan:
             ),
             providers=self.providers,
             denominator=self.denominator,
-            noise_generator=_SECRET if settings.noise_seed is None else _SEEDED,
+            noise_generator=SECRET_NOISE if settings.noise_seed is None else SEEDED_NOISE,
             not_covered=list(NOT_COVERED),
         )
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,17 +128,26 @@ class Server:
             weights: To begin with, float32 (size,).
             engine: Brings rounds to the clients.
             look: Measures a state on the validation part.
-            progress: Told of every local training, of epsilon, and of the validation.
+            progress: Told of every local training, or round of a private run, of epsilon, and of the validation.
         """
         state = ServerState.restore(self._path, self._run, weights)
         rounds = self._settings.rounds
         work = [engine.work(self.task(number)) for number in range(1, rounds + 1)]
+        if self._plan is not None:  # how many are drawn is as secret as who is
+            work = [1] * rounds
         with progress.task("training", sum(work), sum(work[: state.round])) as bar:
             while state.round < rounds:
-                self._round(state, engine, lambda done: bar.advance(done, f"round {state.round + 1} of {rounds}"))
+                note = f"round {state.round + 1} of {rounds}"
+                if self._plan is None:
+                    self._round(state, engine, partial(bar.advance, note=note))
+                else:
+                    self._round(state, engine, lambda _: None)
+                    bar.advance(1, note)
                 spent = self._plan.spent_after(state.round) if self._plan else None
-                line = f"round {state.round}: {len(state.taken[-1])} clients"
-                if spent:
+                line = f"round {state.round}"
+                if spent is None:
+                    line += f": {len(state.taken[-1])} clients"
+                else:
                     label = "" if spent.accounting == "valid" else " by published accounting"
                     line += f", epsilon {spent.epsilon:.2f} spent{label}"
                 if state.round % self._settings.validate_every == 0 or state.round == rounds:

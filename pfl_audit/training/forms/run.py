@@ -14,7 +14,8 @@ from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus, FormPart
 from pfl_audit.documents.forms.parts import Parts, divide
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import NotAuditableError, UsageError
-from pfl_audit.files import read_json, write_json
+from pfl_audit.files import write_json
+from pfl_audit.inputs import is_regular, read_json
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, save_encoder
 from pfl_audit.models.encoders.config import EncoderConfig
 from pfl_audit.models.encoders.examples import ExampleMaker
@@ -23,6 +24,7 @@ from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.form_protocol import Window
 from pfl_audit.models.open import require_device
 from pfl_audit.models.weights import fingerprint_files
+from pfl_audit.privacy.wording import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 from pfl_audit.training.forms.begin import encoder_from, new_encoder
@@ -30,7 +32,7 @@ from pfl_audit.training.forms.loop import STATE_FILE, History, train_encoder
 from pfl_audit.training.forms.scores import MEASURE
 from pfl_audit.training.forms.selection import CRITERIA, best_epoch
 from pfl_audit.training.forms.settings import FormTrainSettings
-from pfl_audit.training.run import NO_PRIVACY, RECORD, WEIGHTS, trained_on
+from pfl_audit.training.run import RECORD, WEIGHTS, trained_on, training_folder
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def run_form_training(run: FormRun, settings: FormTrainSettings, progress: Progr
         The record: what was trained on what, ``history`` and ``chosen``, the entry of each criterion.
 
     Raises:
-        UsageError: The folder holds another run, a setting cannot be, or torch has not the device.
+        UsageError: The folder holds another run or what others made, a setting cannot be, or torch has not the device.
         NotAuditableError: The forms have not what the task learns.
         AuditError: They cannot be read or divided, the start cannot be opened, or the training fails.
     """
@@ -83,6 +85,20 @@ def run_form_training(run: FormRun, settings: FormTrainSettings, progress: Progr
     }
     if (finished := _finished(run.out, identity, progress)) is not None:
         return finished
+    with training_folder(run.out, identity) as folder:
+        record = _train(run, settings, progress, corpus, parts, identity)
+        folder.finish()
+        return record
+
+
+def _train(
+    run: FormRun,
+    settings: FormTrainSettings,
+    progress: Progress,
+    corpus: FormCorpus,
+    parts: Parts,
+    identity: dict[str, Any],
+) -> dict[str, Any]:
     loaded = begin(run, settings, corpus.labels, parts.public)
     maker = ExampleMaker(loaded.config, loaded.tokenizer)
     windows: dict[FormPart, list[Window]] = {part: maker.windows(parts.of(part)) for part in PARTS}
@@ -189,12 +205,12 @@ def _finished(out: Path, identity: dict[str, Any], progress: Progress) -> dict[s
     Raises:
         UsageError: The folder holds a model of another run.
     """
-    if not (out / RECORD).is_file():
+    if not is_regular(out / RECORD):
         return None
     record = read_json(out / RECORD)
     if not isinstance(record, dict) or record.get("identity") != identity:
         raise UsageError(f"{out} holds a model of another run", "Name another --out")
-    if not all((out / f"best-{criterion}" / WEIGHTS).is_file() for criterion in CRITERIA):
+    if not all(is_regular(out / f"best-{criterion}" / WEIGHTS) for criterion in CRITERIA):
         return None
     progress.say(f"{out} is already trained")
     (out / STATE_FILE).unlink(missing_ok=True)

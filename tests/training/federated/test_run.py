@@ -2,6 +2,8 @@
 
 import csv
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -170,3 +172,33 @@ def test_epsilon_is_what_the_accountant_says_after_each_round(federate: Federate
         assert entry["epsilon"] == wanted.epsilon
     assert record["privacy"]["epsilon"] == record["history"][-1]["epsilon"]
     assert record["privacy"]["rounds"] == record["privacy"]["rounds_accounted"] == 3
+
+
+class Lines(Silent):
+    """Remembers what was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    @contextmanager
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Any]:
+        told = self.told
+
+        class Task:
+            def advance(self, amount: int = 1, note: str = "") -> None:
+                told.append(f"{name} {amount} of {total} {note}")
+
+        yield Task()
+
+    def say(self, text: str) -> None:
+        self.told.append(text)
+
+
+def test_a_private_run_does_not_say_how_many_were_drawn(federate: Federate) -> None:
+    lines = Lines()
+    federate("out", "fl-dp", PRIVATE, progress=lines)
+    told = [line for line in lines.told if "round" in line]
+    assert [line for line in told if line.startswith("training")] == [
+        f"training 1 of 3 round {number} of 3" for number in (1, 2, 3)
+    ]
+    assert not any("clients" in line or "providers" in line for line in told)

@@ -59,6 +59,6 @@ def test_options_that_mean_nothing_are_refused(
 
 
 def test_forms_that_are_not_there_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["train", "--task", "mlm", "--data", str(tmp_path / "x"), "--out", str(tmp_path / "out")]) == 2
+    assert run(["train", "--task", "mlm", "--data", str(tmp_path / "x"), "--out", str(tmp_path / "out")]) == 4
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert run(["train", "--task", "mlm", "--out", str(tmp_path / "out")]) == 4

@@ -240,7 +240,7 @@ def test_settings_that_cannot_be(forms_folder: Path, tmp_path: Path, change: dic
 
 
 def test_starts_that_cannot_be(forms_folder: Path, public: Path, tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match="is no folder"):
+    with pytest.raises(AuditError, match="does not exist"):
         train(forms_folder, tmp_path / "a", start=tmp_path / "nowhere")
     short = tmp_path / "short"
     short.mkdir()

@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pfl_audit.files import read_json, write_json
+from pfl_audit.files import write_json
+from pfl_audit.inputs import read_json
 from pfl_audit.training.federated.flower.orders import RoundOrder
 from pfl_audit.training.federated.flower.refusal import RefusalError
 

@@ -34,7 +34,7 @@ from pfl_audit.training.federated.flower.nodes import Nodes
 from pfl_audit.training.federated.flower.orders import FINISH, question
 from pfl_audit.training.federated.flower.place import ServerPlace
 from pfl_audit.training.federated.run import Federation, lead
-from pfl_audit.training.run import choose, conclude, finished, split_queries
+from pfl_audit.training.run import choose, conclude, finished, is_complete, split_queries, training_folder
 
 RUN_FILE = "federation.id"
 app = ServerApp()
@@ -62,9 +62,18 @@ def lead_federation(grid: Grid, agreement: Agreement, place: ServerPlace, progre
         AuditError: A client is missing, refuses or fails; what is done is kept.
     """
     require_device(place.device)
+    if start_fingerprint(Path(place.start)) != agreement.start:
+        raise UsageError(f"{place.start} is not the checkpoint that the app was made with", "Make the app again")
+    if is_complete(Path(place.out)):  # its record says whose it is
+        return _lead(grid, agreement, place, progress)
+    with training_folder(Path(place.out), None) as folder:
+        record = _lead(grid, agreement, place, progress)
+        folder.finish()
+        return record
+
+
+def _lead(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progress) -> dict[str, Any]:
     start, out = Path(place.start), Path(place.out)
-    if start_fingerprint(start) != agreement.start:
-        raise UsageError(f"{start} is not the checkpoint that the app was made with", "Make the app again")
     messenger = Messenger(grid, place.timeout)
     run = _run_id(out)
     nodes = Nodes(messenger, run, agreement.clients, place.wait, progress)

@@ -18,10 +18,45 @@ from typing import Any
 BIN = Path(sys.executable).parent  # not resolved: a venv's python is a link
 
 
+PATIENCE = 240
+"""Seconds without any sign of progress, after which a federation hangs: a loaded machine is slow, but goes on."""
+
+
+class Patience:
+    """Runs out once what it looks at has stayed the same for a while.
+
+    Args:
+        look: Returns what changes with progress.
+        seconds: How long it may stay the same.
+    """
+
+    def __init__(self, look: Callable[[], object], seconds: float) -> None:
+        self._look, self._seconds = look, seconds
+        self._seen, self._since = look(), time.monotonic()
+
+    def lasts(self) -> bool:
+        """Look again; whether there is reason to wait on."""
+        if (seen := self._look()) != self._seen:
+            self._seen, self._since = seen, time.monotonic()
+        return time.monotonic() - self._since < self._seconds
+
+    def wait(self, done: Callable[[], bool]) -> bool:
+        """Wait until it is done or patience runs out; whether it is done."""
+        while not done():
+            if not self.lasts():
+                return done()
+            time.sleep(0.2)
+        return True
+
+
 class Deployment:
     """Processes of a federation; leaving the block ends them all.
 
     Their environment has no telemetry, no look for updates, no runtime installation and no ~/.flwr.
+
+    Args:
+        folder: For their logs and for Flower's home.
+        work: Folders that the apps write to; a change there is progress, as is a line of a log or a new process.
 
     Attributes:
         home: Flower's.
@@ -29,8 +64,9 @@ class Deployment:
         peers: Whom the processes were seen talking to, in the kernel's hexadecimal.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *work: Path) -> None:
         self.folder = folder
+        self.work = work
         self.home = folder / "flwr-home"
         self.home.mkdir(parents=True)
         self.left: list[int] = []
@@ -55,7 +91,7 @@ class Deployment:
             "superlink", "flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(self._port),
             "--disable-runtime-dependency-installation",
         )  # fmt: skip
-        self._wait_for(f"http://127.0.0.1:{self._port}/health", 60)
+        self._wait_for(f"http://127.0.0.1:{self._port}/health")
         return self
 
     def add_node(self, config: Mapping[str, Any]) -> None:
@@ -73,19 +109,24 @@ class Deployment:
         assert '"success": true' in said, said
         return str(json.loads(said)["run-id"])
 
-    def wait(self, run: str, done: Callable[[], bool], seconds: float) -> None:
-        """Until it is done; stops where the run has failed."""
-        end, looked = time.monotonic() + seconds, time.monotonic()
+    def wait(self, run: str, done: Callable[[], bool]) -> None:
+        """Until it is done; stops where the run has failed, a process has died, or nothing advances."""
+        patience, looked = Patience(self._signs, PATIENCE), time.monotonic()
         while not done():
             self._check()
             self.peers |= _peers(_descendants(self.pids))
             if time.monotonic() - looked > 20:  # a ServerApp that fails writes nothing
-                looked = time.monotonic()
                 state = self._flwr("list", "here", "--run-id", run, "--format", "json")
                 assert "finished:failed" not in state, self.log("superlink")
                 assert "finished:stopped" not in state, self.log("superlink")
-            assert time.monotonic() < end, self.log("superlink")
+                looked = time.monotonic()
+            assert patience.lasts(), self.log("superlink")
             time.sleep(0.3)
+
+    def _signs(self) -> object:
+        """What changes as the federation goes on: its processes, the ends of their logs, the apps' files."""
+        files = [*self.folder.glob("*.log"), *(path for folder in self.work for path in folder.rglob("*"))]
+        return sorted(_descendants(self.pids)), [(path, _changed(path)) for path in files]
 
     @property
     def pids(self) -> list[int]:
@@ -98,12 +139,16 @@ class Deployment:
 
     def __exit__(self, *_: object) -> None:
         below = _descendants(self.pids)  # the SuperLink's SuperExec leads a session of its own
-        for how, wait in ((signal.SIGINT, 8.0), (signal.SIGKILL, 2.0)):
+
+        def wait(done: Callable[[], bool], seconds: float) -> None:
+            Patience(lambda: (list(map(_alive, below)), self._signs()), seconds).wait(done)
+
+        for how, seconds in ((signal.SIGINT, 15.0), (signal.SIGKILL, 5.0)):
             for _, process in reversed(self._started):
                 if process.poll() is None:
                     process.send_signal(how)
-            _until(lambda: all(process.poll() is not None for _, process in self._started), wait)
-        _until(lambda: not any(map(_alive, below)), 8.0)
+            wait(lambda: all(process.poll() is not None for _, process in self._started), seconds)
+        wait(lambda: not any(map(_alive, below)), 15.0)
         self.left = [pid for pid in below if _alive(pid)]
         for pid in self.left:
             with contextlib.suppress(ProcessLookupError):
@@ -119,21 +164,21 @@ class Deployment:
 
     def _flwr(self, *arguments: str) -> str:
         command = [str(BIN / "flwr"), *arguments]
-        ran = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=90, check=False)
+        ran = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=PATIENCE, check=False)
         return ran.stdout + ran.stderr
 
     def _check(self) -> None:
         for name, process in self._started:
             assert process.poll() is None, f"{name} ended with {process.returncode}: {self.log(name)}"
 
-    def _wait_for(self, url: str, seconds: float) -> None:
+    def _wait_for(self, url: str) -> None:
         ask = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        end = time.monotonic() + seconds
+        patience = Patience(self._signs, PATIENCE)
         while True:
             self._check()
-            with contextlib.suppress(OSError), ask.open(url, timeout=1):
+            with contextlib.suppress(OSError), ask.open(url, timeout=10):
                 return
-            assert time.monotonic() < end, url
+            assert patience.lasts(), url
             time.sleep(0.1)
 
 
@@ -165,10 +210,12 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _until(done: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not done() and time.monotonic() < end:
-        time.sleep(0.05)
+def _changed(path: Path) -> tuple[int, int] | None:
+    """Size and time of the last change; None where it is gone."""
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return found.st_size, found.st_mtime_ns
+    return None
 
 
 def _alive(pid: int) -> bool:

@@ -18,10 +18,9 @@ from pfl_audit.cli.main import run
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.training.federated.flower.server_app import RUN_FILE
 from pfl_audit.training.run import RECORD
-from tests.training.federated.flower.deployment import Deployment
+from tests.training.federated.flower.deployment import Deployment, Patience
 
 Make = Callable[[int], Path]
-SECONDS = 240
 
 
 def part(corpus: Path, folder: Path, clients: list[int]) -> Path:
@@ -34,6 +33,12 @@ def part(corpus: Path, folder: Path, clients: list[int]) -> Path:
     return folder
 
 
+def test_patience_is_as_long_as_something_changes(tmp_path: Path) -> None:
+    steps = iter(range(10))
+    assert Patience(lambda: next(steps), 0.5).wait(lambda: next(steps) > 6)  # over a second, and a change each time
+    assert not Patience(lambda: "the same", 0.5).wait(lambda: False)
+
+
 def test_two_supernodes_train_what_one_process_trains(
     corpus_folder: Path, make_checkpoint: Make, tmp_path: Path
 ) -> None:
@@ -44,14 +49,14 @@ def test_two_supernodes_train_what_one_process_trains(
     ]  # fmt: skip
     app, out = tmp_path / "app", tmp_path / "flower"
     assert run([*arguments, "--out", str(out), "--engine", "flower", "--app", str(app), "--clients", "2"]) == 0
-    with Deployment(tmp_path / "processes") as deployment:
+    with Deployment(tmp_path / "processes", out, tmp_path / "work-0", tmp_path / "work-1") as deployment:
         for number in (0, 1):
             data = part(corpus_folder, tmp_path / f"data-{number}", [number])
             work = tmp_path / f"work-{number}"
             deployment.add_node({"partition-id": number, "data": str(data), "start": start, "work": str(work)})
         run_id = deployment.run(app)
         # The id of the run is the last thing to go, once the clients were told that it is over.
-        deployment.wait(run_id, lambda: (out / RECORD).is_file() and not (out / RUN_FILE).exists(), SECONDS)
+        deployment.wait(run_id, lambda: (out / RECORD).is_file() and not (out / RUN_FILE).exists())
     assert not deployment.left
     assert {peer[-8:] for peer in deployment.peers} == {"0100007F", "00000000"}  # 127.0.0.1, and nobody yet
     journals = [json.loads(path.read_text()) for path in tmp_path.glob("work-*/*/journal.json")]

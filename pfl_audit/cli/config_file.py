@@ -1,0 +1,119 @@
+"""Settings of a command from a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.inputs import read_text
+
+_MAX_FILE, _MAX_LINE = 1 << 16, 1 << 12
+"""Bytes and letters: the time that tomllib takes grows with the square of the levels of a dotted key."""
+_LARGEST = 1 << 63
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "boolean": ((bool,), "true or false"),
+    "integer": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+}
+_TEXT = ((str,), "a text")
+
+
+def take_defaults(context: typer.Context, path: Path) -> None:
+    """Take defaults of a command from a file: keys that stand alone, then ``[data]``, then ``[data.make]``.
+
+    Raises:
+        UsageError: There is no such file, or it names a setting that there is not, or a wrong value of one.
+        AuditError: It cannot be read as TOML.
+    """
+    table = _read(path)
+    known = _settings(context)
+    steps: list[Any] = [context]
+    while steps[0].parent is not None:
+        steps.insert(0, steps[0].parent)
+    command = " ".join(step.info_name or "" for step in steps[1:])
+    remedy = f"'pfl-audit {command} --help' lists them"
+    values: dict[str, Any] = {}
+    for prefix, key, value in _keys(table, steps):
+        parameter = known.get(key.replace("_", "-"))
+        if parameter is None or parameter.name is None:
+            raise UsageError(f"{path}: there is no setting '{prefix}{key}' of {command}", remedy)
+        try:
+            values[parameter.name] = _checked(context, parameter, value)
+        except ValueError as error:
+            raise UsageError(f"{path}: '{prefix}{key}' must be {error}", remedy) from error
+    context.default_map = {**(context.default_map or {}), **values}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    text = read_text(path, limit=_MAX_FILE, remedy="Check --config")
+    if max(map(len, text.splitlines()), default=0) > _MAX_LINE:
+        raise AuditError(f"{path} holds a line of more than {_MAX_LINE:,} letters", "Check --config")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise AuditError(f"{path} is not valid TOML: {error}", "Correct it") from error
+    except ValueError as error:
+        raise AuditError(f"{path} is not valid TOML: a number in it is too long", "Correct it") from error
+    except RecursionError as error:
+        raise AuditError(f"{path} is nested too deeply", "Correct it") from error
+
+
+def _keys(table: dict[str, Any], steps: list[Any]) -> Iterator[tuple[str, str, Any]]:
+    """(tables above it, key, value) of every setting that concerns the command, the nearest table last."""
+    prefix = ""
+    for step, below in zip(steps, [*steps[1:], None], strict=True):
+        commands = getattr(step.command, "commands", {})
+        for key, value in table.items():
+            if not (key in commands and isinstance(value, dict)):
+                yield prefix, key, value
+        if below is not None:
+            table = found if isinstance(found := table.get(below.info_name or ""), dict) else {}
+            prefix += f"{below.info_name}."
+
+
+def _settings(context: typer.Context) -> dict[str, Any]:
+    """Name of the flag, or of the argument, to its parameter."""
+    known: dict[str, Any] = {}
+    for parameter in context.command.params:
+        flags = [flag.removeprefix("--") for flag in parameter.opts if flag.startswith("--")]
+        known |= dict.fromkeys(flags or [str(parameter.name)], parameter)
+    return {name: parameter for name, parameter in known.items() if name not in ("config", "help")}
+
+
+def _checked(context: typer.Context, parameter: Any, value: Any) -> Any:
+    """The value, where the parameter takes it.
+
+    Raises:
+        ValueError: It does not; the text says what it takes.
+    """
+    repeatable = getattr(parameter, "multiple", False)
+    values = value if repeatable and isinstance(value, list) else [value]
+    kind = "boolean" if getattr(parameter, "is_flag", False) else parameter.type.name.removesuffix(" range")
+    types, wanted = _KINDS.get(kind, _TEXT)
+    for one in values:
+        if not isinstance(one, types) or (isinstance(one, bool) and bool not in types):
+            raise ValueError(wanted)
+        if isinstance(one, int) and abs(one) >= _LARGEST:
+            raise ValueError("a smaller number")
+        try:
+            parameter.type.convert(one, parameter, context)
+        except Exception as error:  # click's or typer's own class, by version
+            if not hasattr(error, "format_message"):
+                raise
+            raise ValueError(_range(parameter.type) or wanted) from error
+    return values if repeatable else value
+
+
+def _range(kind: Any) -> str:
+    """What a number or a choice must be."""
+    if choices := getattr(kind, "choices", None):
+        return "one of " + ", ".join(str(getattr(choice, "value", choice)) for choice in choices)
+    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
+    if low is not None and high is not None:
+        return f"from {low} to {high}"
+    return f"{low} or more" if low is not None else f"{high} or less" if high is not None else ""

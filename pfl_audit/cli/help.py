@@ -1,0 +1,53 @@
+"""Help pages that read the same with every version of typer and click that may be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand
+from typer.utils import get_params_from_function
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Command(TyperCommand):
+    """A command whose help keeps the words about its arguments and groups its options by their panels.
+
+    Some versions of typer and click lose an argument's help between them, and print a backslash before the brackets of
+    a default where rich is installed and its markup is off.
+    """
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        declared = get_params_from_function(self.callback) if self.callback else {}
+        for parameter in self.params:
+            found = declared.get(parameter.name or "")
+            if found is not None and not getattr(parameter, "help", None):
+                parameter.help = getattr(found.default, "help", None)
+
+    def format_arguments(self, ctx: Any, formatter: Any) -> None:
+        """Write nothing: click calls this from 8.5 on, and ``format_options`` lists the arguments."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a list of arguments, one of options, and one for every panel."""
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                panel = getattr(parameter, "rich_help_panel", None) or usual
+                panels.setdefault(panel, []).append((record[0], record[1].replace("\\[", "[")))
+        for title, rows in panels.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+class App(typer.Typer):
+    """A typer app of such commands."""
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Function], Function]:
+        """Register a command."""
+        return super().command(name, **{"cls": Command, **options})
