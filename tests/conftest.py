@@ -31,6 +31,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: longest.index(item.path.name) if item.path.name in longest else len(longest))
 
 
+def save_tiny_vt5(tokenizer: Path, folder: Path, seed: int) -> None:
+    """A tiny VT5 with random weights, and the tokenizer of another folder."""
+    import torch
+    from transformers import T5Config
+
+    from pfl_audit.models.vt5.checkpoint import save_vt5
+    from pfl_audit.models.vt5.config import Vt5Config, visual_config
+    from pfl_audit.models.vt5.modeling import Vt5
+
+    torch.manual_seed(seed)
+    config = Vt5Config(
+        T5Config(vocab_size=160, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_decoder_layers=1, num_heads=4),
+        visual_config(
+            hidden_size=24,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=32,
+            image_size=32,
+            patch_size=16,
+        ),
+        max_answer_tokens=8,
+    )
+    save_vt5(Vt5(config), tokenizer, folder, extra={})
+
+
 @pytest.fixture(autouse=True)
 def ordinary_floats() -> None:
     """Training lets the processor round tiny numbers to zero, which holds for the whole process."""
@@ -55,12 +80,6 @@ def red(corpus_folder: Path) -> Corpus:
 @pytest.fixture(scope="session")
 def make_checkpoint(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     """Checkpoints of a tiny VT5 with random weights, by seed."""
-    import torch
-    from transformers import T5Config
-
-    from pfl_audit.models.vt5.checkpoint import save_vt5
-    from pfl_audit.models.vt5.config import Vt5Config, visual_config
-    from pfl_audit.models.vt5.modeling import Vt5
     from pfl_audit.training.scratch import train_tokenizer
 
     base = tmp_path_factory.mktemp("checkpoints")
@@ -69,21 +88,8 @@ def make_checkpoint(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactor
 
     def make(seed: int) -> Path:
         if seed not in known:
-            torch.manual_seed(seed)
-            config = Vt5Config(
-                T5Config(vocab_size=160, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_decoder_layers=1, num_heads=4),
-                visual_config(
-                    hidden_size=24,
-                    num_hidden_layers=1,
-                    num_attention_heads=2,
-                    intermediate_size=32,
-                    image_size=32,
-                    patch_size=16,
-                ),
-                max_answer_tokens=8,
-            )
             known[seed] = base / f"vt5-{seed}"
-            save_vt5(Vt5(config), base, known[seed], extra={})
+            save_tiny_vt5(base, known[seed], seed)
         return known[seed]
 
     return make

@@ -1,5 +1,6 @@
 """The demo from an installed wheel, in a folder of its own, without a network; and what it must show."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -88,7 +89,7 @@ def pretrained(installed: Installed, demo: Results) -> Results:
 @pytest.fixture(scope="module")
 def private(installed: Installed, demo: Results) -> Results:
     """The same on the model that saw them under differential privacy."""
-    return read_results(installed.cwd / "audit-demo/private")
+    return read_results(installed.cwd / "audit-demo/with-privacy")
 
 
 def metric(check: Check, name: str, **slice_: object) -> Metric:
@@ -127,7 +128,9 @@ def test_the_wheel_holds_one_package(wheel: Path) -> None:
 def test_demo_runs_without_a_network_and_writes_its_report(installed: Installed, demo: Results) -> None:
     assert not installed.marker.exists(), installed.marker.read_text()
     assert demo.verdict.status == "leaks"
-    assert str(installed.site) in demo.target.path
+    full = json.loads((installed.cwd / "audit-demo/private/provenance.json").read_text())
+    assert str(installed.site) in full["paths"][0]
+    assert demo.target.path == "vt5-finetuned"
     report = (installed.cwd / "audit-demo/report.html").read_text()
     assert "This model gives away training data" in report
     assert {check.status for check in demo.checks} == {"ran"}
@@ -217,9 +220,15 @@ def test_three_stories_stand_side_by_side(installed: Installed, demo: Results) -
     page = (installed.cwd / "audit-demo/comparison.html").read_text()
     for words in ("Fine-tuned demo model", "Pre-trained demo model", "Private demo model", "ACC on new pages"):
         assert words in page
-    for folder in ("pre-trained", "private"):
+    for folder in ("pre-trained", "with-privacy"):
         assert (installed.cwd / "audit-demo" / folder / "report.html").is_file()
         assert f'href="{folder}/report.html"' in page
+
+
+def test_no_report_lies_among_what_is_to_be_deleted(installed: Installed, demo: Results) -> None:
+    reports = {path.relative_to(installed.cwd).as_posix() for path in installed.cwd.rglob("report.html")}
+    folders = ("", "pre-trained/", "with-privacy/", "reconstruction/", "inversion/")
+    assert reports == {f"audit-demo/{folder}report.html" for folder in folders}
 
 
 def holds(found: Metric, value: float) -> bool:

@@ -31,6 +31,13 @@ def test_metrics_do_no_input_or_output() -> None:
         assert not {"pathlib", "os", "io", "torch"} & {name.split(".")[0] for name in imports(path)}
 
 
+def test_one_module_imports_what_would_call_home() -> None:
+    """onnxruntime has telemetry, and only ``open_rapidocr`` switches it off first."""
+    tests = (ROOT / "tests").rglob("*.py")
+    found = {path.name for path in (*SOURCES, *tests) if {"rapidocr", "onnxruntime"} & imports(path)}
+    assert found == {"rapid_ocr.py"}
+
+
 @pytest.mark.parametrize("path", [*SOURCES, *(ROOT / "tests").rglob("*.py")], ids=str)
 def test_files_are_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pfl_audit.audit.results import Check, Metric, read_results
-from pfl_audit.files import read_json
+from pfl_audit.inputs import read_json
 
 TITLES = {
     "text": "Question and answer, without being told (Donut)",
