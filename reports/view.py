@@ -13,7 +13,7 @@ from pfl_audit.audit.results import Check, Metric, Results
 
 _MOSTLY_EMPTY = 20
 """Cells for one number, from which on a grid would be mostly empty: then every number has a row of its own."""
-_ORDER = ("leak", "weak", "unresolved", "failed", "none", "skipped")
+_ORDER = ("leak", "weak", "unresolved", "failed", "none", "part", "skipped")
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,12 @@ def arrange(results: Results) -> View:
 
 
 def mark(check: Check) -> str:
-    """Level of a check that ran, else its status; what ran without a finding is unresolved."""
+    """Level of a check that ran, else its status; what ran without a finding is part of another, or unresolved."""
     if check.status != "ran":
         return check.status
-    return check.finding.level if check.finding else "unresolved"
+    if check.finding is None:
+        return "part" if check.part_of else "unresolved"
+    return check.finding.level
 
 
 def grids(metrics: Sequence[Metric]) -> tuple[Grid, ...]:

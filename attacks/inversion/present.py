@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from pfl_audit.audit.attack import CheckSpec, GradientContext
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check, Evidence, Finding, Metric, Table
-from pfl_audit.audit.verdict import level_of
+from pfl_audit.audit.verdict import Bound, level_of
 from pfl_audit.metrics.intervals import LEVEL, Estimate, all_or_nothing, bootstrap_weights, group_mean
 from pfl_audit.metrics.intervals import estimate as estimated
 
@@ -66,7 +66,7 @@ class Presenter:
         right, count = sum(one.exact for one in asked), len(asked)
         share = _exact(right, count)
         tokens = self._share([one.right for one in asked], [one.tokens for one in asked])
-        level = level_of(share.low, _bound(right, count, self._context.alpha), 0.0, enough=count > 0)
+        level = level_of([], [_above(right, count, 0.0)], self._context.budget, enough=count > 0)
         hide = self._context.redactor
         rows: list[list[str | int | float | None]] = [
             [one.name, hide.value(one.question, "question"), hide.value(one.answer, "answer"),
@@ -101,10 +101,9 @@ class Presenter:
         boxes = self._share([one.boxes for one in solved], counts)
         guess = sum(one.commonest for one in solved) / sum(counts)
         right, total = sum(one.right for one in solved), sum(counts)
-        low, bound = tokens.low, tokens.lower_bound(self._context.alpha)
-        if len(solved) < FEWEST_DOCUMENTS:  # too few to resample: the tokens themselves
-            low, bound = _exact(right, total).low, _bound(right, total, self._context.alpha)
-        level = level_of(low, bound, guess, enough=total > 0)
+        # Too few documents to resample: the tokens themselves.
+        bound = _above(right, total, guess) if len(solved) < FEWEST_DOCUMENTS else tokens.above(guess)
+        level = level_of([], [bound], self._context.budget, enough=total > 0)
         method = f"percentile bootstrap over documents{_EXACT}"
         metrics = [
             _metric("tokens exact", tokens, len(solved), "documents", method, chance=guess),
@@ -140,7 +139,7 @@ class Presenter:
 
     def _words_finding(self, found: Summary) -> Finding:
         enough = found.words > 0 and found.original.value > 0 and found.units > 1
-        level = level_of(found.exact.low, found.exact.lower_bound(self._context.alpha), found.guessed, enough=enough)
+        level = level_of([], [found.exact.above(found.guessed)], self._context.budget, enough=enough)
         psnr = found.pictures["psnr", "fields"].value
         text = (
             f"Of {found.words} private words of {found.documents} {_plural(found.documents, 'page', 'pages')}, "
@@ -259,11 +258,17 @@ def _exact(right: int, count: int) -> Estimate:
     return Estimate(right / count, float(between.low), float(between.high), np.empty(0))
 
 
-def _bound(right: int, count: int, alpha: float) -> float:
-    """One-sided lower bound of a share, exact."""
-    if not count:
-        return float("nan")
-    return float(binomtest(right, count, alternative="greater").proportion_ci(1 - alpha, method="exact").low)
+def _above(right: int, count: int, level: float) -> Bound:
+    """How far a share lies above a level, as an exact one-sided lower bound."""
+
+    def bound(alpha: float) -> float:
+        if not count:
+            return float("nan")
+        return (
+            float(binomtest(right, count, alternative="greater").proportion_ci(1 - alpha, method="exact").low) - level
+        )
+
+    return bound
 
 
 def _percent(value: float) -> str:

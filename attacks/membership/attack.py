@@ -83,13 +83,13 @@ class MembershipAttack:
             settings={
                 **settings.model_dump(mode="json"),
                 "features": {column: MEANING[column] for column in row.columns},
-                "alpha": context.alpha,
+                "alpha": context.budget.leak,
             },
             metrics=[metric for outcome in outcomes for metric in present.metrics(outcome, "target")]
             + [*missing]
             + [metric for outcome in control for metric in present.metrics(outcome, "pre-trained")],
             curves=[present.roc(main), present.accuracy_curve(outcomes)],
-            finding=present.finding(outcomes, context.alpha),
+            finding=present.finding(outcomes, context.budget),
         )
 
 

@@ -167,16 +167,10 @@ def evaluate(
         spread[name] = float(np.std(values))
     members = np.array([chosen_labels[trial.test].mean() for trial in trials])
     chance = float(np.maximum(members, 1 - members).mean())
-    p_value = permutation_p_value(_attacked(row, trials, len(chosen_labels)), chosen_labels, rng)
+    first = trials[0]
+    values: Floats = np.asarray(rankdata(first.scores) if row.kind == "ratio" else first.calls, dtype=np.float64)
+    p_value = permutation_p_value(values, chosen_labels[first.test], rng)
     return Outcome(row, s, chosen_labels, trials, estimates, spread, notes, chance, p_value)
-
-
-def _attacked(row: AttackRow, trials: Sequence[Trial], count: int) -> Floats:
-    """What each trial made of each provider, float (trials, count): its rank for a ratio, else the call."""
-    values = np.full((len(trials), count), np.nan)
-    for line, trial in zip(values, trials, strict=True):
-        line[trial.test] = rankdata(trial.scores) if row.kind == "ratio" else trial.calls
-    return values
 
 
 def enough(labels: Bools) -> bool:

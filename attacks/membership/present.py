@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
 
 from pfl_audit.audit.results import Curve, Finding, Metric, Series, Table
-from pfl_audit.audit.verdict import level_of
+from pfl_audit.audit.verdict import Budget, level_of
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import LEVEL
 
@@ -76,14 +76,12 @@ def left_out(s: int, members: int, others: int) -> Metric:
     )
 
 
-def finding(outcomes: Sequence[Outcome], alpha: float) -> Finding:
+def finding(outcomes: Sequence[Outcome], budget: Budget) -> Finding:
     """What the outcomes mean."""
     outcome = primary(outcomes)
     name, chance = primary_metric(outcome)
     found = outcome.estimates[name]
-    level = level_of(found.low, found.lower_bound(alpha), chance, enough=enough(outcome.labels))
-    if level == "leak" and outcome.p_value > alpha:
-        level = "weak"
+    level = level_of([outcome.p_value], [found.above(chance)], budget, enough=enough(outcome.labels))
     value = f"{name} {found.value:.1%} [{found.low:.1%}, {found.high:.1%}], chance {chance:.1%}".replace("%", " %")
     value += f", permutation p {outcome.p_value:.4f}"
     members, others = int(outcome.labels.sum()), int((~outcome.labels).sum())

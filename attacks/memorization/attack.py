@@ -113,7 +113,7 @@ def _memorization(context: QuestionContext, settings: MemorizationSettings, spec
     main = gaps.get(("ACC", present.ALL_PAGES))
     hide = context.redactor.within(spec.id)
     return spec.ran(
-        settings={**settings.model_dump(mode="json"), "key": key, "alpha": context.alpha},
+        settings={**settings.model_dump(mode="json"), "key": key, "alpha": context.budget.leak},
         metrics=[
             metric
             for model, found in (("target", gaps), ("pre-trained", control))
@@ -126,7 +126,7 @@ def _memorization(context: QuestionContext, settings: MemorizationSettings, spec
             present.clue_table(labelled, clues, hide, ocr=context.reader is not None),
         ],
         evidence=keep_evidence(context, hide, settings.evidence_pages, settings.shown_pages, test, answers, before),
-        finding=present.gap_finding(key, main, context.alpha),
+        finding=present.gap_finding(key, main, context.budget),
     )
 
 

@@ -49,8 +49,8 @@ def generalisation(context: QuestionContext) -> Check:
             metrics.append(present.utility_metric(score.upper(), name, whole, len(pages)))
             metrics += present.gap_metrics(score.upper(), present.ALL_PAGES, name, gap, unit="questions")
             if (name, score) == ("target", "acc"):
-                finding = present.generalisation_finding(gap, context.alpha)
-    return SPEC.ran(settings={"alpha": context.alpha}, metrics=metrics, finding=finding)
+                finding = present.generalisation_finding(gap, context.budget)
+    return SPEC.ran(settings={"alpha": context.budget.leak}, metrics=metrics, finding=finding)
 
 
 def _pages(context: QuestionContext, engine: QueryEngine, name: str) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
 
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Finding, Metric, Table
-from pfl_audit.audit.verdict import level_of
+from pfl_audit.audit.verdict import Budget, level_of
 from pfl_audit.documents.clues import ClueKind
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
@@ -74,7 +74,7 @@ def _score(
     )
 
 
-def gap_finding(key: str, found: GapEstimate | None, alpha: float) -> Finding:
+def gap_finding(key: str, found: GapEstimate | None, budget: Budget) -> Finding:
     """What the gap in accuracy means."""
     name = key.replace("_", " ")
     if not (found and found.gap and found.members and found.non_members):
@@ -84,7 +84,7 @@ def gap_finding(key: str, found: GapEstimate | None, alpha: float) -> Finding:
             remedy=_REMEDY,
         )
     gap, enough = found.gap, min(found.pages) >= ENOUGH_PAGES
-    level = level_of(gap.low, gap.lower_bound(alpha), 0.0, enough=enough)
+    level = level_of([], [gap.above(0.0)], budget, enough=enough)
     numbers = (
         f"{found.members.value:.1%} of {found.pages[0]} pages of member providers against "
         f"{found.non_members.value:.1%} of {found.pages[1]} pages of others: a gap of {100 * gap.value:.1f} points "
@@ -101,12 +101,12 @@ def gap_finding(key: str, found: GapEstimate | None, alpha: float) -> Finding:
     )
 
 
-def generalisation_finding(found: GapEstimate, alpha: float) -> Finding:
+def generalisation_finding(found: GapEstimate, budget: Budget) -> Finding:
     """What a gap between known and new companies means."""
     if not (found.gap and found.members and found.non_members):
         return Finding(level="unresolved", text="New pages of members and of non-members are both needed.", remedy="")
     gap = found.gap
-    level = level_of(gap.low, gap.lower_bound(alpha), 0.0, enough=min(found.pages) >= ENOUGH_PAGES)
+    level = level_of([], [gap.above(0.0)], budget, enough=min(found.pages) >= ENOUGH_PAGES)
     numbers = (
         f"{found.members.value:.1%} of {found.pages[0]} questions about companies that it was trained on against "
         f"{found.non_members.value:.1%} of {found.pages[1]} about others, a gap of {100 * gap.value:.1f} points "

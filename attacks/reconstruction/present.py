@@ -13,7 +13,7 @@ from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 
 from pfl_audit.audit.attack import CheckSpec, FormContext
 from pfl_audit.audit.results import Check, Curve, Finding, Metric, Series, SliceValue, Table
-from pfl_audit.audit.verdict import level_of
+from pfl_audit.audit.verdict import at_most_weak, level_of
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.metrics.intervals import LEVEL, Estimate, estimate
 
@@ -136,18 +136,18 @@ class Presenter:
 
         Without such forms nobody can tell memory of these forms from knowing their kind: that is a weak sign at most.
         """
-        alpha, documents = self._context.alpha, min(some.documents for some in by if some is not None)
-        low, adjusted = found.low - chance, found.lower_bound(alpha) - chance
+        documents = min(some.documents for some in by if some is not None)
+        effects, p_values = [found.above(chance)], []
         if control is not None:
             gap, p_value = control
             text += f"; permutation p {p_value:.4f}"
-            low, adjusted = min(low, gap.low), min(adjusted, gap.lower_bound(alpha))
-        level = level_of(low, adjusted, 0.0, enough=documents >= FEWEST_DOCUMENTS)
+            effects.append(gap.above(0.0))
+            p_values.append(p_value)
+        level = level_of(p_values, effects, self._context.budget, enough=documents >= FEWEST_DOCUMENTS)
         few = f"{documents} (ids are read as document_page), not {FEWEST_DOCUMENTS}"
         why = "it is too weak for one of several checks"
-        if level == "leak" and (control is None or control[1] > alpha):
-            level = "weak"
         if control is None:
+            level = at_most_weak(level)
             why = "without forms that are new to the model, it may know no more than their kind"
         end = {
             "leak": "",
@@ -239,7 +239,7 @@ class Presenter:
         context = self._context
         return {
             **self._settings.model_dump(mode="json"),
-            "alpha": context.alpha,
+            "alpha": context.budget.leak,
             "precision": self._precision,
             "target task": context.target.task,
             "target family": context.target.family,

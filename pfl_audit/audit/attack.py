@@ -17,6 +17,7 @@ from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check
 from pfl_audit.audit.store import Records
+from pfl_audit.audit.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.forms.form import FormCorpus
 from pfl_audit.documents.forms.parts import Parts
@@ -56,12 +57,14 @@ class CheckSpec:
         title: For people.
         needs: Without which it cannot run.
         threat_model: ``knows``, ``sees`` and ``does``, a sentence each.
+        part_of: Id of the check whose finding this one is part of; it has none of its own then.
     """
 
     id: str
     title: str
     needs: frozenset[Need]
     threat_model: Mapping[str, str] = field(default_factory=dict)
+    part_of: str | None = None
 
     @property
     def family(self) -> str:
@@ -84,7 +87,14 @@ class CheckSpec:
         return self._check(status=status, reason=reason)
 
     def _check(self, **parts: Any) -> Check:
-        return Check(id=self.id, family=self.family, title=self.title, threat_model=dict(self.threat_model), **parts)
+        return Check(
+            id=self.id,
+            family=self.family,
+            title=self.title,
+            threat_model=dict(self.threat_model),
+            part_of=self.part_of,
+            **parts,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +104,7 @@ class AuditContext:
     Attributes:
         checks: Ids of the checks that shall run; their needs are met.
         seed: Of the whole audit.
-        alpha: Chance of a false alarm that one check may spend.
+        budget: What one finding may spend of the chance of a false alarm.
         redactor: Through which every name and value goes.
         evidence: Takes pictures.
         progress: Told of the work.
@@ -102,7 +112,7 @@ class AuditContext:
 
     checks: frozenset[str]
     seed: int
-    alpha: float
+    budget: Budget
     redactor: Redactor
     evidence: EvidenceBox
     progress: Progress
@@ -123,6 +133,8 @@ class QuestionContext(AuditContext):
         red: Queries of member and non-member providers.
         blue: The training corpus, or None.
         reader: Reads pages' pictures by OCR, or None.
+        control: A model that saw no provider of RED, as competent as the target (an out-model), or None.
+        classes_random: The user declares that members and non-members were drawn at random.
     """
 
     target: QueryEngine
@@ -130,6 +142,8 @@ class QuestionContext(AuditContext):
     red: Corpus
     blue: Corpus | None
     reader: QueryEngine | None = None
+    control: QueryEngine | None = None
+    classes_random: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

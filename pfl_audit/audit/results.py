@@ -152,6 +152,9 @@ class Finding(_Part):
     remedy: Text
     metric: Name | None = Field(default=None, description="Name of the metric that it rests on")
     slice: Slice = Field(default_factory=dict, description="Which slice of that metric")
+    smallest_effect: Finite | None = Field(
+        default=None, description="Smallest true value of the metric that four of five such audits would have found"
+    )
 
 
 class Check(_Part):
@@ -162,6 +165,7 @@ class Check(_Part):
     title: Name
     status: Literal["ran", "skipped", "failed"]
     reason: Text | None = None
+    part_of: Name | None = Field(default=None, description="Check whose finding this one is part of")
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
     settings: Settings = Field(default_factory=dict)
     metrics: Annotated[list[Metric], _few(limits.METRICS)] = Field(default_factory=list)
@@ -209,6 +213,9 @@ class Data(_Part):
     non_members: Count = 0
     documents: Count
     queries: Count = Field(description="Questions, or fields of forms")
+    classes_random: bool = Field(
+        default=False, description="The user declared that members and non-members were drawn at random"
+    )
     parts: Annotated[dict[Name, Count], Field(max_length=limits.ENTRIES)] = Field(
         default_factory=dict,
         description="Forms in each part, those that have a near-duplicate (near_duplicates), and those that stand in "
@@ -250,6 +257,7 @@ class Results(_Part):
     verdict: Verdict
     target: Target
     pretrained: Target | None = None
+    control: Target | None = Field(default=None, description="A model that saw no provider of the corpus")
     data: Data
     checks: Annotated[list[Check], _few(limits.CHECKS)]
     provenance: Provenance

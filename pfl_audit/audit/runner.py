@@ -33,7 +33,7 @@ from pfl_audit.audit.store import ResponseStore
 from pfl_audit.audit.subjects import Opened, OpenedQuestions
 from pfl_audit.audit.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.audit.training_record import public_record
-from pfl_audit.audit.verdict import ALPHA, FailOn, decide
+from pfl_audit.audit.verdict import Budget, FailOn, decide
 from pfl_audit.documents.corpus import Corpus, require_questions
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UnanswerableError, UsageError
@@ -59,6 +59,8 @@ class AuditPlan:
         answers: Recorded answers of a model that cannot be asked.
         pretrained: Checkpoint that it was trained from, or None.
         blue: Training corpus, or None.
+        control: Checkpoint that saw no provider of RED and is as competent as the target, or None.
+        classes_random: Members and non-members were drawn at random.
         forms: Forms for a model that reads their tokens, or None.
         gradients: Templates and pages for a model of which gradients are shared, or None. One of the three it is.
         checks: Ids or families; empty for all.
@@ -80,6 +82,8 @@ class AuditPlan:
     answers: Path | None = None
     pretrained: str | None = None
     blue: Path | None = None
+    control: str | None = None
+    classes_random: bool = False
     forms: FormPlan | None = None
     gradients: GradientPlan | None = None
     checks: tuple[str, ...] = ()
@@ -102,6 +106,8 @@ class AuditPlan:
             "pretrained": self.pretrained,
             "red": str(self.red) if self.red else None,
             "blue": str(self.blue) if self.blue else None,
+            "control": self.control,
+            "classes_random": self.classes_random,
             "forms": self.forms.identity() if self.forms else None,
             "gradients": self.gradients.identity() if self.gradients else None,
             "checks": list(self.checks),
@@ -157,12 +163,13 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
             finally:
                 folder.asked = store.changed
         seconds = round(time.monotonic() - clock, 1)
-        target, before = opened.models()
+        models = opened.models()
         results = Results(
             title=plan.title,
-            verdict=decide(checks, plan.fail_on),
-            target=_target(target, plan.model),
-            pretrained=_target(before, plan.forms.public if plan.forms else plan.pretrained) if before else None,
+            verdict=decide(checks, plan.fail_on, specs if plan.checks else ()),
+            target=_target(models.target, plan.model),
+            pretrained=_beside(models.before, plan.forms.public if plan.forms else plan.pretrained),
+            control=_beside(models.control, plan.control),
             data=opened.data(documents, hide),
             checks=checks,
             provenance=Provenance(
@@ -214,12 +221,15 @@ def _open_questions(plan: AuditPlan, store: ResponseStore, progress: Progress) -
         else open_model(plan.model or "", device=plan.device, download=plan.download)
     )
     before = open_model(plan.pretrained, device=plan.device, download=plan.download) if plan.pretrained else None
+    control = open_model(plan.control, device=plan.device, download=plan.download) if plan.control else None
     return OpenedQuestions(
         target=QueryEngine(model, store, progress),
         pretrained=QueryEngine(before, store, progress) if before else None,
         reader=QueryEngine(PageReader(), store, progress) if plan.ocr else None,
         red=red,
         blue=blue,
+        control=QueryEngine(control, store, progress) if control else None,
+        classes_random=plan.classes_random,
     )
 
 
@@ -255,7 +265,7 @@ def _run_checks(
     common = AuditContext(
         checks=runnable,
         seed=plan.seed,
-        alpha=ALPHA / max(1, len(runnable)),
+        budget=Budget.shared(sum(specs[key].part_of is None for key in runnable)),
         redactor=hide,
         evidence=EvidenceBox(plan.out, reveal=plan.reveal),
         progress=progress,
@@ -303,10 +313,14 @@ def _target(facts: Mapping[str, Any], name: str | None) -> Target:
     return Target(**facts, training_claim=claim, claim_review=review)
 
 
+def _beside(facts: Mapping[str, Any] | None, name: str | None) -> Target | None:
+    return _target(facts, name) if facts else None
+
+
 def _without_paths(results: Results, plan: AuditPlan) -> Results:
     """The results with paths shortened; the full ones go to the private folder."""
     said = results.model_dump(mode="json")
-    parts = [said[name] for name in ("target", "pretrained", "data") if said[name]]
+    parts = [said[name] for name in ("target", "pretrained", "control", "data") if said[name]]
     full = {"command": plan.command, "folder": str(Path.cwd()), "paths": [part["path"] for part in parts]}
     write_json(plan.out / PRIVATE / "provenance.json", full)
     for part in parts:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pfl_audit.audit.attack import AuditContext, FormContext, GradientContext, Need, QuestionContext, Resource
 from pfl_audit.audit.engine import QueryEngine
@@ -29,6 +29,20 @@ _OURS = re.compile(r"(corpus|forms|docs)\.jsonl|(red|blue)(_(train|valid|val|tes
 """File names that a format prescribes, which identify no company."""
 
 
+class Models(NamedTuple):
+    """Facts of the models of an audit.
+
+    Attributes:
+        target: Under audit.
+        before: Public one that it was trained from, or that the attacker has.
+        control: One that saw no provider of the corpus.
+    """
+
+    target: dict[str, Any]
+    before: dict[str, Any] | None = None
+    control: dict[str, Any] | None = None
+
+
 class Opened(Protocol):
     """A model and the documents that it is audited with."""
 
@@ -40,8 +54,8 @@ class Opened(Protocol):
         """Everything that an attack may use."""
         ...
 
-    def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """Facts of the model under audit, and of the one before it."""
+    def models(self) -> Models:
+        """Facts of the model under audit, and of those beside it."""
         ...
 
     def data(self, path: Path, hide: Redactor) -> Data:
@@ -62,6 +76,8 @@ class OpenedQuestions:
     reader: QueryEngine | None
     red: Corpus
     blue: Corpus | None
+    control: QueryEngine | None = None
+    classes_random: bool = False
 
     def have(self) -> frozenset[Need]:
         """What the checks may need and get."""
@@ -80,12 +96,15 @@ class OpenedQuestions:
             red=self.red,
             blue=self.blue,
             reader=self.reader,
+            control=self.control,
+            classes_random=self.classes_random,
             **_shared(common),
         )
 
-    def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """Facts of the model under audit, and of the one before it."""
-        return self.target.model.describe(), self.pretrained.model.describe() if self.pretrained else None
+    def models(self) -> Models:
+        """Facts of the model under audit, and of those beside it."""
+        beside = (engine.model.describe() if engine else None for engine in (self.pretrained, self.control))
+        return Models(self.target.model.describe(), *beside)
 
     def data(self, path: Path, hide: Redactor) -> Data:
         """What the model was asked about."""
@@ -100,6 +119,7 @@ class OpenedQuestions:
             non_members=len(corpus.non_members()),
             documents=len(corpus.documents),
             queries=len(corpus.queries),
+            classes_random=self.classes_random,
             problems=_listed(corpus.problems, unanswered, hide),
         )
 
@@ -112,7 +132,7 @@ class OpenedQuestions:
         }
 
     def _engines(self) -> list[QueryEngine]:
-        return [engine for engine in (self.target, self.pretrained, self.reader) if engine is not None]
+        return [engine for engine in (self.target, self.pretrained, self.control, self.reader) if engine is not None]
 
 
 @dataclass(frozen=True)
@@ -153,11 +173,11 @@ class OpenedForms:
             **_shared(common),
         )
 
-    def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    def models(self) -> Models:
         """Facts of the model under audit, and of the public one."""
         facts = self.target.describe()
         facts["notes"] = [*facts["notes"], *self.notes]
-        return facts, self.public.describe() if self.public else None
+        return Models(facts, self.public.describe() if self.public else None)
 
     def data(self, path: Path, hide: Redactor) -> Data:
         """What the model was asked about."""
@@ -206,9 +226,9 @@ class OpenedGradients:
             **_shared(common),
         )
 
-    def models(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    def models(self) -> Models:
         """Facts of the model under audit."""
-        return self.model.describe(), None
+        return Models(self.model.describe())
 
     def data(self, path: Path, hide: Redactor) -> Data:
         """What the gradients are of."""

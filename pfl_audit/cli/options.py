@@ -64,6 +64,18 @@ Pretrained = Annotated[
     str | None,
     typer.Option("--pretrained", help="Public checkpoint that the model was trained from.", show_default=False),
 ]
+Control = Annotated[
+    str | None,
+    typer.Option(
+        "--control",
+        help="Checkpoint as competent as the model that saw no provider of RED (an out-model).",
+        show_default="the pre-trained model",
+    ),
+]
+ClassesRandom = Annotated[
+    bool,
+    typer.Option("--classes-random", help="Declare that members and non-members were drawn at random."),
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", help="Folder of the run.", show_default="pfl-audit-runs/<command>-<time>"),

@@ -35,6 +35,10 @@ class Estimate:
     high: float
     samples: Floats
 
+    def above(self, level: float) -> Callable[[float], float]:
+        """How far it lies above a level, as a one-sided lower bound for each ``alpha``."""
+        return lambda alpha: self.lower_bound(alpha) - level
+
     def lower_bound(self, alpha: float) -> float:
         """One-sided lower bound: it lies above the true value with probability ``alpha`` at most."""
         return float(np.quantile(self.samples, alpha)) if len(self.samples) else float("nan")

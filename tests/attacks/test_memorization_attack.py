@@ -15,6 +15,7 @@ from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check
 from pfl_audit.audit.store import ResponseStore
+from pfl_audit.audit.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.readers import open_corpus
@@ -56,7 +57,7 @@ def run(
             blue=blue if options.get("blue", True) else None,
             checks=frozenset(options.get("checks", {NAME, UNPROMPTED})),
             seed=0,
-            alpha=0.01,
+            budget=Budget(0.01, 0.02),
             redactor=Redactor("salt"),
             evidence=EvidenceBox(out),
             progress=Silent(),

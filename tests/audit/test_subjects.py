@@ -12,6 +12,7 @@ from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.store import Records, ResponseStore
 from pfl_audit.audit.subjects import OpenedForms
+from pfl_audit.audit.verdict import Budget
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
@@ -60,7 +61,7 @@ def common(folder: Path) -> AuditContext:
     return AuditContext(
         checks=frozenset({"reconstruction.one_shot"}),
         seed=3,
-        alpha=0.01,
+        budget=Budget(0.01, 0.02),
         redactor=Redactor("salt"),
         evidence=EvidenceBox(folder),
         progress=Silent(),
@@ -76,14 +77,15 @@ def test_the_context_of_an_attack(store: ResponseStore, tmp_path: Path) -> None:
     forms, given = opened(store), common(tmp_path)
     context = forms.context(given)
     assert isinstance(context, FormContext)
-    assert (context.checks, context.seed, context.alpha) == (given.checks, 3, 0.01)
+    assert (context.checks, context.seed, context.budget) == (given.checks, 3, Budget(0.01, 0.02))
     assert context.public is forms.public
     assert context.parts is forms.parts
     assert opened(store, public=False).context(given) is given
 
 
 def test_facts_of_the_models(store: ResponseStore) -> None:
-    target, public = opened(store, notes=("trained elsewhere",)).models()
+    target, public, control = opened(store, notes=("trained elsewhere",)).models()
+    assert control is None
     assert target["notes"] == ["as it is", "trained elsewhere"]
     assert public == {"family": "public", "notes": ["as it is"]}
     assert opened(store, public=False).models()[1] is None

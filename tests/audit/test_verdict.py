@@ -1,7 +1,7 @@
 import pytest
 
 from pfl_audit.audit.results import Check, Finding, Level
-from pfl_audit.audit.verdict import FailOn, decide, exit_code, level_of
+from pfl_audit.audit.verdict import Budget, FailOn, at_most_weak, decide, exit_code, level_of
 
 
 def check(level: Level | None = None, status: str = "ran") -> Check:
@@ -10,18 +10,45 @@ def check(level: Level | None = None, status: str = "ran") -> Check:
 
 
 @pytest.mark.parametrize(
-    ("lower", "adjusted", "enough", "level"),
+    ("p_value", "at_leak", "at_weak", "compared", "level"),
     [
-        (0.6, 0.55, True, "leak"),
-        (0.52, 0.49, True, "weak"),
-        (0.49, 0.4, True, "none"),
-        (0.5, 0.5, True, "none"),
-        (0.9, 0.9, False, "unresolved"),
-        (float("nan"), 0.6, True, "unresolved"),
+        (0.01, 0.2, 0.3, 0.1, "leak"),
+        (0.03, 0.2, 0.3, 0.1, "weak"),
+        (0.05, 0.2, 0.3, 0.1, "none"),
+        (0.01, -0.1, 0.1, 0.1, "weak"),
+        (0.01, -0.2, -0.1, 0.1, "none"),
+        (0.01, 0.0, 0.0, 0.1, "none"),
+        (0.01, 0.2, 0.3, -0.1, "none"),
+        (0.01, 0.2, 0.3, float("nan"), "none"),
+        (0.01, float("nan"), float("nan"), 0.1, "unresolved"),
     ],
 )
-def test_levels(lower: float, adjusted: float, enough: bool, level: Level) -> None:
-    assert level_of(lower, adjusted, 0.5, enough=enough) == level
+def test_levels(p_value: float, at_leak: float, at_weak: float, compared: float, level: Level) -> None:
+    """A leak needs the permutation, the interval and what it is compared with to agree."""
+    found = level_of(
+        [0.001, p_value],
+        [lambda alpha: 1.0, lambda alpha: at_leak if alpha == 0.02 else at_weak],
+        Budget(0.02, 0.04),
+        compared=[lambda alpha: 1.0, lambda alpha: compared if alpha == 0.05 else 1.0],
+    )
+    assert found == level
+
+
+def test_none_is_said_only_where_an_effect_would_have_been_found() -> None:
+    budget = Budget.shared(10)
+    assert (budget.leak, budget.weak) == pytest.approx((0.005, 0.01))
+    assert level_of([0.5], [lambda alpha: -1.0], budget) == "none"
+    assert level_of([0.5], [lambda alpha: -1.0], budget, resolved=False) == "unresolved"
+    assert level_of([0.001], [lambda alpha: 1.0], budget, resolved=False) == "leak"
+    assert level_of([0.001], [lambda alpha: 1.0], budget, enough=False) == "unresolved"
+    assert [at_most_weak(level) for level in ("leak", "weak", "none")] == ["weak", "weak", "none"]
+
+
+def test_what_is_unresolved_counts_where_it_was_asked_for() -> None:
+    checks = [check("none"), check("unresolved").model_copy(update={"id": "a.c"})]
+    assert decide(checks, "leak").status == "no-evidence"
+    assert "1 could not be resolved" in decide(checks, "leak").summary
+    assert decide(checks, "leak", {"a.c"}).status == "incomplete"
 
 
 @pytest.mark.parametrize(

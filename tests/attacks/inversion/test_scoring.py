@@ -13,6 +13,7 @@ from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.word_scores import FieldReading
 
 from pfl_audit.audit.gradient_case import Case, Observation, Truth
+from pfl_audit.audit.verdict import Budget
 from pfl_audit.documents.template.fill import fill
 from pfl_audit.metrics.images import ImageScores
 from tests.documents.template.drawn import form
@@ -121,6 +122,6 @@ def test_one_field_says_little_and_what_nobody_reads_has_no_share() -> None:
 @pytest.mark.parametrize(("fields", "level"), [(1, "unresolved"), (4, "leak")])
 def test_one_field_resolves_nothing(fields: int, level: str) -> None:
     read = [FieldReading(str(at), "x", "x", "x") for at in range(fields)]
-    context: Any = SimpleNamespace(cases=(), alpha=0.05)
+    context: Any = SimpleNamespace(cases=(), budget=Budget(0.05, 0.1))
     found = summarise([scored(*read)], np.random.default_rng(0))
     assert Presenter(context, InversionSettings(), "parrot")._words_finding(found).level == level

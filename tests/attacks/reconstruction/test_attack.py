@@ -16,6 +16,7 @@ from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check
 from pfl_audit.audit.store import Records, ResponseStore
+from pfl_audit.audit.verdict import Budget
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
 from pfl_audit.documents.forms.parts import Parts, divide
@@ -99,7 +100,7 @@ def opens(tmp_path: Path) -> Opens:
         return FormContext(
             checks=CHECKS,
             seed=0,
-            alpha=0.025,
+            budget=Budget(0.025, 0.05),
             redactor=Redactor(store.salt, reveal=reveal),
             evidence=EvidenceBox(tmp_path / "run", reveal=reveal),
             progress=Told(),
