@@ -70,7 +70,7 @@ def draw_curve(curve: Curve) -> str:
 
 
 def draw_overview(checks: Sequence[Check]) -> str:
-    """Balanced accuracy of the first membership attacks with interval, chance, and the pre-trained model as control."""
+    """Balanced accuracy of the first membership attacks with interval, chance, and the control."""
     checks = checks[:_ROWS]
     with _drawing():
         figure = Figure(figsize=(7.6, 0.6 + 0.42 * len(checks)), layout="constrained")
@@ -79,12 +79,12 @@ def draw_overview(checks: Sequence[Check]) -> str:
         for row, check in enumerate(checks):
             same = _balanced(check)
             for metric in same:
-                control = metric.slice.get("model") == "pre-trained"
+                control = metric.slice.get("model") in ("pre-trained", "control")
                 if metric.value is None or metric.ci is None:
                     continue
                 at, colour = row + (0.18 if control else -0.12), _COLOURS[2 if control else 0]
                 axes.plot(_numbers(metric.ci), (at, at), color=colour, linewidth=2 if not control else 1.2)
-                label = "pre-trained model (control)" if control else "model under audit"
+                label = "control" if control else "model under audit"
                 axes.plot(
                     _numbers([metric.value]), [at], marker="o" if not control else "D", color=colour, markersize=5,
                     linestyle="none", label=None if label in seen else label,
@@ -107,12 +107,12 @@ def draw_overview(checks: Sequence[Check]) -> str:
 
 
 def _balanced(check: Check) -> list[Metric]:
-    """Balanced accuracy at the finding's s: one of each model."""
-    s = check.finding.slice.get("s") if check.finding else None
+    """Balanced accuracy at the s that the finding rests on: one of each model."""
+    s = check.settings.get("decided at s")
     found: dict[object, Metric] = {}
     for metric in check.metrics:
         if metric.name == "balanced accuracy" and metric.slice.get("s") == s:
-            found.setdefault(metric.slice.get("model") == "pre-trained", metric)
+            found.setdefault(metric.slice.get("model") in ("pre-trained", "control"), metric)
     return list(found.values())
 
 

@@ -54,7 +54,11 @@ def arrange(results: Results) -> View:
     return View(
         cards=tuple(card for card in cards if card.check.status == "ran"),
         missing=tuple(card for card in cards if card.check.status != "ran" or card.mark == "unresolved"),
-        membership=tuple(check for check in results.checks if check.family == "membership" and check.status == "ran"),
+        membership=tuple(
+            check
+            for check in results.checks
+            if check.part_of and check.family == "membership" and check.status == "ran"
+        ),
         claim=view_claim(results),
     )
 

@@ -12,8 +12,15 @@ LEVELS: Final = {
     "weak": "Weak sign",
     "none": "No evidence",
     "unresolved": "Unresolved",
+    "part": "Part of a finding",
     "skipped": "Not run",
     "failed": "Failed",
+}
+MODELS: Final = {
+    "target": "Model under audit",
+    "pre-trained": "Control: the pre-trained model",
+    "control": "Control: a model that saw neither class",
+    "documents alone": "From the documents alone, without a model",
 }
 STATUS: Final = {
     "leaks": "This model gives away training data",
@@ -35,6 +42,12 @@ GLOSSARY: Final = {
     "ACC": "Share of pages for which the model's answer is exactly right.",
     "ANLS": "Like ACC, but near misses count by the share of letters that are right, if at least half are.",
     "Gap": "A score on pages of members minus the same on pages of non-members. Without memorization it is zero.",
+    "Control": "The same attack on a model that saw neither members nor non-members. What it reaches is not what "
+    "training gave away, and a finding rests on the difference.",
+    "Documents alone": "How well members and non-members are told apart by their documents and questions, without any "
+    "model. An attack that does no better is no leak.",
+    "Permutation p": "How often chance alone would do as well: labels of the attacked providers are exchanged, and the "
+    "best of all attacks counts.",
     "s": "Attacks are made on the providers with more than s questions; more questions show more.",
 }
 FORMS_GLOSSARY: Final = {

@@ -11,20 +11,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pfl_audit.attacks.membership import present
+from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, evaluate
 from pfl_audit.attacks.membership.features import G4, MEANING, aggregate, memory_features, query_features
-from pfl_audit.attacks.membership.rows import ABLATION, ROWS, AttackRow, spec
+from pfl_audit.attacks.membership.present_decision import access_table, accuracies, finding, metrics
+from pfl_audit.attacks.membership.rows import ABLATION, PROVIDER, ROWS, WHOLE, AttackRow, spec
 from pydantic import BaseModel, ConfigDict, Field
 
 from pfl_audit.audit.attack import QuestionContext
 from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.results import Check, Metric, Table
+from pfl_audit.audit.results import Check, Curve, Metric, Table
 from pfl_audit.documents.corpus import Corpus, require_both_classes
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrub import THRESHOLD, scrub
 from pfl_audit.documents.scrubbed import scrubbed_questions
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.protocol import Capability, Response
+from pfl_audit.models.protocol import Response
 
 
 class MembershipSettings(BaseModel):
@@ -41,34 +43,36 @@ class MembershipSettings(BaseModel):
 
 
 class MembershipAttack:
-    """AZK, APK, their ensembles, and a likelihood ratio."""
+    """AZK, APK, their ensembles, and likelihood ratios."""
 
     name = "membership"
-    specs = tuple(spec(row) for row in ROWS)
+    specs = (WHOLE, *(spec(row) for row in ROWS))
     Settings = MembershipSettings
 
     def run(self, context: QuestionContext, settings: MembershipSettings) -> list[Check]:
-        """Ask the models once, then let every attack decide on the same features."""
+        """Ask the models once, let every attack decide on the same features, and judge the attacks together."""
         require_both_classes(context.red)
         corpus = context.red.where(lambda query: context.red.label(query.document.provider) is not Membership.UNKNOWN)
-        rows = [row for row in ROWS if f"membership.{row.id}" in context.checks]
-        table = _features(context, corpus, context.target, context.pretrained, rows, settings)
+        rows = [row for row in ROWS if f"membership.{row.id}" in context.checks] or [ROWS[0]]
+        tables = _tables(context, corpus, rows, settings)
+        table = tables["target"]
         labels = np.array([corpus.label(provider) is Membership.MEMBER for provider in table.index])
         subsets = _subsets(table, labels, settings.s)
-        outcomes: dict[str, list[Outcome]] = {}
-        for row in rows:
-            base = outcomes.get(row.base or "")
-            outcomes[row.id] = _evaluate(context, row, table, labels, subsets, settings, base)
-        control = _control(context, corpus, rows, subsets, settings)
+        outcomes, control = (
+            _outcomes(context, rows, tables[name], labels, subsets, settings) if name in tables else {}
+            for name in ("target", "control")
+        )
         missing = [_left_out(table, labels, s) for s in sorted(set(settings.s) - set(subsets))]
         checks = [
-            self._check(context, row, outcomes[row.id], control.get(row.id, []), missing, settings) for row in rows
+            self._part(context, row, outcomes[row.id], control.get(row.id, []), missing, settings)
+            for row in rows
+            if f"membership.{row.id}" in context.checks
         ]
-        if checks:
-            checks[0] = _with_overview(context, checks[0], outcomes, table, labels, settings)
+        if PROVIDER in context.checks:
+            checks.append(_whole(context, outcomes, control, tables, labels, settings))
         return checks
 
-    def _check(
+    def _part(
         self,
         context: QuestionContext,
         row: AttackRow,
@@ -77,20 +81,80 @@ class MembershipAttack:
         missing: Sequence[Metric],
         settings: MembershipSettings,
     ) -> Check:
-        description = spec(row)
-        main = present.primary(outcomes)
-        return description.ran(
+        """One attack; what it means is said of all attacks together."""
+        return spec(row).ran(
             settings={
                 **settings.model_dump(mode="json"),
                 "features": {column: MEANING[column] for column in row.columns},
-                "alpha": context.budget.leak,
+                "decided at s": present.primary(outcomes).s,
             },
             metrics=[metric for outcome in outcomes for metric in present.metrics(outcome, "target")]
             + [*missing]
-            + [metric for outcome in control for metric in present.metrics(outcome, "pre-trained")],
-            curves=[present.roc(main), present.accuracy_curve(outcomes)],
-            finding=present.finding(outcomes, context.budget),
+            + [metric for outcome in control for metric in present.metrics(outcome, _control_name(context))],
+            curves=[present.roc(present.primary(outcomes)), present.accuracy_curve(outcomes)],
         )
+
+
+def _whole(
+    context: QuestionContext,
+    outcomes: Mapping[str, Sequence[Outcome]],
+    control: Mapping[str, Sequence[Outcome]],
+    tables: Mapping[str, pd.DataFrame],
+    labels: NDArray[np.bool_],
+    settings: MembershipSettings,
+) -> Check:
+    """The finding, and the tables that concern all attacks."""
+    main = {name: present.primary(found) for name, found in outcomes.items()}
+    beside = {name: found[_place(outcomes[name], main[name])] for name, found in control.items()}
+    trusted = bool(control) or context.classes_random
+    decision = decide_membership(
+        [*main.values()], beside, None, context.budget, context.rng("membership", "permutation"), trusted=trusted
+    )
+    strongest = decision.strongest.outcome
+    others = {"control": beside[strongest.row.id]} if strongest.row.id in beside else {}
+    overview, curves = _overview(context, outcomes, tables["target"], labels, settings)
+    found = {name: table["acc"].groupby(labels).mean() for name, table in tables.items()}
+    accuracy = accuracies({name: (means[True], means[False]) for name, means in found.items()})
+    by_access = access_table(decision)
+    return WHOLE.ran(
+        settings={"alpha": context.budget.leak, "classes drawn at random": context.classes_random},
+        metrics=metrics(decision, _control_name(context)),
+        tables=[by_access.model_copy(update={"note": f"{by_access.note} {accuracy}"}), *overview],
+        curves=[present.roc(strongest, others), *curves],
+        finding=finding(decision, _control_words(context) if control else None, trusted=trusted),
+    )
+
+
+def _place(outcomes: Sequence[Outcome], chosen: Outcome) -> int:
+    return next(number for number, outcome in enumerate(outcomes) if outcome is chosen)
+
+
+def _control_name(context: QuestionContext) -> str:
+    return "control" if context.control is not None else "pre-trained"
+
+
+def _control_words(context: QuestionContext) -> str:
+    if context.control is not None:
+        return "a model that saw neither class (--control)"
+    return (
+        "the pre-trained model: it excludes what an untrained reader sees in the pages, not what training on other "
+        "companies would change; a model of equal competence that saw neither class (--control) would"
+    )
+
+
+def _tables(
+    context: QuestionContext, corpus: Corpus, rows: Sequence[AttackRow], settings: MembershipSettings
+) -> dict[str, pd.DataFrame]:
+    """Features of the same providers under the model under audit and, where there is one, under the control."""
+    tables = {"target": _features(context, corpus, context.target, context.pretrained, rows, settings)}
+    control = context.control or context.pretrained
+    if control is not None:
+        before = context.pretrained if context.control is not None else None
+        tables["control"] = _features(context, corpus, control, before, rows, settings)
+        both = tables["target"].index.intersection(tables["control"].index)
+        tables = {name: table.loc[both] for name, table in tables.items()}
+        tables["control"] = tables["control"].assign(queries=tables["target"]["queries"])
+    return tables
 
 
 def _features(
@@ -156,73 +220,58 @@ def _left_out(table: pd.DataFrame, labels: NDArray[np.bool_], s: int) -> Metric:
     return present.left_out(s, int((labels & keep).sum()), int((~labels & keep).sum()))
 
 
-def _evaluate(
+def _outcomes(
     context: QuestionContext,
-    row: AttackRow,
+    rows: Sequence[AttackRow],
     table: pd.DataFrame,
     labels: NDArray[np.bool_],
     subsets: Sequence[int],
     settings: MembershipSettings,
-    base: Sequence[Outcome] | None = None,
-) -> list[Outcome]:
-    seeds = range(context.seed, context.seed + settings.seeds)
-    return [
-        evaluate(
-            row,
-            table,
-            labels,
-            s,
-            seeds=seeds,
-            share=settings.share,
-            rng=context.rng("bootstrap", s),
-            search=settings.forest_search,
-            base=None if base is None else base[number],
-        )
-        for number, s in enumerate(subsets)
-    ]
-
-
-def _control(
-    context: QuestionContext,
-    corpus: Corpus,
-    rows: Sequence[AttackRow],
-    subsets: Sequence[int],
-    settings: MembershipSettings,
 ) -> dict[str, list[Outcome]]:
-    """The attacks that need answers alone, on the pre-trained model, which has seen no provider."""
-    plain = [row for row in rows if row.needs == {Capability.ANSWER}]
-    if context.pretrained is None or not plain:
-        return {}
-    table = _features(context, corpus, context.pretrained, None, plain, settings)
-    labels = np.array([corpus.label(provider) is Membership.MEMBER for provider in table.index])
-    return {row.id: _evaluate(context, row, table, labels, subsets, settings) for row in plain}
+    """Every attack on every subset; votes join the calls of the attack that they are based on."""
+    found: dict[str, list[Outcome]] = {}
+    for row in rows:
+        found[row.id] = [
+            evaluate(
+                row,
+                table,
+                labels,
+                s,
+                seeds=range(context.seed, context.seed + settings.seeds),
+                share=settings.share,
+                rng=context.rng("bootstrap", s),
+                search=settings.forest_search,
+                base=found[row.base][number] if row.base in found else None,
+            )
+            for number, s in enumerate(subsets)
+        ]
+    return found
 
 
-def _with_overview(
+def _overview(
     context: QuestionContext,
-    check: Check,
     outcomes: Mapping[str, Sequence[Outcome]],
     table: pd.DataFrame,
     labels: NDArray[np.bool_],
     settings: MembershipSettings,
-) -> Check:
-    """Hang what concerns all attacks on the first check: the paper's tables and the features."""
-    tables: list[Table] = [present.accuracy_table("Accuracy of all attacks, per cent", outcomes)]
+) -> tuple[list[Table], list[Curve]]:
+    """The paper's tables, and two features of the providers."""
+    tables = [present.accuracy_table("Accuracy of all attacks, per cent", outcomes)]
     rng = None if context.redactor.reveal else context.rng("membership", "points")
     curves = [present.scatter(table, labels, ("acc", "nls"), (MEANING["acc"], MEANING["nls"]), rng)]
     if settings.ablate:
         have = set(table.columns)
         usable = [row for row in ABLATION if set(row.columns) <= have]
         subset = [s for s in (5,) if s in _subsets(table, labels, (0, 5))] or [0]
-        ablation = {row.id: _evaluate(context, row, table, labels, subset, settings) for row in usable}
         missing = [
             (row.title, f"{' '.join(row.columns)}: needs {' '.join(sorted(set(row.columns) - have))}")
             for row in ABLATION
             if row not in usable
         ]
         title = "Ablation (KM: K-Means, RF: random forest), accuracy in per cent"
+        ablation = _outcomes(context, usable, table, labels, subset, settings)
         tables.append(present.accuracy_table(title, ablation, missing))
-    return check.model_copy(update={"tables": tables, "curves": [*check.curves, *curves]})
+    return tables, curves
 
 
 ATTACK = MembershipAttack()

@@ -69,7 +69,7 @@ def score_by_forest(train: Floats, labels: Bools, test: Floats, seed: int, *, se
         float (len(test),), 0 to 1.
     """
     order = np.lexsort(np.column_stack([train, labels]).T)
-    forest = RandomForestClassifier(TREES, min_samples_leaf=2, random_state=seed)
+    forest = RandomForestClassifier(TREES, min_samples_leaf=2, class_weight="balanced", random_state=seed)
     folds = min(5, int(labels.sum()), int((~labels).sum()))
     if search and folds > 1:
         split = StratifiedKFold(folds, shuffle=True, random_state=seed)
@@ -85,6 +85,29 @@ def call_by_score(scores: Floats) -> Bools:
     return calls
 
 
+def score_by_residual(after: Floats, before: Floats, queries: Floats, reference: Floats) -> Floats:
+    """How far the model's log-likelihood lies above what the public model's predicts, times the root of the questions.
+
+    Offline LiRA (Carlini et al. 2022) for providers, by the residual of a line that is fitted on known non-members.
+
+    Args:
+        after: Mean log-likelihood of the right answers under the model, float (n,).
+        before: The same under the public model.
+        queries: Behind each mean.
+        reference: Numbers of the known non-members, int (m,).
+
+    Returns:
+        float (n,).
+    """
+    x, y, weights = before[reference], after[reference], queries[reference]
+    centre = np.average(x, weights=weights)
+    spread = np.average((x - centre) ** 2, weights=weights)
+    level = np.average(y, weights=weights)
+    slope = np.average((x - centre) * (y - level), weights=weights) / spread if spread > 1e-12 else 1.0
+    residuals: Floats = (after - level - slope * (before - centre)) * np.sqrt(queries)
+    return residuals
+
+
 def call_by_memory(nls_mem: Floats) -> Bools:
     """CLS1: the name came back at least once although it was not on the page."""
     calls: Bools = nls_mem > 0.0
@@ -98,7 +121,9 @@ def vote(*calls: Bools) -> Bools:
 
 
 def draw_known(labels: Bools, share: float, seed: int) -> NDArray[np.int64]:
-    """The providers whose membership a partial-knowledge attacker knows: as many of each class.
+    """The providers whose membership a partial-knowledge attacker knows.
+
+    As many of each class, but of no class more than its share, so that a small one is not used up.
 
     Args:
         labels: bool (n,), rows in a fixed order.
@@ -109,9 +134,10 @@ def draw_known(labels: Bools, share: float, seed: int) -> NDArray[np.int64]:
         Row numbers, rising; at least two of each class.
     """
     rng = np.random.default_rng(seed)
-    each = max(2, round(share * len(labels) / 2))
+    each = round(share * len(labels) / 2)
     chosen = []
     for value in (False, True):
         rows = np.flatnonzero(labels == value)
-        chosen.append(rng.choice(rows, size=min(each, len(rows) - 1), replace=False))
+        count = min(max(2, min(each, round(share * len(rows)))), len(rows) - 1)
+        chosen.append(rng.choice(rows, size=count, replace=False))
     return np.sort(np.concatenate(chosen))

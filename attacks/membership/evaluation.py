@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +14,13 @@ from scipy.stats import rankdata
 
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
-from pfl_audit.metrics.permutation import permutation_p_value
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 FPR_LIMITS = (0.01, 0.03, 0.10)
 ENOUGH = 20
-"""Providers of each class below which no rate can be told from chance with any use."""
+"""Attacked providers of each class below which no rate can be told from chance with any use."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ class Outcome:
         estimates: Metric name to its estimate; no entry where it cannot be told.
         spread: Metric name to its deviation over the seeds.
         notes: Metric name to why it cannot be told.
+        samples: Metric name to its value on every resample of providers, float (resamples,); NaN where there is none.
         chance: Accuracy of always naming the more frequent class of the attacked providers.
-        p_value: How often permuted labels would be told apart as well.
     """
 
     row: AttackRow
@@ -62,8 +61,31 @@ class Outcome:
     estimates: dict[str, Estimate]
     spread: dict[str, float]
     notes: dict[str, str]
+    samples: dict[str, Floats]
     chance: float
-    p_value: float
+
+    @property
+    def attacked(self) -> Bools:
+        """Membership of the providers that the first draw left to be attacked."""
+        return self.labels[self.trials[0].test]
+
+    @property
+    def metric(self) -> str:
+        """Metric that it is judged by: AUC for a score without a threshold, else balanced accuracy.
+
+        Accuracy itself is reported beside it, as the paper does. Where the classes differ in size it is no
+        test: naming the larger class for everybody beats an attack that tells half of the members.
+        """
+        return "AUC" if self.row.score else "balanced accuracy"
+
+    @property
+    def values(self) -> Floats:
+        """What the first draw made of each attacked provider, so scaled that a gap between classes is 2 metric - 1."""
+        first = self.trials[0]
+        if self.row.score:
+            ranks: Floats = 2.0 * rankdata(first.scores) / len(first.scores)
+            return ranks
+        return first.calls.astype(np.float64)
 
 
 def subset(table: pd.DataFrame, labels: Bools, s: int) -> tuple[pd.DataFrame, Bools]:
@@ -99,7 +121,9 @@ def run_trial(
     """
     known = calls.draw_known(labels, share, seed)
     test = np.setdiff1d(np.arange(len(labels)), known)
-    features = table[list(row.features)].to_numpy(dtype=np.float64)
+    # A control may lack what the target has: it is attacked by what there is.
+    columns = [column for column in row.features if column in table] or ["loglik"]
+    features = table[columns].to_numpy(dtype=np.float64)
     scores: Floats | None = None
     if base is not None:
         called = base.calls
@@ -110,6 +134,11 @@ def run_trial(
     elif row.kind.startswith("forest"):
         scores = calls.score_by_forest(features[known], labels[known], features[test], seed, search=search)
         called = calls.call_by_score(scores)
+    elif row.kind == "residual" and len(columns) > 1:
+        others = known[~labels[known]]
+        queries = table["queries"].to_numpy(dtype=np.float64)
+        scores = calls.score_by_residual(features[:, 0], features[:, 1], queries, others)[test]
+        called = calls.call_by_clusters(scores[:, None], scores, seed)
     else:
         scores = features[test, 0]
         called = calls.call_by_clusters(features[test], scores, seed)
@@ -152,25 +181,38 @@ def evaluate(
         run_trial(row, chosen, chosen_labels, seed, share, search=search, base=trial)
         for seed, trial in zip(seeds, before, strict=True)
     )
-    weights = bootstrap_weights(chosen_labels, rng)
+    return measure(row, s, chosen_labels, trials, rng)
+
+
+def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rng: np.random.Generator) -> Outcome:
+    """Put intervals around what the trials achieved.
+
+    Args:
+        row: Which attack.
+        s: Which subset.
+        labels: bool (n,), of the subset.
+        trials: One a seed.
+        rng: Of the bootstrap; from the same state, attacks on the same providers are resampled alike.
+    """
+    weights = bootstrap_weights(labels, rng)
+    values = [_statistics(trial, labels[trial.test], np.ones((1, len(trial.test)))) for trial in trials]
+    samples = [_statistics(trial, labels[trial.test], weights[:, trial.test]) for trial in trials]
     estimates: dict[str, Estimate] = {}
     spread: dict[str, float] = {}
     notes: dict[str, str] = {}
-    for name, statistic in _statistics().items():
-        reason = _why_not(name, trials, chosen_labels)
+    drawn: dict[str, Floats] = {}
+    for name in values[0]:
+        reason = _why_not(name, trials, labels)
         if reason is not None:
             notes[name] = reason
             continue
-        values = [statistic(trial, chosen_labels[trial.test], np.ones((1, len(trial.test))))[0] for trial in trials]
-        samples = [statistic(trial, chosen_labels[trial.test], weights[:, trial.test]) for trial in trials]
-        estimates[name] = estimate(float(np.mean(values)), np.mean(samples, axis=0))
-        spread[name] = float(np.std(values))
-    members = np.array([chosen_labels[trial.test].mean() for trial in trials])
+        every = np.array([found[name][0] for found in values])
+        drawn[name] = np.mean([found[name] for found in samples], axis=0)
+        estimates[name] = estimate(float(every.mean()), drawn[name])
+        spread[name] = float(every.std())
+    members = np.array([labels[trial.test].mean() for trial in trials])
     chance = float(np.maximum(members, 1 - members).mean())
-    first = trials[0]
-    values: Floats = np.asarray(rankdata(first.scores) if row.kind == "ratio" else first.calls, dtype=np.float64)
-    p_value = permutation_p_value(values, chosen_labels[first.test], rng)
-    return Outcome(row, s, chosen_labels, trials, estimates, spread, notes, chance, p_value)
+    return Outcome(row, s, labels, trials, estimates, spread, notes, drawn, chance)
 
 
 def enough(labels: Bools) -> bool:
@@ -178,18 +220,14 @@ def enough(labels: Bools) -> bool:
     return min(int(labels.sum()), int((~labels).sum())) >= ENOUGH
 
 
-_Statistic = Callable[[Trial, Bools, Floats], Floats]
-
-
-def _statistics() -> dict[str, _Statistic]:
-    def at_limit(limit: float) -> _Statistic:
-        return lambda trial, labels, weights: ranking.tpr_at_fpr(trial.scores, labels, limit, weights)[0]
-
+def _statistics(trial: Trial, labels: Bools, weights: Floats) -> dict[str, Floats]:
+    """Every metric on every resample, float (resamples,) each."""
+    curves = ranking.roc_curves(trial.scores, labels, weights)
     return {
-        "accuracy": lambda trial, labels, weights: ranking.accuracy(trial.calls, labels, weights),
-        "balanced accuracy": lambda trial, labels, weights: ranking.balanced_accuracy(trial.calls, labels, weights),
-        "AUC": lambda trial, labels, weights: ranking.auc(trial.scores, labels, weights),
-        **{tpr_name(limit): at_limit(limit) for limit in FPR_LIMITS},
+        "accuracy": ranking.accuracy(trial.calls, labels, weights),
+        "balanced accuracy": ranking.balanced_accuracy(trial.calls, labels, weights),
+        "AUC": curves.area(),
+        **{tpr_name(limit): curves.tpr_at(limit)[0] for limit in FPR_LIMITS},
     }
 
 

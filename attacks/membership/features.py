@@ -19,6 +19,7 @@ G1: Final = ("acc", "nls")
 G2: Final = ("loss", "conf")
 G3: Final = ("delta_loss", "delta_conf")
 G4: Final = ("nls_mem", "delta_nls_mem")
+LIKELIHOODS: Final = ("loglik", "loglik_before", "llr")
 
 MEANING: Final = {
     "acc": "share of right answers",
@@ -29,8 +30,12 @@ MEANING: Final = {
     "delta_conf": "confidence of the model minus confidence of the pre-trained model",
     "nls_mem": "ANLS on pages whose provider name has been taken off",
     "delta_nls_mem": "how much the answer to no question changes once that answer is taken off the page",
+    "loglik": "log-likelihood of the right answers under the model",
+    "loglik_before": "log-likelihood of the right answers under the pre-trained model",
     "llr": "log-likelihood of the right answers under the model minus that under the pre-trained model",
 }
+LARGEST_LOSS: Final = 50.0
+"""Nats a token; what is less likely, or impossible, counts as this."""
 
 
 def query_features(
@@ -56,16 +61,17 @@ def query_features(
             "provider": query.document.provider,
             "acc": accuracy(response.answer, query.answers),
             "nls": anls(response.answer, query.answers),
-            "loss": response.loss,
+            "loss": _loss(response),
             "conf": response.confidence,
+            "loglik": _loglik(response),
         }
         if before is not None:
-            gain = _difference(before.loss, response.loss)
-            row["delta_loss"] = gain
+            row["delta_loss"] = _difference(_loss(before), _loss(response))
             row["delta_conf"] = _difference(response.confidence, before.confidence)
-            row["llr"] = None if gain is None else gain * (response.tokens or 1)
+            row["loglik_before"] = _loglik(before)
+            row["llr"] = _difference(_loglik(response), _loglik(before))
         rows.append(row)
-    frame = pd.DataFrame(rows, columns=["provider", *G1, *G2, *G3, "llr"])
+    frame = pd.DataFrame(rows, columns=["provider", *G1, *G2, *G3, *LIKELIHOODS])
     return frame.astype({column: np.float64 for column in frame.columns if column != "provider"})
 
 
@@ -95,6 +101,8 @@ def memory_features(
     for before, after in unasked:
         if before.id in unasked_answers and after.id in unasked_answers:
             said, still = unasked_answers[before.id].answer, unasked_answers[after.id].answer
+            if not said.strip():  # nothing was said, so nothing could be taken off
+                continue
             change = 0.0 if said == still else 1.0 - similarity(still, (said,))
             rows.append({"provider": before.document.provider, "delta_nls_mem": change})
     return pd.DataFrame(rows, columns=["provider", *G4]).astype({"nls_mem": np.float64, "delta_nls_mem": np.float64})
@@ -104,7 +112,7 @@ def aggregate(queries: pd.DataFrame, memory: pd.DataFrame | None = None) -> pd.D
     """One row a provider, sorted by its name: means of the features, and ``queries``, their number.
 
     A provider whose name could not be taken off any page has nothing memorised to show: its
-    ``nls_mem`` is 0. Without an answer to no question, ``delta_nls_mem`` is the median.
+    ``nls_mem`` is 0. What else a provider lacks, such as an answer to no question or a loss, is the median.
     """
     groups = queries.groupby("provider", sort=True)
     table = groups.mean(numeric_only=True)
@@ -112,8 +120,22 @@ def aggregate(queries: pd.DataFrame, memory: pd.DataFrame | None = None) -> pd.D
     if memory is not None:
         means = memory.groupby("provider").mean(numeric_only=True).reindex(table.index)
         table["nls_mem"] = means["nls_mem"].fillna(0.0)
-        table["delta_nls_mem"] = means["delta_nls_mem"].fillna(means["delta_nls_mem"].median()).fillna(1.0)
-    return table.dropna(axis="columns", how="all")
+        change = means["delta_nls_mem"]
+        table["delta_nls_mem"] = change if change.notna().any() else 1.0
+    table = table.dropna(axis="columns", how="all")
+    return table.fillna(table.median())
+
+
+def _loss(response: Response) -> float | None:
+    """Mean loss of the right answer; None where there is none, LARGEST_LOSS where it is infinite."""
+    if response.loss is None or np.isnan(response.loss):
+        return None
+    return min(response.loss, LARGEST_LOSS)
+
+
+def _loglik(response: Response) -> float | None:
+    loss = _loss(response)
+    return None if loss is None else -loss * (response.tokens or 1)
 
 
 def _difference(a: float | None, b: float | None) -> float | None:

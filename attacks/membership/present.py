@@ -9,34 +9,20 @@ import pandas as pd
 from numpy.typing import NDArray
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
 
-from pfl_audit.audit.results import Curve, Finding, Metric, Series, Table
-from pfl_audit.audit.verdict import Budget, level_of
+from pfl_audit.audit.results import Curve, Metric, Series, Table
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import LEVEL
 
 METHOD = "percentile bootstrap over providers"
 CELL = 0.1
 """Side of a cell in which a masked point is placed."""
-REMEDY = (
-    "Train with differential privacy for providers, cap the documents that one provider contributes, stop before the "
-    "gap between seen and unseen providers opens, and do not return confidences to callers who need none."
-)
 
 
 def primary(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome that the finding rests on: s = 5 where it has providers enough, else the smallest s."""
     by_s = {outcome.s: outcome for outcome in outcomes}
     chosen = by_s.get(5)
-    return chosen if chosen is not None and enough(chosen.labels) else by_s[min(by_s)]
-
-
-def primary_metric(outcome: Outcome) -> tuple[str, float]:
-    """Metric and chance that the finding rests on: AUC for a score without a threshold, else balanced accuracy.
-
-    Accuracy itself is reported beside it, as the paper does. Where the classes differ in size it is no
-    test: naming the larger class for everybody beats an attack that tells half of the members.
-    """
-    return ("AUC" if outcome.row.kind == "ratio" else "balanced accuracy"), 0.5
+    return chosen if chosen is not None and enough(chosen.attacked) else by_s[min(by_s)]
 
 
 def metrics(outcome: Outcome, model: str) -> list[Metric]:
@@ -76,25 +62,6 @@ def left_out(s: int, members: int, others: int) -> Metric:
     )
 
 
-def finding(outcomes: Sequence[Outcome], budget: Budget) -> Finding:
-    """What the outcomes mean."""
-    outcome = primary(outcomes)
-    name, chance = primary_metric(outcome)
-    found = outcome.estimates[name]
-    level = level_of([outcome.p_value], [found.above(chance)], budget, enough=enough(outcome.labels))
-    value = f"{name} {found.value:.1%} [{found.low:.1%}, {found.high:.1%}], chance {chance:.1%}".replace("%", " %")
-    value += f", permutation p {outcome.p_value:.4f}"
-    members, others = int(outcome.labels.sum()), int((~outcome.labels).sum())
-    who = f"Among {members} member and {others} non-member providers with more than {outcome.s} questions each"
-    text = {
-        "leak": f"{who}, the attack tells who was trained on: {value}.",
-        "weak": f"{who}, there is a sign of membership, too weak for one of several checks: {value}.",
-        "none": f"{who}, the attack does no better than guessing: {value}.",
-        "unresolved": f"{members} member and {others} non-member providers are too few to tell: {value}.",
-    }[level]
-    return Finding(level=level, text=text, remedy=REMEDY, metric=name, slice={"s": outcome.s, "model": "target"})
-
-
 def accuracy_table(title: str, rows: Mapping[str, Sequence[Outcome]], missing: Sequence[tuple[str, str]] = ()) -> Table:
     """Accuracy by attack and s, as the paper prints it, with its interval.
 
@@ -127,11 +94,13 @@ def _accuracy(outcome: Outcome) -> str:
     return f"{value:.1f} ± {spread:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def roc(outcome: Outcome) -> Curve:
-    """The ROC curve of the first seed."""
-    trial = outcome.trials[0]
-    curve = ranking.roc_curve(trial.scores, outcome.labels[trial.test])
-    series = [Series(name=outcome.row.title, x=curve.fpr.round(5).tolist(), y=curve.tpr.round(5).tolist())]
+def roc(outcome: Outcome, beside: Mapping[str, Outcome] | None = None) -> Curve:
+    """The ROC curve of the first seed, and that of others on the same providers, by name."""
+    series = []
+    for name, one in {outcome.row.title: outcome, **(beside or {})}.items():
+        trial = one.trials[0]
+        curve = ranking.roc_curves(trial.scores, one.labels[trial.test])
+        series.append(Series(name=name, x=curve.fpr[0].round(5).tolist(), y=curve.tpr[0].round(5).tolist()))
     return Curve(
         title=f"ROC at s = {outcome.s} (first seed)",
         kind="roc",

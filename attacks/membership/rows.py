@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pfl_audit.attacks.membership.features import G1, G2, G3, G4
+from pfl_audit.attacks.membership.features import G1, G2, G3, G4, LIKELIHOODS
 
 from pfl_audit.audit.attack import CheckSpec, Need, Resource
 from pfl_audit.models.protocol import Capability
 
-Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio"]
+Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "residual"]
+PROVIDER: Final = "membership.provider"
+BLIND: Final = "membership.blind"
+ACCESS: Final = {"ZK": "answers", "PK": "answers, confidences and losses, and those of the public model"}
+"""What an attacker sees, from the least."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,8 @@ class AttackRow:
     Attributes:
         id: Last part of the check's id.
         title: As the paper has it.
-        kind: Clusters are AZK's, forests APK's; vote adds CLS1 and CLS2.
+        kind: Clusters are AZK's, forests APK's; vote adds CLS1 and CLS2. A ratio is compared as it is, a residual after
+            the public model's line has been fitted on known non-members.
         features: Columns it uses.
         knowledge: ZK or PK, and U(nsupervised) or S(upervised).
         base: Of a vote, the attack whose calls CLS1 and CLS2 join.
@@ -34,6 +39,16 @@ class AttackRow:
     base: str | None = None
 
     @property
+    def access(self) -> str:
+        """Key of ACCESS."""
+        return self.knowledge.split("+")[0]
+
+    @property
+    def score(self) -> bool:
+        """Whether it gives a score without a threshold of its own, which is judged by AUC."""
+        return self.kind in ("ratio", "residual")
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Every column that must be there."""
         return self.features + (G4 if self.kind.endswith("vote") else ())
@@ -43,11 +58,11 @@ class AttackRow:
         """What of the target, and besides it, the columns take."""
         columns = set(self.columns)
         needs: set[Need] = {Capability.ANSWER}
-        if columns & {"loss", "delta_loss", "llr"}:
+        if columns & {"loss", "delta_loss", *LIKELIHOODS}:
             needs.add(Capability.LOSS)
         if columns & {"conf", "delta_conf"}:
             needs.add(Capability.CONFIDENCE)
-        if columns & {*G3, "llr"}:
+        if columns & {*G3, "llr", "loglik_before"}:
             needs.add(Resource.PRETRAINED)
         if columns & set(G4):
             needs.add(Capability.LIVE)
@@ -63,8 +78,11 @@ ROWS: Final = (
     AttackRow("azk-vote", "AZK + CLS1 + CLS2", "clusters+vote", G1, "ZK+U", base="azk"),
     AttackRow("apk-vote", "APK + CLS1 + CLS2", "forest+vote", G1 + G2 + G3, "PK+S", base="apk"),
     AttackRow("likelihood-ratio", "Likelihood ratio against the pre-trained model", "ratio", ("llr",), "PK+U"),
-)
-"""Rows of Table 4 in its order; the last is ours."""
+    AttackRow("loss-residual", "Loss beyond what the pre-trained model predicts", "residual",
+              ("loglik", "loglik_before"), "PK+S"),
+)  # fmt: skip
+"""Rows of Table 4 in its order, the user-inference statistic of Kandpal et al. (2023), and an offline LiRA by provider
+after Carlini et al. (2022), with the public model as the only reference."""
 
 ABLATION: Final = (
     AttackRow("km-acc", "KM+U", "clusters", ("acc",), "ZK+U"),
@@ -94,9 +112,22 @@ def spec(row: AttackRow) -> CheckSpec:
         id=f"membership.{row.id}",
         title=row.title,
         needs=row.needs,
+        part_of=PROVIDER,
         threat_model={
             "knows": _KNOWS[learning],
             "sees": _SEES[knowledge],
             "does": "tells from this which companies' documents were in the training set",
         },
     )
+
+
+WHOLE: Final = CheckSpec(
+    id=PROVIDER,
+    title="Provider membership",
+    needs=frozenset({Capability.ANSWER}),
+    threat_model={
+        "knows": "new documents of a company, and the right answers about them",
+        "sees": "what each attack says: answers alone, or losses and the public model as well",
+        "does": "tells from this whether the company's documents were in the training set",
+    },
+)

@@ -234,4 +234,5 @@ def choose_checks(attacks: Mapping[str, Attack], wanted: Sequence[str], subject:
         if not matches:
             raise UsageError(f"there is no check '{name}'", f"Choose among: {', '.join(every)}")
         chosen |= matches
+        chosen |= {spec.part_of: every[spec.part_of] for spec in matches.values() if spec.part_of}
     return chosen

@@ -73,7 +73,7 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
     if len(runs) < 2:
         raise UsageError("a comparison needs two audits or more", "Give the folders of finished audits")
     results = [found for found, _ in runs]
-    ids = dict.fromkeys(check.id for found in results for check in found.checks)
+    ids = dict.fromkeys(check.id for found in results for check in found.checks if not check.part_of)
     notes = []
     if len({found.data.sha256 for found in results}) > 1:
         notes.append("The audits asked about different documents: their numbers cannot be held against each other.")

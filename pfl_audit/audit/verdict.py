@@ -96,7 +96,10 @@ def decide(checks: Sequence[Check], fail_on: FailOn, required: Collection[str] =
     ran = sum(len(ids) for ids in found.values())
     if found["leak"]:
         status: Literal["leaks", "no-evidence", "incomplete"] = "leaks"
-        summary = f"The model gives away training data: {len(found['leak'])} of {ran} findings are a leak."
+        count = len(found["leak"])
+        summary = (
+            f"The model gives away training data: {count} of {ran} findings {'is' if count == 1 else 'are'} a leak."
+        )
     elif missing or len(found["unresolved"]) == ran:
         status = "incomplete"
         summary = f"No leak was found, but {len(missing)} of {len(checks)} checks could not be made or resolved."

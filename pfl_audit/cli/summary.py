@@ -39,7 +39,7 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
     for column, width in (("finding", 11), ("check", 32), ("number", 36), ("interval", 18), ("chance", 12)):
         table.add_column(column, no_wrap=True, max_width=width)
     for check in results.checks:
-        if check.status == "ran":
+        if check.status == "ran" and not check.part_of:
             table.add_row(*_cells(check))
     if table.row_count:
         console.print(table)

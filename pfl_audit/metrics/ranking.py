@@ -16,58 +16,66 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class RocCurve:
-    """The points that a threshold can reach, from "nobody" to "everybody".
+class RocCurves:
+    """The points that a threshold can reach, from "no provider" to "all", a curve a resample.
 
     Attributes:
-        fpr: Shares of non-members called members, float (points,), rising from 0 to 1.
-        tpr: Shares of members called members, float (points,).
+        fpr: Shares of non-members called members, float (resamples, points), rising from 0 to 1; NaN where a resample
+            lacks the class.
+        tpr: Shares of members called members, float (resamples, points).
     """
 
     fpr: Floats
     tpr: Floats
 
+    def area(self) -> Floats:
+        """Area under each curve, float (resamples,); a pair with equal scores counts one half."""
+        return np.asarray(np.trapezoid(self.tpr, self.fpr, axis=1), dtype=np.float64)
 
-def roc_curve(scores: Floats, labels: Bools) -> RocCurve:
+    def tpr_at(self, limit: float) -> tuple[Floats, Floats]:
+        """Largest TPR that some threshold reaches while its FPR is at most ``limit``.
+
+        Returns:
+            TPR and the FPR that really goes with it, both float (resamples,).
+        """
+        last = np.maximum((self.fpr <= limit + 1e-12).sum(axis=1) - 1, 0)
+        rows = np.arange(len(self.fpr))
+        nan = ~np.isfinite(self.fpr[:, -1]) | ~np.isfinite(self.tpr[:, -1])
+        best, real = (np.where(nan, np.nan, values[rows, last]) for values in (self.tpr, self.fpr))
+        return best, real
+
+
+def roc_curves(scores: Floats, labels: Bools, weights: Floats | None = None) -> RocCurves:
     """Sweep a threshold over the distinct scores; providers with equal scores enter together.
+
+    Args:
+        weights: (resamples, n); one row of ones if left out.
 
     Raises:
         ValueError: One class is missing, or a score is NaN.
     """
     _check(scores, labels)
-    fpr, tpr = _curves(scores, labels, np.ones((1, len(scores))))
-    return RocCurve(fpr[0], tpr[0])
+    weights = np.ones((1, len(scores))) if weights is None else weights
+    order = np.argsort(-scores, kind="stable")
+    falling = scores[order]
+    ends = np.append(np.flatnonzero(falling[1:] != falling[:-1]), len(falling) - 1)
+    zero = np.zeros((len(weights), 1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = [
+            np.hstack([zero, counted]) / counted[:, -1:]
+            for counted in (np.cumsum((weights * chosen)[:, order], axis=1)[:, ends] for chosen in (~labels, labels))
+        ]
+    return RocCurves(*shares)
 
 
 def auc(scores: Floats, labels: Bools, weights: Floats | None = None) -> Floats:
-    """Area under the ROC curve; a pair with equal scores counts one half.
-
-    Args:
-        weights: (resamples, n); one row of ones if left out.
-
-    Returns:
-        float (resamples,); NaN where a resample lacks a class.
-    """
-    _check(scores, labels)
-    weights = np.ones((1, len(scores))) if weights is None else weights
-    fpr, tpr = _curves(scores, labels, weights)
-    return np.asarray(np.trapezoid(tpr, fpr, axis=1), dtype=np.float64)
+    """Area under the ROC curve, float (resamples,); NaN where a resample lacks a class. Arguments as in roc_curves."""
+    return roc_curves(scores, labels, weights).area()
 
 
 def tpr_at_fpr(scores: Floats, labels: Bools, limit: float, weights: Floats | None = None) -> tuple[Floats, Floats]:
-    """Largest TPR that some threshold reaches while its FPR is at most ``limit``.
-
-    Returns:
-        TPR and the FPR that really goes with it, both float (resamples,).
-    """
-    _check(scores, labels)
-    weights = np.ones((1, len(scores))) if weights is None else weights
-    fpr, tpr = _curves(scores, labels, weights)
-    last = (fpr <= limit + 1e-12).sum(axis=1) - 1
-    rows = np.arange(len(fpr))
-    nan = ~np.isfinite(fpr[:, -1]) | ~np.isfinite(tpr[:, -1])
-    best = np.where(nan, np.nan, tpr[rows, np.maximum(last, 0)])
-    return best, np.where(nan, np.nan, fpr[rows, np.maximum(last, 0)])
+    """Largest TPR at a limited FPR, and that FPR, both float (resamples,). Arguments as in roc_curves."""
+    return roc_curves(scores, labels, weights).tpr_at(limit)
 
 
 def resolvable(scores: Floats, labels: Bools, limit: float) -> str | None:
@@ -103,18 +111,6 @@ def balanced_accuracy(calls: Bools, labels: Bools, weights: Floats | None = None
         others = weights @ (right * ~labels) / (weights @ (~labels).astype(np.float64))
     both: Floats = (members + others) / 2
     return both
-
-
-def _curves(scores: Floats, labels: Bools, weights: Floats) -> tuple[Floats, Floats]:
-    """ROC points of every resample: (resamples, distinct scores + 1), from (0, 0) to (1, 1)."""
-    distinct, group = np.unique(-scores, return_inverse=True)
-    bins = np.zeros((len(scores), len(distinct)))
-    bins[np.arange(len(scores)), group] = 1.0
-    zero = np.zeros((len(weights), 1))
-    hits = np.cumsum(np.hstack([zero, (weights * labels) @ bins]), axis=1)
-    alarms = np.cumsum(np.hstack([zero, (weights * ~labels) @ bins]), axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return alarms / alarms[:, -1:], hits / hits[:, -1:]
 
 
 def _check(scores: Floats, labels: Bools) -> None:

@@ -1,30 +1,144 @@
-"""How many audits of pure noise end in a leak: python -m tests.attacks.noise_audits FIRST LAST SEEDS."""
+"""How many audits of pure noise end in a leak or a weak sign: python -m tests.attacks.noise_audits CASE FIRST LAST."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 from pfl_audit.attacks.membership import present
+from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, evaluate
-from pfl_audit.attacks.membership.rows import ROWS
+from pfl_audit.attacks.membership.rows import ROWS, AttackRow
 
-from pfl_audit.audit.verdict import ALPHA
+from pfl_audit.audit.results import Level
+from pfl_audit.audit.verdict import Budget
 
 from .simulated import table
 
+BUDGET = Budget.shared(1)
+"""Of an audit that asks for provider membership alone: the largest that a finding may have."""
+Tables = tuple[pd.DataFrame, pd.DataFrame | None, np.ndarray]
 
-def leaks(audit: int, seeds: int) -> bool:
-    """Whether any attack of an audit calls the noise of this number a leak."""
-    rng = np.random.default_rng([7, audit])
+
+def decide(
+    target: pd.DataFrame,
+    control: pd.DataFrame | None,
+    labels: np.ndarray,
+    seed: int,
+    *,
+    rows: tuple[AttackRow, ...] = ROWS,
+    budget: Budget = BUDGET,
+    seeds: int = 2,
+    blind: np.ndarray | None = None,
+    trusted: bool = True,
+    s: tuple[int, ...] = (0, 5),
+) -> Decision:
+    """Judge features as an audit does: every attack, on the subset that the finding rests on.
+
+    Args:
+        target: Features under the model under audit.
+        control: The same providers under the control, or None.
+        labels: bool (n,), membership.
+        seed: Of bootstrap and permutation.
+        rows: The attacks.
+        budget: Of the finding.
+        seeds: Draws of known providers.
+        blind: Score of each provider from its documents alone, or None.
+        trusted: As ``decide_membership`` takes it.
+        s: Subsets.
+    """
+
+    def outcomes(frame: pd.DataFrame) -> dict[str, Outcome]:
+        found: dict[str, list[Outcome]] = {}
+        for row in rows:
+            found[row.id] = [
+                evaluate(
+                    row, frame, labels, one, seeds=range(seeds), share=0.15, rng=np.random.default_rng([seed, one]),
+                    base=found[row.base][at] if row.base in found else None,
+                )
+                for at, one in enumerate(s)
+            ]  # fmt: skip
+        return {name: present.primary(every) for name, every in found.items()}
+
+    told = None
+    if blind is not None:
+        row = AttackRow("documents", "Documents", "ratio", ("score",), "ZK+U")
+        frame = pd.DataFrame({"score": blind, "queries": target["queries"].to_numpy()}, index=target.index)
+        told = evaluate(
+            row, frame, labels, s[0], seeds=range(seeds), share=0.15, rng=np.random.default_rng([seed, s[0]])
+        )
+    beside = outcomes(control) if control is not None else {}
+    rng = np.random.default_rng([seed, 99])
+    return decide_membership([*outcomes(target).values()], beside, told, budget, rng, trusted=trusted)
+
+
+def equal(rng: np.random.Generator) -> Tables:
+    """Eighty providers of each class, a control as good as the model."""
     frame, labels = table(80, 80, rng)
-    outcomes: dict[str, Outcome] = {}
-    for row in ROWS:
-        base = outcomes.get(row.base or "")
-        outcomes[row.id] = evaluate(row, frame, labels, 5, seeds=range(seeds), share=0.15, rng=rng, base=base)
-    return any(present.finding([outcome], ALPHA / len(ROWS)).level == "leak" for outcome in outcomes.values())
+    control, _ = table(80, 80, rng)
+    return frame, control.set_axis(frame.index).assign(queries=frame["queries"].to_numpy()), labels
+
+
+def unequal(rng: np.random.Generator) -> Tables:
+    """Twenty-four members among 216 others, and no control."""
+    frame, labels = table(24, 216, rng)
+    return frame, None, labels
+
+
+def ties(rng: np.random.Generator) -> Tables:
+    """Features of few values: four answers of each provider, right or wrong."""
+    frame, labels = table(60, 60, rng)
+    for column in frame.columns.drop("queries"):
+        frame[column] = rng.binomial(4, 0.3, len(frame)) / 4
+    return frame, None, labels
+
+
+def correlated(rng: np.random.Generator) -> Tables:
+    """All features are nearly the same one, and so are the control's."""
+    frame, labels = table(60, 60, rng)
+    common = rng.normal(size=len(frame))
+    control = frame.copy()
+    for one in (frame, control):
+        for column in one.columns.drop("queries"):
+            one[column] = common + 0.3 * rng.normal(size=len(one))
+    return frame, control, labels
+
+
+def heavy(rng: np.random.Generator) -> Tables:
+    """Numbers of questions with a long tail, and means that are the less sure the fewer there are."""
+    frame, labels = table(60, 60, rng)
+    queries = np.minimum(rng.geometric(0.12, len(frame)) + 1, 200)
+    for column in frame.columns.drop("queries"):
+        frame[column] = rng.normal(size=len(frame)) / np.sqrt(queries)
+    return frame.assign(queries=queries), None, labels
+
+
+def unlike(rng: np.random.Generator) -> Tables:
+    """Members' pages are easier, for the model and for the control alike."""
+    frame, labels = table(80, 80, rng)
+    easier = 0.8 * labels + 0.5 * rng.normal(size=len(frame))
+    control = frame.copy()
+    for one in (frame, control):
+        for column in one.columns.drop(["queries", "nls_mem", "delta_nls_mem"]):
+            sign = -1.0 if column == "loss" else 1.0
+            one[column] = sign * easier + rng.normal(size=len(one))
+    return frame, control, labels
+
+
+CASES: dict[str, Callable[[np.random.Generator], Tables]] = {
+    case.__name__: case for case in (equal, unequal, ties, correlated, heavy, unlike)
+}
+
+
+def level(case: str, audit: int) -> Level:
+    """What one audit of noise says."""
+    rng = np.random.default_rng([7, audit])
+    return decide(*CASES[case](rng), audit).level
 
 
 if __name__ == "__main__":
-    first, last, seeds = map(int, sys.argv[1:])
-    print(sum(leaks(audit, seeds) for audit in range(first, last)))
+    name, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    found = [level(name, audit) for audit in range(first, last)]
+    print(found.count("leak"), found.count("weak"))

@@ -22,6 +22,8 @@ def table(members: int, others: int, rng: np.random.Generator, *, leak: float = 
     frame["delta_nls_mem"] = -frame["delta_nls_mem"]
     frame["loss"] = -frame["loss"]
     frame["queries"] = rng.integers(3, 20, size=len(labels))
+    frame["loglik_before"] = rng.normal(size=len(labels))
+    frame["loglik"] = 0.7 * frame["loglik_before"] + frame["llr"]
     shuffle = rng.permutation(len(labels))
     frame = frame.iloc[shuffle]
     frame.index = [f"provider {n:04d}" for n in rng.permutation(len(labels))]

@@ -78,4 +78,6 @@ def test_the_known_providers_are_balanced_and_few(seed: int, members: int, other
     assert inside >= 2
     assert outside >= 2
     assert len(known) <= max(4, 0.15 * len(labels) + 1)
-    assert abs(inside - outside) <= 1 or min(members, others) <= max(inside, outside)
+    assert inside <= max(2, round(0.15 * members))
+    assert outside <= max(2, round(0.15 * others))
+    assert inside == outside or members != others

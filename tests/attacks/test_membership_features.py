@@ -37,6 +37,8 @@ def test_features_by_hand(queries: list[Query]) -> None:
             "delta_loss": 1.0,
             "delta_conf": 0.4,
             "llr": 4.0,
+            "loglik": -4.0,
+            "loglik_before": -8.0,
             "queries": 2,
         }
     )

@@ -58,9 +58,9 @@ def test_a_coin_is_no_attack_however_the_file_is_sorted() -> None:
 
 
 def test_curve_runs_from_nobody_to_everybody() -> None:
-    curve = ranking.roc_curve(np.array([0.9, 0.9, 0.1]), np.array([True, False, False]))
-    np.testing.assert_allclose(curve.fpr, [0, 0.5, 1])
-    np.testing.assert_allclose(curve.tpr, [0, 1, 1])
+    curve = ranking.roc_curves(np.array([0.9, 0.9, 0.1]), np.array([True, False, False]))
+    np.testing.assert_allclose(curve.fpr[0], [0, 0.5, 1])
+    np.testing.assert_allclose(curve.tpr[0], [0, 1, 1])
 
 
 def test_too_few_non_members_to_resolve_one_per_cent() -> None:

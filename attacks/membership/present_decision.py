@@ -1,0 +1,150 @@
+"""What results.json says of the decision on provider membership."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Compared, Decision, Judged
+from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, tpr_name
+from pfl_audit.attacks.membership.present import METHOD
+from pfl_audit.attacks.membership.rows import ACCESS
+
+from pfl_audit.audit.results import Finding, Metric, SliceValue, Table
+from pfl_audit.metrics.intervals import LEVEL, Estimate
+
+REMEDY = (
+    "Train with differential privacy for providers, cap the documents that one provider contributes, stop before the "
+    "gap between seen and unseen providers opens, and do not return confidences to callers who need none."
+)
+_LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}
+_BESIDE = {"control": "the control", "documents": "the documents alone"}
+
+
+def finding(decision: Decision, control: str | None, *, trusted: bool) -> Finding:
+    """What the decision means.
+
+    Args:
+        decision: On the primary subset.
+        control: What the control is, or None.
+        trusted: As ``decide_membership`` takes it.
+    """
+    strongest = decision.strongest
+    outcome = strongest.outcome
+    members, others = int(outcome.attacked.sum()), int((~outcome.attacked).sum())
+    who = f"Among {members} member and {others} non-member providers with more than {outcome.s} questions each"
+    beside = "".join(f", {_BESIDE[name]} {_percent(other.other)}" for name, other in strongest.beside.items())
+    attacks = sum(map(len, decision.by_access.values()))
+    numbers = (
+        f"{outcome.row.title}, with {ACCESS[outcome.row.access]}: {outcome.metric} {_percent(strongest.found)}, "
+        f"chance 50.0 %{beside}; permutation p {strongest.p_value:.4f}, adjusted for {attacks} attacks"
+    )
+    would = f"an attack with {outcome.metric} of {100 * strongest.smallest:.0f} % would have been found in four of five"
+    text = {
+        "leak": f"{who}, it can be told who was trained on. {numbers}.",
+        "weak": f"{who}, there is a sign of membership. {numbers}.",
+        "none": f"{who}, no attack tells who was trained on better than chance, the control and the documents alone do "
+        f"({would} such audits). {numbers}.",
+        "unresolved": f"{who}, nothing can be told: {_why_unresolved(decision, would)}. {numbers}.",
+    }[decision.level]
+    return Finding(
+        level=decision.level,
+        text=f"{text} {_assumed(control, trusted=trusted)}",
+        remedy=REMEDY,
+        metric=outcome.metric,
+        slice=_slice(outcome.row.title, "target"),
+        smallest_effect=strongest.smallest,
+    )
+
+
+def _why_unresolved(decision: Decision, would: str) -> str:
+    attacked = decision.strongest.outcome.attacked
+    if min(int(attacked.sum()), int((~attacked).sum())) < ENOUGH:
+        return f"{ENOUGH} attacked providers of each class are needed"
+    return f"only {would} such audits, and {100 * LARGEST_UNSEEN:.0f} % must be"
+
+
+def _assumed(control: str | None, *, trusted: bool) -> str:
+    if not trusted:
+        return (
+            "It is assumed that members and non-members are alike but for the training, which nothing here supports: "
+            "it is a weak sign at most. Give a model that saw neither (--control, or --pretrained), or declare that "
+            "the classes were drawn at random (--classes-random)."
+        )
+    if control is None:
+        return "The user declares that the classes were drawn at random; no control was run."
+    return f"The control is {control}."
+
+
+def metrics(decision: Decision, control: str) -> list[Metric]:
+    """The number that the finding rests on, and what is subtracted from it."""
+    strongest = decision.strongest
+    outcome, title = strongest.outcome, strongest.outcome.row.title
+    count = len(outcome.attacked)
+    models = {"control": control, "documents": "documents alone"}
+    found = [_metric(outcome.metric, strongest.found, count, _slice(title, "target"), 0.5)]
+    for name, other in strongest.beside.items():
+        found.append(_metric(outcome.metric, other.other, count, _slice(title, models[name]), 0.5))
+        about = _slice(title, f"target minus {models[name]}")
+        found.append(_metric(f"{outcome.metric} gap", other.difference, count, about, 0.0))
+    return found
+
+
+def _metric(name: str, found: Estimate, n: int, about: dict[str, SliceValue], chance: float) -> Metric:
+    interval = (found.low, found.high)
+    return Metric(
+        name=name, value=found.value, ci=interval, level=LEVEL, method=METHOD, n=n, chance=chance, slice=about
+    )
+
+
+def _slice(attack: str, model: str) -> dict[str, SliceValue]:
+    return {"attack": attack, "model": model}
+
+
+def access_table(decision: Decision) -> Table:
+    """Every attack beside the control and the documents alone, by what the attacker sees."""
+    rows = [_row(access, one) for access, judged in decision.by_access.items() for one in judged]
+    columns = ["Attacker sees", "Attack", "Metric", "Model", "Control", "Documents alone", "p", tpr_name(FPR_LIMITS[0]),
+               "Would have been found", "By itself"]  # fmt: skip
+    note = (
+        "Intervals resample providers; p is of a permutation, adjusted for the attacks of each access (max-T) and for "
+        "the levels of access. An attack is a leak where it also exceeds the control and the documents alone."
+    )
+    return Table(title="Attacks by what the attacker sees, strongest first", columns=columns, rows=rows, note=note)
+
+
+def _row(access: str, one: Judged) -> list[str | int | float | None]:
+    return [
+        ACCESS[access],
+        one.outcome.row.title,
+        one.outcome.metric,
+        _percent(one.found),
+        _beside(one, "control"),
+        _beside(one, "documents"),
+        f"{one.p_value:.4f}",
+        _tpr(one),
+        f"{100 * one.smallest:.0f} %",
+        _LEVELS[one.level],
+    ]
+
+
+def _beside(one: Judged, name: str) -> str | None:
+    other: Compared | None = one.beside.get(name)
+    if other is None:
+        return None
+    gap = other.difference
+    return f"{_percent(other.other)}; {100 * gap.value:+.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}]"
+
+
+def _tpr(one: Judged) -> str | None:
+    found = one.outcome.estimates.get(tpr_name(FPR_LIMITS[0]))
+    return _percent(found) if found else None
+
+
+def _percent(found: Estimate) -> str:
+    return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def accuracies(tables: Mapping[str, Sequence[float]]) -> str:
+    """How well each model answers new pages of members and of others, in a sentence."""
+    parts = [f"{name} {100 * values[0]:.1f} and {100 * values[1]:.1f} %" for name, values in tables.items()]
+    return "Right answers on pages of members and of non-members: " + "; ".join(parts) + "."

@@ -1,0 +1,153 @@
+"""Whole verdicts on provider membership, at the level of scores."""
+
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from pfl_audit.attacks.membership.decision import Decision
+from pfl_audit.attacks.membership.present_decision import access_table, finding, metrics
+from pfl_audit.attacks.membership.rows import ROWS, AttackRow
+from scipy.stats import binomtest
+
+from pfl_audit.audit.results import Level
+from pfl_audit.audit.verdict import LEAK_BUDGET, WEAK_BUDGET, Budget
+
+from .noise_audits import CASES, decide
+from .simulated import table
+
+QUICK = tuple(row for row in ROWS if row.id in ("azk", "likelihood-ratio", "loss-residual"))
+"""Attacks without a forest, which takes most of the time."""
+AUDITS = 60
+
+
+def one_row(name: str) -> tuple[AttackRow, ...]:
+    return tuple(row for row in ROWS if row.id == name)
+
+
+def leaking(size: int = 80, leak: float = 2.0, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    frame, labels = table(size, size, rng, leak=leak)
+    control, _ = table(size, size, rng)
+    return frame, control.set_axis(frame.index).assign(queries=frame["queries"].to_numpy()), labels
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_positive_control_every_attack_alone_finds_a_plain_leak(row: AttackRow) -> None:
+    frame, control, labels = leaking()
+    assert decide(frame, control, labels, 0, rows=(row,), budget=Budget.shared(9)).level == "leak"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_model_that_says_nothing_is_no_leak_where_the_classes_differ_in_size(row: AttackRow) -> None:
+    frame, labels = table(40, 120, np.random.default_rng(6))
+    for column in row.columns:
+        frame[column] = 0.0
+    assert decide(frame, None, labels, 0, rows=(row,)).level == "none"
+
+
+def levels(case: str) -> list[Level]:
+    """What audits of noise say, with the attacks that take no forest, a new draw of features each."""
+    found: list[Level] = []
+    for audit in range(AUDITS):
+        frame, control, labels = CASES[case](np.random.default_rng([11, audit]))
+        found.append(decide(frame, control, labels, audit, rows=QUICK, seeds=1, s=(0,)).level)
+    return found
+
+
+def test_negative_controls_keep_their_error_rates() -> None:
+    """Whole verdicts on noise: unequal classes, ties, correlated features, heavy tails, pages that are easier."""
+    with ProcessPoolExecutor(2) as pool:
+        found = dict(zip(CASES, pool.map(levels, CASES), strict=True))
+    for case, said in found.items():
+        leaks, signs = said.count("leak"), said.count("leak") + said.count("weak")
+        assert binomtest(leaks, AUDITS).proportion_ci(0.95, "exact").low <= LEAK_BUDGET, (case, leaks)
+        assert binomtest(signs, AUDITS).proportion_ci(0.95, "exact").low <= WEAK_BUDGET, (case, signs)
+
+
+def test_what_the_control_shows_as_well_is_no_leak() -> None:
+    """Members' pages are easier for every model: each attack is far above chance, and none of it is a leak."""
+    frame, control, labels = CASES["unlike"](np.random.default_rng(0))
+    rows = (*one_row("azk"), *one_row("likelihood-ratio"))
+    decision = decide(frame, control, labels, 0, rows=rows)
+    assert decision.strongest.found.low > 0.6
+    assert max(one.p_value for found in decision.by_access.values() for one in found) < 0.01
+    assert decision.level == "none"
+    # Without the control it would have been one.
+    assert decide(frame, None, labels, 0, rows=rows).level == "leak"
+
+
+def test_what_the_documents_alone_show_is_no_leak() -> None:
+    frame, labels = table(80, 80, np.random.default_rng(1), leak=1.5)
+    told = labels + 0.5 * np.random.default_rng(2).normal(size=len(labels))
+    noise = np.random.default_rng(2).normal(size=len(labels))
+    levels = [decide(frame, None, labels, 0, rows=QUICK, blind=scores).level for scores in (told, noise)]
+    assert levels == ["none", "leak"]
+
+
+def test_a_model_that_is_its_own_control_is_no_leak() -> None:
+    frame, _, labels = leaking()
+    assert decide(frame, frame, labels, 0, rows=QUICK).level == "none"
+
+
+def test_without_a_control_or_a_declaration_it_is_a_weak_sign_at_most() -> None:
+    frame, _, labels = leaking()
+    decision = decide(frame, None, labels, 0, rows=QUICK, trusted=False)
+    assert decision.level == "weak"
+    assert "--control" in finding(decision, None, trusted=False).text
+    assert "declares" in finding(decision, None, trusted=True).text
+
+
+def test_a_known_provider_is_not_counted_among_the_attacked() -> None:
+    """Twenty-two of each class, of which three are known: too few are left."""
+    frame, control, labels = leaking(22, leak=5.0)
+    few = decide(frame, control, labels, 0, rows=one_row("azk"), s=(0,))
+    assert few.level == "unresolved"
+    assert "20 attacked" in finding(few, None, trusted=True).text
+    frame, control, labels = leaking(24, leak=5.0)
+    assert decide(frame, control, labels, 0, rows=one_row("azk"), s=(0,)).level == "leak"
+
+
+def test_no_evidence_is_said_only_where_an_attack_that_matters_would_have_been_found() -> None:
+    def of(size: int) -> Decision:
+        frame, control, labels = leaking(size, leak=0.0, seed=5)
+        return decide(frame, control, labels, 0, rows=one_row("azk"), budget=Budget.shared(9), s=(0,))
+
+    small, large = of(30), of(300)
+    assert (small.level, large.level) == ("unresolved", "none")
+    assert small.strongest.smallest > 0.7 > large.strongest.smallest > 0.55
+    said = finding(small, None, trusted=True)
+    assert said.smallest_effect == small.strongest.smallest
+    assert f"{100 * small.strongest.smallest:.0f} %" in said.text
+
+
+def test_an_effect_of_the_stated_size_is_found_in_most_audits() -> None:
+    """The smallest effect is set by what one audit of noise looks like, and held against audits that leak as much."""
+    rows, budget = one_row("likelihood-ratio"), Budget.shared(9)
+    frame, control, labels = leaking(60, leak=0.0, seed=3)
+    smallest = decide(frame, control, labels, 0, rows=rows, budget=budget, seeds=1, s=(0,)).strongest.smallest
+    from scipy.stats import norm
+
+    leak = float(np.sqrt(2) * norm.ppf(smallest))
+    found = []
+    for audit in range(60):
+        frame, control, labels = leaking(60, leak=leak, seed=100 + audit)
+        found.append(decide(frame, control, labels, audit, rows=rows, budget=budget, seeds=1, s=(0,)).level == "leak")
+    assert 0.6 <= np.mean(found) <= 0.97
+
+
+def test_results_name_the_strongest_attack_its_control_and_every_attack() -> None:
+    frame, control, labels = leaking()
+    told = np.random.default_rng(2).normal(size=len(labels))
+    decision = decide(frame, control, labels, 0, rows=QUICK, blind=told)
+    said = finding(decision, "a model that saw neither class", trusted=True)
+    row = decision.strongest.outcome.row
+    assert row.title in said.text
+    named = {(metric.name, metric.slice["model"]) for metric in metrics(decision, "control")}
+    assert (said.metric, said.slice["model"]) in named
+    assert {"control", "documents alone", "target minus control", "target minus documents alone"} <= {
+        model for _, model in named
+    }
+    table_ = access_table(decision)
+    assert {line[1] for line in table_.rows} == {each.title for each in QUICK}
+    assert all(cell is not None for line in table_.rows for cell in line[3:7])
