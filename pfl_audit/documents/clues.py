@@ -6,26 +6,34 @@ so that it finds what the first one missed. What it finds is reported, not remov
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from rapidfuzz.distance import LCSseq
 
 from pfl_audit.documents.common_run import Runs
 from pfl_audit.documents.document import Document
-from pfl_audit.documents.scrub import compact, find_value
+from pfl_audit.documents.hosts import domain_labels, without_affixes
+from pfl_audit.documents.ordinary_words import ORDINARY
+from pfl_audit.documents.page_text import PageText
+from pfl_audit.documents.scrub import find_value
+from pfl_audit.documents.value_forms import value_forms
+
+_LONG_FOR_BOTH = 0.7
+"""Share of the shorter of two texts that a common run must have: ``ville`` is none of two towns."""
 
 
 class ClueKind(StrEnum):
     """Ways in which a page still gives a value away."""
 
     FRAGMENT = "fragment"
-    """A word shares a run of letters with the value that is long for both."""
+    """A word shares a run of letters with the value that is long for both, or has its letters in another order."""
     INITIALS = "initials"
-    """A word is made of the first letters of the value's words."""
+    """A word in capitals is made of the first letters of the value's words."""
     DOMAIN = "domain"
-    """A website or email address whose letters come in order in the value, or the other way round."""
+    """A website or email address that abbreviates the value: its first letter, and most of its consonants in order."""
     PICTURE = "picture"
     """OCR still reads the value, or a distinctive word of it, in the blurred picture."""
 
@@ -53,15 +61,9 @@ def residual_clues(document: Document, value: str) -> list[Clue]:
     Returns:
         At most one clue a word, in reading order.
     """
-    target = compact(value)
-    initials = "".join(part[0] for part in map(compact, value.split()) if part)
-    runs = Runs(target)
-    clues = []
-    for index, word in enumerate(document.words):
-        kind = _kind(word, target, initials, runs)
-        if kind is not None:
-            clues.append(Clue(kind, index))
-    return clues
+    look, page = _look(value), PageText(document.words)
+    kinds = [(index, look.kind(page, index)) for index in range(len(page.words))]
+    return [Clue(kind, index) for index, kind in kinds if kind is not None]
 
 
 def picture_clues(read: str, value: str) -> list[Clue]:
@@ -77,25 +79,55 @@ def picture_clues(read: str, value: str) -> list[Clue]:
     return [Clue(ClueKind.PICTURE, index) for index in sorted(find_value(tuple(read.split()), value))]
 
 
-def _kind(word: str, target: str, initials: str, runs: Runs) -> ClueKind | None:
-    plain = compact(word)
-    if len(plain) < 3 or len(target) < 3:
-        return None
-    if len(initials) >= 3 and plain == initials:
-        return ClueKind.INITIALS
-    if (host := _host(word)) and len(host) >= 3:
-        shared = LCSseq.similarity(host, target)
-        if shared >= 0.75 * min(len(host), len(target)):
+class _Look:
+    """What would give a value away.
+
+    Args:
+        value: What was taken off.
+    """
+
+    def __init__(self, value: str) -> None:
+        forms = value_forms(value)
+        self._initials = forms.initials
+        self._parts = [part for part in {*forms.near, *forms.inside} if len(part) >= 3]
+        self._anagrams = {(part[0], *sorted(part)) for part in self._parts if len(part) >= 4}
+        self._runs = [(len(part), part.isdigit(), Runs(part)) for part in self._parts]
+
+    def kind(self, page: PageText, index: int) -> ClueKind | None:
+        """How a word gives the value away, or None."""
+        plain = page.plain[index]
+        if plain in self._initials and page.words[index].isupper():
+            return ClueKind.INITIALS
+        if len(plain) < 3 or page.ordinary(index):
+            return None
+        labels = domain_labels(page.words[index])
+        if any(_abbreviates(label, self._parts) for label in labels):
             return ClueKind.DOMAIN
-    enough = max(4, 0.6 * min(len(plain), len(target)))
-    if plain.isdigit() == target.isdigit() and runs.longest_in(plain) >= enough:
-        return ClueKind.FRAGMENT
-    return None
+        if (plain[0], *sorted(plain)) in self._anagrams and not plain.isdigit():
+            return ClueKind.FRAGMENT
+        if plain.isdigit():
+            return ClueKind.FRAGMENT if not page.amount_or_date(index) and self._shares(plain) else None
+        own = {min(without_affixes(name, 4), key=len) for name in labels or (plain,)}
+        return ClueKind.FRAGMENT if any(self._shares(name) for name in own - ORDINARY) else None
+
+    def _shares(self, text: str) -> bool:
+        """Whether a text shares a run of letters or digits with the value that is long for both."""
+        return any(
+            text.isdigit() == digits and runs.longest_in(text) >= max(4, _LONG_FOR_BOTH * min(len(text), length))
+            for length, digits, runs in self._runs
+        )
 
 
-def _host(word: str) -> str:
-    """The letters of a domain's name, without prefix and suffix; empty where the word is no domain."""
-    match = re.search(
-        r"(?:@|www\.|//)?([a-z0-9-]+)\.(?:com|net|org|tv|co|io|gov|edu|info|biz|us|de|fr|es|uk)\b", word.casefold()
-    )
-    return compact(match.group(1)) if match else ""
+@lru_cache(maxsize=1024)
+def _look(value: str) -> _Look:
+    return _Look(value)
+
+
+def _abbreviates(label: str, parts: Iterable[str]) -> bool:
+    """Whether a domain's name has most of its letters, and most of the consonants of a part, in the part's order."""
+    for part in parts:
+        consonants = sum(letter not in "aeiou" for letter in part)
+        enough = 0.75 * max(len(label), consonants)
+        if len(label) >= 3 and label[0] == part[0] and LCSseq.similarity(label, part) >= enough:
+            return True
+    return False

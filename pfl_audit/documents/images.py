@@ -27,6 +27,8 @@ MAX_RATIO = 20
 
 BLUR_RADIUS = 20
 """Radius of the Gaussian kernel in pixels (privacy-aware-docvqa, appendix D.1.1)."""
+BLUR_MARGIN = 0.5
+"""Share of a box's height that is blurred around it: OCR's boxes cut letters off (docs/scrubbing.md)."""
 
 
 @dataclass(frozen=True)
@@ -75,30 +77,35 @@ class PageImage:
         """
         with _readable(self.path):
             content = sha256_input(self.path, limit=MAX_FILE)
-        return sha256_json([content, BLUR_RADIUS, [list(box) for box in self.blurred]]) if self.blurred else content
+        return sha256_json([content, BLUR_RADIUS, BLUR_MARGIN, [list(box) for box in self.blurred]]) if self.blurred else content
 
 
-def blur(page: Image.Image, boxes: Sequence[Box], radius: int = BLUR_RADIUS) -> Image.Image:
-    """Return a copy of ``page`` with a Gaussian blur over every box.
+def blur(
+    page: Image.Image, boxes: Sequence[Box], radius: int = BLUR_RADIUS, margin: float = BLUR_MARGIN
+) -> Image.Image:
+    """Return a copy of ``page`` with a Gaussian blur over every box and a margin around it.
 
     Args:
         page: Any mode that Pillow can blur.
         boxes: Left, top, right, bottom as shares of the page.
-        radius: Of the kernel, in pixels.
+        radius: Of the kernel, in pixels; of a box higher than twice that, half its height, or large letters stay legible.
+        margin: Share of a box's height.
     """
     out = page.copy()
     width, height = page.size
     for left, top, right, bottom in boxes:
+        tall = (bottom - top) * height
+        around, kernel = margin * tall, max(float(radius), tall / 2)
         box = (
-            max(int(left * width) - 1, 0),
-            max(int(top * height) - 1, 0),
-            min(int(right * width) + 2, width),
-            min(int(bottom * height) + 2, height),
+            max(int(left * width - around) - 1, 0),
+            max(int(top * height - around) - 1, 0),
+            min(int(right * width + around) + 2, width),
+            min(int(bottom * height + around) + 2, height),
         )
         if box[0] >= box[2] or box[1] >= box[3]:
             continue
         # Blurred from the box alone, so that nothing around it is drawn in and nothing leaks out.
-        out.paste(out.crop(box).filter(ImageFilter.GaussianBlur(radius)), box[:2])
+        out.paste(out.crop(box).filter(ImageFilter.GaussianBlur(kernel)), box[:2])
     return out
 
 

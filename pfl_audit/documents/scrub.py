@@ -1,15 +1,13 @@
 """Taking a value off a page: out of the OCR words, and blurred in the picture.
 
-A value can stand on a page in four ways, and each is looked for: exactly; nearly (OCR errs); spread
-over several words, or with its words glued together; inside a longer word such as a website or an
-email address. Source: privacy-aware-docvqa, appendix D.1.1, which blurs with radius 20 and drops
+What is looked for is in ``value_forms``, what words are compared as in ``plain``; here is one rule a
+class of mentions. Source: privacy-aware-docvqa, appendix D.1.1, which blurs with radius 20 and drops
 "exact or fuzzy matches" without a threshold; ours is justified in docs/scrubbing.md.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,63 +15,19 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
 from pfl_audit.documents.document import Document
+from pfl_audit.documents.hosts import domain_labels, without_affixes
+from pfl_audit.documents.page_text import PageText
+from pfl_audit.documents.plain import clean, compact, skeleton
+from pfl_audit.documents.value_forms import ValueForms, value_forms
 
 THRESHOLD = 0.8
 """Normalised Levenshtein similarity from which a run of words counts as the value."""
 
-_GENERIC = frozenset(
-    [
-        "corp",
-        "company",
-        "gmbh",
-        "group",
-        "media",
-        "television",
-        "broadcasting",
-        "radio",
-        "service",
-        "services",
-        "international",
-        "national",
-        "systems",
-        "partners",
-        "solutions",
-        "street",
-        "avenue",
-        "road",
-        "lane",
-        "drive",
-        "boulevard",
-        "court",
-        "suite",
-        "accounts",
-        "billing",
-        "contact",
-        "finance",
-        "info",
-        "invoice",
-        "mail",
-        "office",
-        "orders",
-        "payable",
-        "sales",
-        "support",
-        "traffic",
-        "http",
-        "https",
-        "invoices",
-        "total",
-        "amount",
-        "number",
-        "date",
-        "payment",
-    ]
-)
 _LONGEST_RUN = 100
 """Words over which a value may be spread; a value of one letter a word has as many letters."""
+_LONGEST_NEAR = 500
+"""Letters of a value beyond which it is looked for exactly alone: the distance takes time with their square."""
 _ROUNDING = 1e-6
-_SHORTEST_INSIDE = 4
-"""Letters that a value, or a word of it, must have to be looked for inside longer words."""
 
 
 @dataclass(frozen=True)
@@ -117,55 +71,64 @@ def scrub(document: Document, value: str, threshold: float = THRESHOLD) -> Scrub
 
 
 def find_value(words: tuple[str, ...], value: str, threshold: float = THRESHOLD) -> set[int]:
-    """Numbers of all words that are, or hold, the value or a distinctive word of it.
+    """Numbers of all words that are, or hold, the value or something that points to it.
 
     Args:
         words: Of the page, in reading order.
         value: What is looked for.
         threshold: As in ``scrub``.
     """
-    target = compact(value)
-    if not target:
+    forms = value_forms(value)
+    if not any(forms.near):
         return set()
-    plain = [compact(word) for word in words]
-    hits = _runs(plain, target, threshold)
-    for part in {target, *distinctive_words(value)}:
-        if len(part) >= _SHORTEST_INSIDE or not part.isascii():
-            hits |= {index for index, word in enumerate(plain) if _holds(word, part, threshold)}
-    if 2 < len(target) < _SHORTEST_INSIDE:
-        hits |= {index for index, word in enumerate(words) if target in _pieces(word)}
-    return hits
+    page = PageText(words)
+    hits = _near_runs(page, forms, threshold) | _exact_runs(page, forms)
+    for index in range(len(words)):
+        if index not in hits and page.plain[index] and _points_to(page, index, forms, threshold):
+            hits.add(index)
+    return _with_neighbours(page, forms, hits)
 
 
-def distinctive_words(value: str) -> set[str]:
-    """Words of a value that point to it by themselves: long enough, not generic, not mere digits."""
-    parts = {compact(part) for part in re.split(r"[\s,/&@.:]+", value)}
-    return {part for part in parts if len(part) >= _SHORTEST_INSIDE and part not in _GENERIC and not part.isdigit()}
+def is_written_out(words: tuple[str, ...], value: str, threshold: float = THRESHOLD) -> bool:
+    """Whether a page writes the value itself, and not only a domain or a word that points to it.
+
+    Args:
+        words: Of the page, in reading order.
+        value: What is looked for.
+        threshold: As in ``scrub``.
+    """
+    forms, page = value_forms(value), PageText(words)
+    if _near_runs(page, forms, threshold):
+        return True
+    wanted = [skeleton(text) for text in forms.near if len(text) > 1]
+    return any(
+        not domain_labels(word) and any(text in page.skeletons[index] for text in wanted)
+        for index, word in enumerate(words)
+    )
 
 
-def compact(text: str) -> str:
-    """Letters and digits alone, case folded, accents and ligatures resolved."""
-    text = unicodedata.normalize("NFKD", text).casefold()
-    return "".join(letter for letter in text if letter.isalnum())
-
-
-def _pieces(word: str) -> set[str]:
-    """Letters and digits of a word that stand together: ``www.wgn9.com`` has ``www``, ``wgn``, ``9``, ``com``."""
-    return set(re.findall(r"[^\W\d_]+|\d+", word.casefold()))
-
-
-def _runs(plain: list[str], target: str, threshold: float) -> set[int]:
-    """Words of every run whose letters together are nearly the target's; of overlapping runs the nearest."""
+def _near_runs(page: PageText, forms: ValueForms, threshold: float) -> set[int]:
+    """Words of every run whose letters together are nearly the value's; of overlapping runs the nearest."""
     found: list[tuple[float, int, int]] = []
-    longest = int(len(target) / threshold) + 1
-    for start in range(len(plain)):
-        run = ""
-        for stop in range(start, min(start + min(len(target), _LONGEST_RUN), len(plain))):
-            run += plain[stop]
-            if len(run) > longest:
-                break
-            if plain[start] and plain[stop] and (likeness := _likeness(run, target, threshold)) >= threshold:
-                found.append((-likeness, start, stop))
+    for near in forms.near:
+        if len(near) > _LONGEST_NEAR:
+            continue
+        digits, target, least = near.isdigit(), skeleton(near), _least(near, threshold)
+        low, high = int(least * len(target)), int(len(target) / least) + 1
+        widest = min(len(target), _LONGEST_RUN)
+        for start, first in enumerate(page.skeletons):
+            if not first or len(first) > high:
+                continue
+            run = ""
+            for stop, word in enumerate(page.skeletons[start : start + widest], start):
+                run += word
+                if len(run) > high or (digits and page.amount_or_date(stop)):
+                    break
+                if len(run) < low or not word:
+                    continue
+                likeness = Levenshtein.normalized_similarity(run, target, score_cutoff=least - _ROUNDING)
+                if likeness >= least and _is_mention(page, range(start, stop + 1), near, exact=run == target):
+                    found.append((-likeness, start, stop))
     hits: set[int] = set()
     for _, start, stop in sorted(found):
         if hits.isdisjoint(range(start, stop + 1)):
@@ -173,16 +136,126 @@ def _runs(plain: list[str], target: str, threshold: float) -> set[int]:
     return hits
 
 
-def _likeness(a: str, b: str, least: float) -> float:
-    """Normalised Levenshtein similarity; perhaps 0 where it is below ``least``, which is found out sooner."""
-    return Levenshtein.normalized_similarity(a, b, score_cutoff=least - _ROUNDING)
+def _least(near: str, threshold: float) -> float:
+    """The threshold; for digits at most one may differ, and none of fewer than seven."""
+    if not near.isdigit():
+        return threshold
+    return max(threshold, 1 - 1 / len(near)) if len(near) >= 7 else 1.0
 
 
-def _holds(word: str, part: str, threshold: float) -> bool:
-    """Whether ``part`` stands somewhere inside ``word``, exactly or nearly."""
-    if len(word) < len(part):
-        return _likeness(word, part, threshold) >= threshold
-    if part in word or len(part) <= 5:
-        return part in word
+def _is_mention(page: PageText, run: range, near: str, *, exact: bool) -> bool:
+    """Whether a run that is like a value is a mention of it, and no phrase of ordinary words or short noise."""
+    words = [index for index in run if page.plain[index]]
+    if len(near) <= 3 or all(page.ordinary(index) for index in words):
+        return exact and all(page.capital(index) or domain_labels(page.words[index]) for index in words)
+    return True
+
+
+def _exact_runs(page: PageText, forms: ValueForms) -> set[int]:
+    """Words of every run that is exactly one of the forms: hyphenated, spaced, glued, abbreviated."""
+    hits: set[int] = set()
+    for run in page.runs_of(forms.exact):
+        text = "".join(page.plain[index] for index in run)
+        digits = text.isdigit() and any(page.amount_or_date(index) for index in run)
+        if not digits and _is_mention(page, run, text, exact=True):
+            hits.update(run)
+    for run in page.runs_of(forms.acronyms):
+        if not page.cased or all(clean(page.words[index]).isupper() for index in run if page.plain[index]):
+            hits.update(run)
+    for tail in forms.tails:
+        hits.update(_digit_tail(page, tail))
+    return hits
+
+
+def _digit_tail(page: PageText, tail: str) -> set[int]:
+    """Words whose digits together end with the last digits of a phone number, whatever prefix they have."""
+    hits: set[int] = set()
+    for start in range(len(page.words)):
+        if not page.plain[start].isdigit():
+            continue
+        run = ""
+        for stop in range(start, min(start + len(tail), len(page.words))):
+            if page.amount_or_date(stop) or not (page.plain[stop].isdigit() or not page.plain[stop]):
+                break
+            run += page.plain[stop]
+            if len(run) > len(tail) + 8:
+                break
+            if run.endswith(tail):
+                hits.update(range(start, stop + 1))
+    return hits
+
+
+def _points_to(page: PageText, index: int, forms: ValueForms, threshold: float) -> bool:
+    """Whether a single word holds the value or something that points to it."""
+    if page.amount_or_date(index):
+        return False
+    if forms.numbers and _holds_number(page, index, forms):
+        return True
+    word = page.words[index]
+    if forms.hosts and any(not forms.hosts.isdisjoint(without_affixes(label)) for label in domain_labels(word)):
+        return True
+    if forms.pieces and any(piece in forms.pieces and capital for piece, capital in _pieces(word, page.cased)):
+        return True
+    return not page.ordinary(index) and any(_holds(page, index, part, threshold) for part in forms.inside)
+
+
+def _holds_number(page: PageText, index: int, forms: ValueForms) -> bool:
+    groups = set(re.findall(r"[^\W_]+", clean(page.words[index]).casefold()))
+    if not groups.isdisjoint(forms.numbers):
+        return True
+    return any(len(number) >= 6 and number.isdigit() and number in page.plain[index] for number in forms.numbers)
+
+
+def _pieces(word: str, cased: bool) -> list[tuple[str, bool]]:
+    """Letters and digits of a word that are together, and whether they begin as a name does.
+
+    ``WGN9.com`` has ``wgn``, ``9``, ``com`` and ``wgn9``.
+    """
+    text = clean(word)
+    found = re.findall(r"[^\W\d_]+|\d+", text) + re.findall(r"[^\W_]+", text)
+    return [(compact(piece), not cased or piece[0] != piece[0].lower() or piece[0].isdigit()) for piece in found]
+
+
+def _holds(page: PageText, index: int, part: str, threshold: float) -> bool:
+    """Whether ``part`` is somewhere inside a word, exactly or nearly."""
+    if part in page.plain[index]:
+        return True
+    word, target = page.skeletons[index], skeleton(part)
+    if len(part) <= 4 or len(part) > _LONGEST_NEAR:
+        return word == target
+    if len(word) < len(target):
+        return word[:1] == target[:1] and Levenshtein.normalized_similarity(word, target) >= threshold - _ROUNDING
+    if target in word or len(target) <= 5:
+        return target in word
     least = 100 * max(threshold, 0.85)
-    return fuzz.partial_ratio(part, word, score_cutoff=least - _ROUNDING) >= least
+    return fuzz.partial_ratio(part, page.plain[index], score_cutoff=least - _ROUNDING) >= least
+
+
+def _with_neighbours(page: PageText, forms: ValueForms, hits: set[int]) -> set[int]:
+    """Add words of the value that are beside a mention: ``Inc``, initials, the rest of an address or number."""
+    if not forms.neighbours:
+        return hits
+    initials = {token[0] for token in forms.neighbours if not token.isdigit()}
+    waiting = sorted(hits)
+    while waiting:
+        at = waiting.pop()
+        for step in (-1, 1):
+            index = at + step
+            while 0 <= index < len(page.words) and not page.plain[index]:
+                index += step  # a dash or another sign alone
+            if 0 <= index < len(page.words) and index not in hits and _belongs(page, index, forms, initials):
+                hits.add(index)
+                waiting.append(index)
+    return hits
+
+
+def _belongs(page: PageText, index: int, forms: ValueForms, initials: set[str]) -> bool:
+    plain, word = page.plain[index], page.words[index]
+    if page.amount_or_date(index) or not page.capital(index):
+        return False
+    if plain.isdigit() and (len(plain) > 1 or forms.tails):
+        code = forms.tails and word.startswith(("+", "00", "("))  # of a country or an area
+        return plain in forms.neighbours or bool(code)
+    return (plain in forms.neighbours and not plain.isdigit()) or (
+        plain in initials and len(word) == 2 and word[1] == "."
+    )

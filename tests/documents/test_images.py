@@ -20,7 +20,7 @@ def test_blur_changes_the_box_and_nothing_else() -> None:
     blurred = np.asarray(blur(page, [(0.25, 0.25, 0.5, 0.5)]), dtype=int)
     before = np.asarray(page, dtype=int)
     inside = np.zeros((120, 200), dtype=bool)
-    inside[28:63, 48:103] = True  # the box and a pixel or two around it
+    inside[13:78, 33:118] = True  # the box, half its height around it, and a pixel or two
     assert (blurred[~inside] == before[~inside]).all()
     assert blurred[32:58, 52:98].std() < 0.2 * before[32:58, 52:98].std()
 
@@ -28,8 +28,28 @@ def test_blur_changes_the_box_and_nothing_else() -> None:
 def test_nothing_of_the_surroundings_bleeds_into_the_box() -> None:
     page = Image.new("L", (100, 100), 255)
     page.paste(0, (0, 0, 100, 49))
-    blurred = np.asarray(blur(page, [(0.0, 0.6, 1.0, 0.9)]))
-    assert (blurred[62:88] == 255).all()
+    blurred = np.asarray(blur(page, [(0.0, 0.6, 1.0, 0.8)]))
+    assert (blurred[51:89] == 255).all()
+
+
+def test_letters_that_stick_out_of_a_box_are_blurred() -> None:
+    page = Image.new("L", (200, 100), 255)
+    page.paste(0, (40, 40, 44, 60))  # a stroke that begins a word whose box begins after it
+    page.paste(0, (100, 33, 130, 36))  # an accent above a box
+    blurred = np.asarray(blur(page, [(0.25, 0.4, 0.75, 0.6)]))
+    assert blurred[40:60, 40:44].min() > 150
+    assert blurred[33:36, 100:130].min() > 150
+
+
+@pytest.mark.parametrize("height", [12, 60, 200])
+def test_letters_of_any_size_are_blurred(height: int) -> None:
+    stripe = height // 6
+    page = Image.new("L", (6 * height, 3 * height), 255)
+    for left in range(0, 6 * height, 2 * stripe):
+        page.paste(0, (left, height, left + stripe, 2 * height))
+    blurred = np.asarray(blur(page, [(0.0, 1 / 3, 1.0, 2 / 3)]), dtype=int)
+    middle = blurred[3 * height // 2]
+    assert middle[height:-height].max() - middle[height:-height].min() < 40
 
 
 @pytest.mark.parametrize("box", [(0.5, 0.5, 0.5, 0.5), (0.9, 0.9, 1.0, 1.0), (0.0, 0.0, 1.0, 1.0)])

@@ -1,0 +1,94 @@
+"""Normal forms of text, so that one comparison covers every way of writing the same letters.
+
+``compact`` removes what a reader does not see or does not mind: case, accents, punctuation, invisible
+characters, scripts that imitate Latin letters (Unicode Technical Standard 39, confusables.txt) and
+digits of other scripts. ``skeleton`` maps what OCR confuses to one letter as well.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+
+_LOOKALIKES = {
+    "a": "аα",
+    "b": "вβ",
+    "c": "сϲ",
+    "d": "ԁđ",
+    "e": "еє",
+    "h": "нһη",
+    "i": "іıι",
+    "j": "јϳ",
+    "k": "кκ",
+    "l": "ӏł",
+    "m": "мμ",
+    "n": "ν",
+    "o": "оοøօ",
+    "p": "рρ",
+    "q": "ԛ",
+    "s": "ѕ",
+    "t": "тτ",
+    "u": "ս",
+    "v": "ѵ",
+    "w": "ԝѡ",
+    "x": "хχ",
+    "y": "уυү",
+    "z": "ζ",
+    "ae": "æ",
+    "oe": "œ",
+}
+"""Latin letters, and the letters of other alphabets that look like them: as capitals where the two cases differ."""
+
+_TO_LATIN = str.maketrans({other: latin for latin, others in _LOOKALIKES.items() for other in others})
+_OCR_LETTERS = str.maketrans("012568iq", "olzsgblg")
+_OCR_PAIRS = (("rn", "m"), ("vv", "w"), ("cl", "d"))
+
+
+@lru_cache(maxsize=65536)
+def clean(text: str) -> str:
+    """Latin letters without accents, ASCII digits, and punctuation as it was; case and spaces stay.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text without accents, characters of format, and digits of other scripts.
+    """
+    if text.isascii():
+        return text
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(_letter(letter) for letter in decomposed if unicodedata.category(letter) not in ("Mn", "Cf"))
+
+
+@lru_cache(maxsize=65536)
+def compact(text: str) -> str:
+    """Letters and digits alone, case folded, accents, ligatures and look-alike letters resolved."""
+    folded = clean(text).casefold().translate(_TO_LATIN)
+    return folded if folded.isalnum() else "".join(letter for letter in folded if letter.isalnum())
+
+
+@lru_cache(maxsize=65536)
+def skeleton(plain: str) -> str:
+    """One spelling for all that OCR confuses: ``0`` and ``O``, ``1``, ``l`` and ``I``, ``rn`` and ``m``, ...
+
+    Args:
+        plain: What ``compact`` returns.
+    """
+    letters = plain.translate(_OCR_LETTERS)
+    for pair, letter in _OCR_PAIRS:
+        letters = letters.replace(pair, letter)
+    return letters
+
+
+def _letter(letter: str) -> str:
+    if letter.isdecimal():
+        return str(unicodedata.digit(letter))
+    if letter.isascii():
+        return letter
+    if unicodedata.category(letter) == "Pd":
+        return "-"
+    if letter in "\u2018\u2019\u02bc":
+        return "'"
+    small = letter.lower()
+    latin = small.translate(_TO_LATIN)
+    return latin.upper() if letter != small else latin
