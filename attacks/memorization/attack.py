@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pfl_audit.audit.attack import CheckSpec, QuestionContext
 from pfl_audit.audit.engine import Answers, QueryEngine
+from pfl_audit.audit.picture_reading import line_reader
 from pfl_audit.audit.results import Check, Metric
 from pfl_audit.documents.clues import ClueKind, picture_clues, residual_clues
 from pfl_audit.documents.corpus import Corpus
@@ -96,7 +97,10 @@ class MemorizationAttack:
 
 def _memorization(context: QuestionContext, settings: MemorizationSettings, spec: CheckSpec) -> Check:
     key = spec.id.split(".", 1)[1]
-    test = scrubbed_questions(context.red, key, seed=context.seed, blue=context.blue, threshold=settings.threshold)
+    read = line_reader(context.reader)
+    test = scrubbed_questions(
+        context.red, key, seed=context.seed, blue=context.blue, threshold=settings.threshold, read=read
+    )
     labelled = [query for query in test.queries if _label(context.red, query.document.provider) is not None]
     if not labelled:
         return spec.not_run("skipped", f"no page of a labelled provider gives a {key} that can be taken off")

@@ -100,7 +100,13 @@ AsJson = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Show names, values and pages instead of masks.")]
 Gate = Annotated[FailOn, typer.Option("--fail-on", help="Findings that make the command exit with 1.")]
-Ocr = Annotated[bool, typer.Option("--ocr", help="Read the blurred pictures by OCR in the second look.")]
+Ocr = Annotated[
+    bool,
+    typer.Option(
+        "--ocr",
+        help="Read the pictures by OCR, before and after values are blurred.",
+    ),
+]
 Threshold = Annotated[
     float, typer.Option("--threshold", min=0.5, max=1.0, help="Similarity from which words count as the value.")
 ]

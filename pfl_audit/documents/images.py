@@ -77,7 +77,11 @@ class PageImage:
         """
         with _readable(self.path):
             content = sha256_input(self.path, limit=MAX_FILE)
-        return sha256_json([content, BLUR_RADIUS, BLUR_MARGIN, [list(box) for box in self.blurred]]) if self.blurred else content
+        return (
+            sha256_json([content, BLUR_RADIUS, BLUR_MARGIN, [list(box) for box in self.blurred]])
+            if self.blurred
+            else content
+        )
 
 
 def blur(
@@ -88,7 +92,7 @@ def blur(
     Args:
         page: Any mode that Pillow can blur.
         boxes: Left, top, right, bottom as shares of the page.
-        radius: Of the kernel, in pixels; of a box higher than twice that, half its height, or large letters stay legible.
+        radius: Of the kernel, in pixels, at least: half a box's height where that is more, or large letters stay.
         margin: Share of a box's height.
     """
     out = page.copy()

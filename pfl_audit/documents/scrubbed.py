@@ -7,18 +7,24 @@ Shared by the memorization test and by the membership features that come from it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import PROVIDER_KEYS, draw_question
-from pfl_audit.documents.scrub import THRESHOLD, scrub
+from pfl_audit.documents.picture_lines import PictureLine, ReadLines, boxes_of_value, shows
+from pfl_audit.documents.scrub import THRESHOLD, is_written_out, scrub
 
 SCRUBBED = "/scrubbed/"
 """Between a page's name and a key, in the id of a question about the page without its value."""
+
+UNKNOWN = "the corpus does not say what the value is"
+ABSENT = "the value does not stand among its words, so nothing can be taken off"
+PICTURE_ONLY = "its words point to the name and do not give it, so the picture may show it where nothing can be blurred"
+"""Reasons for which a page is not asked about."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,13 @@ class ScrubbedQuestions:
 
 
 def scrubbed_questions(
-    corpus: Corpus, key: str, *, seed: int, blue: Corpus | None = None, threshold: float = THRESHOLD
+    corpus: Corpus,
+    key: str,
+    *,
+    seed: int,
+    blue: Corpus | None = None,
+    threshold: float = THRESHOLD,
+    read: ReadLines | None = None,
 ) -> ScrubbedQuestions:
     """Build the test set of a key: every page once, without the answer, with one of the key's questions.
 
@@ -48,28 +60,46 @@ def scrubbed_questions(
         blue: Training corpus; where RED does not give a member's value, its value there is taken
             (appendix D.1.3).
         threshold: Of the fuzzy match.
+        read: Reads the pictures by OCR; the lines that it finds the value in are blurred as well.
     """
     values = _values(corpus, key, blue)
+    lines = read([page for page in corpus.documents if page.id in values and page.image is not None]) if read else {}
     queries: list[Query] = []
     skipped: list[Problem] = []
     for document in corpus.documents:
         value = values.get(document.id)
-        if value is None:
-            skipped.append(Problem(document.id, "the corpus does not say what the value is"))
-            continue
-        scrubbed = scrub(document, value, threshold)
-        if not scrubbed.removed:
-            skipped.append(
-                Problem(document.id, "the value does not stand among its words, so nothing can be taken off")
-            )
+        left = UNKNOWN if value is None else _without(document, key, value, threshold, lines.get(document.id, ()))
+        if value is None or isinstance(left, str):
+            skipped.append(Problem(document.id, str(left)))
         else:
-            queries.append(_question(document, scrubbed.document, key, value, seed))
+            queries.append(_question(document, left, key, value, seed))
     return ScrubbedQuestions(key, tuple(queries), tuple(skipped))
 
 
 def scrubbed_id(document: Document, key: str) -> str:
     """Id of a page's question in the test set of ``key``; recorded answers go by it."""
     return f"{document.id}{SCRUBBED}{key}"
+
+
+def _without(
+    document: Document, key: str, value: str, threshold: float, lines: Sequence[PictureLine]
+) -> Document | str:
+    """A page without a value, or why it cannot be asked about.
+
+    A name is often a drawn logo. Where the words give it only in a domain or in part, the picture is where
+    the rest of it is, and without a box it cannot be blurred.
+    """
+    scrubbed = scrub(document, value, threshold)
+    boxes = boxes_of_value(lines, value, threshold)
+    if not scrubbed.removed and not boxes:
+        return ABSENT
+    page = scrubbed.document
+    if page.image is None:
+        return page
+    written = is_written_out(document.words, value, threshold) or shows(lines, value, threshold)
+    if key == "provider_name" and not written:
+        return PICTURE_ONLY
+    return replace(page, image=page.image.blur(boxes)) if boxes else page
 
 
 def _question(document: Document, left: Document, key: str, value: str, seed: int) -> Query:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
@@ -9,10 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from pfl_audit.documents.document import Query
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.picture_lines import PictureLine
 from pfl_audit.files import sha256_json
 from pfl_audit.models.protocol import Capability, Response
 from pfl_audit.models.rapid_ocr import open_rapidocr
+
+_WHERE = "Where is each line?"
+"""The question for lines with their boxes."""
 
 
 class PageReader:
@@ -47,18 +52,41 @@ class PageReader:
         return 1
 
     def respond(self, queries: Sequence[Query]) -> list[Response]:
-        """Read the pictures; a line of a page is a line of the answer."""
-        return [Response("\n".join(self._lines(query))) for query in queries]
+        """Read the pictures; a line of a page is a line of the answer, or JSON with its box where that is asked for."""
+        return [self._respond(query) for query in queries]
 
-    def _lines(self, query: Query) -> Sequence[str]:
+    def _respond(self, query: Query) -> Response:
+        lines = self._lines(query)
+        if query.question == _WHERE:
+            return Response(json.dumps([[line.text, *line.box] for line in lines]))
+        return Response("\n".join(line.text for line in lines))
+
+    def _lines(self, query: Query) -> list[PictureLine]:
         if query.document.image is None:
-            return ()
-        pixels = np.asarray(query.document.image.open())[:, :, ::-1]  # rapidocr takes BGR
+            return []
+        page = query.document.image.open()
+        pixels = np.asarray(page)[:, :, ::-1]  # rapidocr takes BGR
         found: Any = self._engine(np.ascontiguousarray(pixels))
-        return found.txts or ()
+        if not found.txts:
+            return []
+        corners = np.asarray(found.boxes, dtype=float) / page.size  # shape (lines, 4, 2)
+        edges = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1).clip(0, 1)
+        boxes = [(float(left), float(top), float(right), float(low)) for left, top, right, low in edges.round(5)]
+        return [PictureLine(text, box) for text, box in zip(found.txts, boxes, strict=True)]
 
 
 def picture_query(query: Query) -> Query:
     """Ask for the picture of a query's page; words and question play no part."""
     page = replace(query.document, words=(), boxes=query.document.boxes[:0])
     return Query(f"{query.id}/picture", page, "", ("",), query.key)
+
+
+def lines_query(document: Document) -> Query:
+    """Ask for the lines of a page's picture with their boxes; its words play no part."""
+    page = replace(document, words=(), boxes=document.boxes[:0])
+    return Query(f"{document.id}/picture/lines", page, _WHERE, ("",))
+
+
+def picture_lines(answer: str) -> list[PictureLine]:
+    """Lines that were answered to ``lines_query``."""
+    return [PictureLine(text, (left, top, right, low)) for text, left, top, right, low in json.loads(answer)]

@@ -6,8 +6,9 @@ import pytest
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import key_of_question
+from pfl_audit.documents.picture_lines import PictureLine
 from pfl_audit.documents.scrub import compact
-from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.documents.scrubbed import ABSENT, PICTURE_ONLY, scrubbed_questions
 
 Page = Callable[..., Document]
 
@@ -27,9 +28,61 @@ def test_one_question_a_page_without_its_answer(red: Corpus) -> None:
 def test_pages_whose_name_is_a_word_mark_are_listed(red: Corpus) -> None:
     skipped = scrubbed_questions(red, "provider_name", seed=0).skipped
     assert skipped
-    assert {problem.reason for problem in skipped} == {
-        "the value does not stand among its words, so nothing can be taken off"
-    }
+    assert {problem.reason for problem in skipped} == {ABSENT, PICTURE_ONLY}
+
+
+def test_a_name_that_only_a_domain_gives_is_left_out(page: Page) -> None:
+    corpus = named(page("Total", "www.acme.com"))
+    test = scrubbed_questions(corpus, "provider_name", seed=0)
+    assert [problem.reason for problem in test.skipped] == [PICTURE_ONLY]
+    corpus = named(page("Total", "Acme", "www.acme.com"))
+    (query,) = scrubbed_questions(corpus, "provider_name", seed=0).queries
+    assert query.document.words == ("Total",)
+
+
+def test_a_page_without_a_picture_shows_no_name(page: Page) -> None:
+    corpus = named(replace(page("Total", "www.acme.com"), image=None))
+    assert len(scrubbed_questions(corpus, "provider_name", seed=0).queries) == 1
+
+
+def test_other_keys_need_no_whole_mention(page: Page) -> None:
+    document = page("Total", "www.acme.com")
+    corpus = Corpus((Query("a", document, "What is the email?", ("billing@acme.com",), "provider_email"),))
+    assert len(scrubbed_questions(corpus, "provider_email", seed=0).queries) == 1
+
+
+def test_lines_that_are_read_in_the_picture_are_blurred(page: Page) -> None:
+    document = page("Total", "www.acme.com")
+    logo, other = (0.1, 0.1, 0.4, 0.2), (0.1, 0.5, 0.4, 0.6)
+    lines = [PictureLine("ACME", logo), PictureLine("Total 4", other)]
+    test = scrubbed_questions(named(document), "provider_name", seed=0, read=lambda pages: {document.id: lines})
+    (query,) = test.queries
+    assert query.document.words == ("Total",)
+    assert query.document.image is not None
+    assert logo in query.document.image.blurred
+    assert other not in query.document.image.blurred
+
+
+def test_a_picture_that_does_not_show_the_name_leaves_the_page_out(page: Page) -> None:
+    document = page("Total", "www.acme.com")
+    lines = [PictureLine("Total 4", (0.1, 0.5, 0.4, 0.6))]
+    test = scrubbed_questions(named(document), "provider_name", seed=0, read=lambda pages: {document.id: lines})
+    assert [problem.reason for problem in test.skipped] == [PICTURE_ONLY]
+
+
+def test_a_page_whose_name_is_in_the_picture_alone_can_be_tested_once_it_was_read(page: Page) -> None:
+    document = page("Total")
+    lines = [PictureLine("ACME", (0.1, 0.1, 0.4, 0.2))]
+    assert scrubbed_questions(named(document), "provider_name", seed=0).skipped[0].reason == ABSENT
+    test = scrubbed_questions(named(document), "provider_name", seed=0, read=lambda pages: {document.id: lines})
+    (query,) = test.queries
+    assert query.document.words == ("Total",)
+    assert query.document.image is not None
+    assert query.document.image.blurred == ((0.1, 0.1, 0.4, 0.2),)
+
+
+def named(document: Document) -> Corpus:
+    return Corpus((Query("a", document, "Who is the vendor?", ("Acme",), "provider_name"),))
 
 
 def test_a_value_that_nobody_gives_is_listed(red: Corpus) -> None:

@@ -6,10 +6,13 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from pfl_audit.documents.clues import ClueKind, picture_clues
+from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.picture_lines import boxes_of_value
+from pfl_audit.documents.scrubbed import scrubbed_questions
 from pfl_audit.errors import UnanswerableError, UsageError
-from pfl_audit.models.page_reader import PageReader, picture_query
+from pfl_audit.models.page_reader import PageReader, lines_query, picture_lines, picture_query
 
 NAME = "Golden Harbour"
 
@@ -41,6 +44,21 @@ def test_what_the_blur_left_is_read(query: Query) -> None:
         for blurred, image in (("nothing", query.document.image), ("half", half), ("whole", whole))
     }
     assert kinds == {"nothing": [ClueKind.PICTURE] * 4, "half": [ClueKind.PICTURE] * 2, "whole": []}
+
+
+def test_lines_come_with_boxes_that_blur_the_name(query: Query) -> None:
+    reader = PageReader()
+    (response,) = reader.respond([lines_query(query.document)])
+    lines = picture_lines(response.answer)
+    boxes = boxes_of_value(lines, NAME)
+    assert len(boxes) == 2
+    assert all(0 <= left < right <= 1 and 0 <= top < low <= 1 for left, top, right, low in boxes)
+    assert abs(boxes[0][1] - 40 / 300) < 0.08
+    corpus = Corpus((query,))
+    (asked,) = scrubbed_questions(
+        corpus, "provider_name", seed=0, read=lambda pages: {page.id: lines for page in pages}
+    ).queries
+    assert look(reader, asked) == []
 
 
 def test_the_same_picture_is_one_question_whatever_its_words_are(query: Query) -> None:
