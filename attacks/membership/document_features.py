@@ -1,0 +1,199 @@
+"""What can be said of a provider from its documents alone, with no model asked: the input of the blind baseline."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pfl_audit.attacks.membership.dates import dates_in
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.errors import UnanswerableError
+from pfl_audit.progress import Progress, Task
+
+Floats = NDArray[np.float64]
+
+MAX_WORDS: Final = 2000
+"""Columns of the words: those that occur most often in the corpus."""
+MAX_IMAGES: Final = 10
+"""Page images that are opened of one provider, spread evenly over its pages."""
+_SIDE: Final = 256
+"""Longest side in pixels of the reduced image that brightness, contrast and sharpness are taken from."""
+_WORD: Final = r"(?u)\b[^\W\d_]{2,}\b"
+_DIGIT: Final = re.compile(r"\d")
+
+
+@dataclass(frozen=True)
+class DocumentFeatures:
+    """One row a provider.
+
+    Attributes:
+        providers: Their names, sorted.
+        tables: Kind of feature (``counts``, ``keys``, ``text``, ``layout``, ``dates``, ``images``) to its columns,
+            float64, indexed by provider; NaN where a provider's pages do not have it.
+        words: TF-IDF of the words without digits, float64 (providers, at most MAX_WORDS), rows of length one, or zero
+            where a provider has no such word.
+    """
+
+    providers: tuple[str, ...]
+    tables: Mapping[str, pd.DataFrame]
+    words: Floats
+
+
+def document_features(corpus: Corpus, progress: Progress) -> DocumentFeatures:
+    """Describe every provider of a corpus by its documents, questions and page images.
+
+    Labels of membership, names of files and the order of the records are not used. An image that cannot be read
+    counts as missing.
+
+    Args:
+        corpus: At least one question.
+        progress: Told of every provider's images.
+    """
+    groups = corpus.by_provider()
+    keys = sorted({query.key for query in corpus.queries})
+    rows: dict[str, list[dict[str, float]]] = {}
+    texts = []
+    with progress.task("images for the blind baseline", len(groups)) as task:
+        for queries in groups.values():
+            pages = list({query.document.id: query.document for query in queries}.values())
+            for kind, row in _rows(queries, pages, keys, task).items():
+                rows.setdefault(kind, []).append(row)
+            texts.append(" ".join(word for page in pages for word in page.words))
+    index = pd.Index(groups, name="provider")
+    tables = {kind: pd.DataFrame(found, index=index, dtype=np.float64) for kind, found in rows.items()}
+    return DocumentFeatures(tuple(groups), tables, _words(texts))
+
+
+def _rows(
+    queries: Sequence[Query], pages: Sequence[Document], keys: Sequence[str], task: Task
+) -> dict[str, dict[str, float]]:
+    found = {
+        "counts": _counts(queries, pages),
+        "keys": {key: sum(query.key == key for query in queries) / len(queries) for key in keys},
+        "text": _mean([_text(page) for page in pages]),
+        "layout": _mean([_layout(page) for page in pages]),
+        "dates": _dates(pages),
+        "images": _mean([_image(page) for page in _spread(pages)]),
+    }
+    task.advance()
+    return found
+
+
+def _counts(queries: Sequence[Query], pages: Sequence[Document]) -> dict[str, float]:
+    files = len({page.file for page in pages})
+    asked = [len(list(group)) for _, group in groupby(sorted(query.document.id for query in queries))]
+    return {
+        "documents": files,
+        "pages": len(pages),
+        "questions": len(queries),
+        "questions a page": len(queries) / len(pages),
+        "spread of questions": float(np.std(asked)),
+        "accepted answers": float(np.mean([len(query.answers) for query in queries])),
+        "length of the answer": float(np.mean([len(query.answers[0]) for query in queries])),
+        "length of the question": float(np.mean([len(query.question) for query in queries])),
+    }
+
+
+def _text(page: Document) -> dict[str, float]:
+    text = "".join(page.words)
+    letters = max(1, len(text))
+    words = max(1, len(page.words))
+    return {
+        "words": len(page.words),
+        "word length": len(text) / words,
+        "digits": len(_DIGIT.findall(text)) / letters,
+        "capitals": sum(map(str.isupper, text)) / letters,
+        "letters beyond ASCII": sum(letter > "\x7f" for letter in text) / letters,
+        "words with digits": sum(_DIGIT.search(word) is not None for word in page.words) / words,
+    }
+
+
+def _layout(page: Document) -> dict[str, float]:
+    if not len(page.boxes):
+        return {}
+    left, top, right, bottom = page.boxes.astype(np.float64).T
+    return {
+        "box height": float(np.mean(bottom - top)),
+        "box width": float(np.mean(right - left)),
+        "covered area": float(np.sum((right - left) * (bottom - top))),
+        "centre across": float(np.mean(left + right) / 2),
+        "centre down": float(np.mean(top + bottom) / 2),
+        "spread across": float(np.std(left)),
+        "spread down": float(np.std(top)),
+        "left margin": float(np.quantile(left, 0.05)),
+        "top margin": float(np.min(top)),
+        "bottom edge": float(np.max(bottom)),
+    }
+
+
+def _dates(pages: Sequence[Document]) -> dict[str, float]:
+    found = [dates_in(" ".join(page.words)) for page in pages]
+    every = [date for dates in found for date in dates]
+    counts = {"dates a page": len(every) / len(pages)}
+    if not every:
+        return counts
+    times = [year + (month - 1) / 12 for year, month in every]
+    months = [month for _, month in every]
+    return counts | {
+        "mean time": float(np.mean(times)),
+        "earliest": min(times),
+        "latest": max(times),
+        "mean year": float(np.mean([year for year, _ in every])),
+        "mean month": float(np.mean(months)),
+    }
+
+
+def _image(page: Document) -> dict[str, float]:
+    """Statistics of the pixels, reduced to a thumbnail; none where there is no image that can be read."""
+    if page.image is None:
+        return {}
+    try:
+        full = page.image.open()
+    except UnanswerableError:
+        return {}
+    width, height = full.size
+    small = full.reduce(max(1, max(full.size) // _SIDE))
+    planes = [np.asarray(plane, dtype=np.float64) / 255 for plane in small.split()]
+    grey = np.mean(planes, axis=0)
+    return {
+        "width": width,
+        "height": height,
+        "aspect": width / height,
+        "brightness": float(grey.mean()),
+        "contrast": float(grey.std()),
+        "dark share": float((grey < 0.5).mean()),
+        "paper": float(np.median(grey)),
+        "sharpness": float(np.abs(np.diff(grey, axis=1)).mean()) if grey.shape[1] > 1 else 0.0,
+        "colour": float((np.max(planes, axis=0) - np.min(planes, axis=0)).mean()),
+    }
+
+
+def _spread(pages: Sequence[Document]) -> list[Document]:
+    """At most MAX_IMAGES of the pages, evenly."""
+    step = math.ceil(len(pages) / MAX_IMAGES)
+    return list(pages[::step])
+
+
+def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean of every column over the rows that have it."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: float(np.mean([row[name] for row in rows if name in row])) for name in names}
+
+
+def _words(texts: Sequence[str]) -> Floats:
+    vectors = TfidfVectorizer(token_pattern=_WORD, max_features=MAX_WORDS, min_df=2, sublinear_tf=True)
+    try:
+        found: Floats = vectors.fit_transform(texts).toarray()
+    except ValueError:  # no word is on the pages of two providers
+        found = np.zeros((len(texts), 0))
+    return found

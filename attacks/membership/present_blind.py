@@ -1,0 +1,83 @@
+"""The blind baseline as a check: what every membership number is to be compared with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pfl_audit.attacks.membership.blind import PENALTY, PERMUTATIONS, Blind
+
+from pfl_audit.audit.attack import CheckSpec
+from pfl_audit.audit.fields import Cell
+from pfl_audit.audit.results import Check, Metric, Table
+from pfl_audit.metrics.intervals import LEVEL, Estimate
+from pfl_audit.models.protocol import Capability
+
+SPEC: Final = CheckSpec(
+    id="membership.blind",
+    title="From the documents alone",
+    needs=frozenset({Capability.ANSWER}),
+    part_of="membership.provider",
+    threat_model={
+        "knows": "of all companies but one whether they were trained on",
+        "sees": "new documents of the companies and the questions about them; no answer of the model",
+        "does": "tells from this which companies' documents were in the training set",
+    },
+)
+_METHOD: Final = "percentile bootstrap over providers"
+_KINDS: Final = {
+    "counts": "numbers of documents, pages and questions, length of answers",
+    "keys": "share of each key among the questions",
+    "text": "words a page, their length, digits, capitals",
+    "layout": "size and place of the words, covered area, margins",
+    "dates": "years and months of the dates on the pages",
+    "images": "size, brightness, contrast, sharpness and colour of the page images",
+    "words": "the words themselves, without digits",
+}
+
+
+def present_blind(blind: Blind) -> Check:
+    """The check: AUC and balanced accuracy with their intervals, and the AUC of each kind of feature alone.
+
+    It has no finding of its own: the finding of provider membership is compared with it.
+    """
+    p_value = f"permutation p {blind.p_value:.4f}, {PERMUTATIONS} labellings, each fitted anew"
+    return SPEC.ran(
+        settings={
+            "permutations": PERMUTATIONS,
+            "penalty": PENALTY,
+            "learner": "kernel ridge regression, leave-one-out",
+        },
+        metrics=[
+            _metric("AUC", blind.auc, len(blind.labels), p_value),
+            _metric("balanced accuracy", blind.balanced_accuracy, len(blind.labels)),
+        ],
+        tables=[_table(blind)],
+    )
+
+
+def _metric(name: str, found: Estimate, providers: int, note: str | None = None) -> Metric:
+    return Metric(
+        name=name,
+        value=found.value,
+        ci=(found.low, found.high),
+        level=LEVEL,
+        method=_METHOD,
+        n=providers,
+        chance=0.5,
+        slice={"model": "none"},
+        note=note,
+    )
+
+
+def _table(blind: Blind) -> Table:
+    rows: list[list[Cell]] = [
+        [kind, text, round(found.value, 3), f"{found.low:.3f} to {found.high:.3f}"]
+        for kind, text in _KINDS.items()
+        if (found := blind.kinds.get(kind)) is not None
+    ]
+    return Table(
+        title="Members and non-members told apart by one kind of feature alone",
+        columns=["Kind", "Features", "AUC", "Interval"],
+        rows=rows,
+        note="Chance is 0.5; below it nothing was learnt. Kinds in which all companies are alike are left out.",
+    )

@@ -1,0 +1,197 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from pfl_audit.attacks.membership.blind import (
+    Blind,
+    additive_kernel,
+    blind_baseline,
+    hat_matrix,
+    kernels_of,
+    out_of_sample_scores,
+    permutation_p_value,
+)
+from pfl_audit.attacks.membership.document_features import DocumentFeatures, document_features
+from pfl_audit.attacks.membership.present_blind import SPEC, present_blind
+
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.metrics import ranking
+from pfl_audit.progress import Silent
+from tests.oracles import blind as oracle
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return open_corpus(Path(__file__).parents[2] / "fixtures/red", "red")
+
+
+@pytest.fixture(scope="module")
+def real(corpus: Corpus) -> DocumentFeatures:
+    return document_features(corpus, Silent())
+
+
+def features_of(tables: dict[str, Floats], words: Floats | None = None) -> DocumentFeatures:
+    n = len(next(iter(tables.values())))
+    frames = {kind: pd.DataFrame(values) for kind, values in tables.items()}
+    return DocumentFeatures(tuple(map(str, range(n))), frames, np.zeros((n, 0)) if words is None else words)
+
+
+def joint(features: DocumentFeatures) -> Floats:
+    kernels = kernels_of(features)
+    return np.asarray(sum(kernels.values(), np.zeros((len(features.providers),) * 2)) / max(1, len(kernels)))
+
+
+@pytest.mark.parametrize("members", [1, 4, 11])
+def test_against_a_refit_for_every_provider_and_labelling(members: int) -> None:
+    rng = np.random.default_rng(members)
+    labels = np.arange(22) < members
+    features = features_of({"counts": rng.normal(size=(22, 3)) + labels[:, None], "text": rng.normal(size=(22, 2))})
+    hat, kernel = hat_matrix(joint(features)), joint(features)
+    drawn = rng.permuted(np.tile(labels, (20, 1)), axis=1)
+    expected = np.array([oracle.scores(kernel, row) for row in drawn])
+    assert out_of_sample_scores(hat, drawn) == pytest.approx(expected, abs=1e-8)
+    p_values = [
+        p(m, labels, np.random.default_rng(1), 60) for p, m in ((permutation_p_value, hat), (oracle.p_value, kernel))
+    ]
+    assert p_values[0] == p_values[1]
+
+
+def test_a_provider_s_own_label_does_not_move_its_score() -> None:
+    """But for the middle between the classes, to which the others' scores are a guide that it took part in."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(40) % 2 == 0
+    hat = hat_matrix(joint(features_of({"counts": rng.normal(size=(40, 4))})))
+    turned = labels.copy()
+    turned[7] = not turned[7]
+    before, after = out_of_sample_scores(hat, np.array([labels, turned]))
+    assert abs(after[7] - before[7]) < 0.001
+    assert np.abs(after[:7] - before[:7]).max() > 0.01
+
+
+def test_members_that_are_asked_for_another_key(corpus: Corpus, real: DocumentFeatures) -> None:
+    asked = np.array([any(q.key == "payment_terms" for q in queries) for queries in corpus.by_provider().values()])
+    assert (asked.sum(), (~asked).sum()) == (103, 97)
+    found = blind_baseline(real, asked, np.random.default_rng(0), 199)
+    assert found.auc.low > 0.9
+    assert found.balanced_accuracy.value > 0.83  # what the strongest attack of the issue reads
+    assert found.p_value == 1 / 200
+    assert found.kinds["keys"].value > 0.95
+    assert found.kinds["images"].value < 0.65
+
+
+def _above(column: str, kind: str) -> Callable[[DocumentFeatures], Bools]:
+    return lambda features: features.tables[kind][column].to_numpy() > features.tables[kind][column].median()
+
+
+def _middle(features: DocumentFeatures) -> Bools:
+    values = features.tables["layout"]["box height"].rank(pct=True).to_numpy()
+    return np.asarray((values > 0.25) & (values < 0.75))
+
+
+def _word(features: DocumentFeatures) -> Bools:
+    shares = (features.words > 0).mean(axis=0)
+    return np.asarray(features.words[:, np.argmin(np.abs(shares - 0.5))] > 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "members", "at_least"),
+    [
+        ("counts", _above("documents", "counts"), 0.95),
+        ("dates", _above("mean time", "dates"), 0.95),
+        ("images", _above("brightness", "images"), 0.9),
+        ("layout", _middle, 0.9),
+        ("words", _word, 0.65),
+    ],
+)
+def test_classes_that_differ_in_one_feature(
+    real: DocumentFeatures, kind: str, members: Callable[[DocumentFeatures], Bools], at_least: float
+) -> None:
+    """The whole finds it, and the kind that it is of finds it best; in the middle of the range as well as at an end."""
+    found = blind_baseline(real, members(real), np.random.default_rng(0), 199)
+    assert found.auc.low > at_least
+    assert found.p_value == 1 / 200
+    assert max(found.kinds, key=lambda name: found.kinds[name].value) == kind
+
+
+def _false_alarms(p_values: list[float]) -> None:
+    """At most 5 % at 5 %, as far as so many draws can say: 29 of 400 is the upper end of what 5 % gives."""
+    assert np.sum(np.array(p_values) <= 0.05) <= 29 / 400 * len(p_values)
+
+
+@pytest.mark.parametrize("members", [100, 20])
+def test_random_labels_of_real_documents(real: DocumentFeatures, members: int) -> None:
+    hat = hat_matrix(joint(real))
+    rng = np.random.default_rng(members)
+    p_values = [permutation_p_value(hat, rng.permutation(200) < members, rng, 99) for _ in range(400)]
+    _false_alarms(p_values)
+    assert np.mean(p_values) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("members", "others", "values"),
+    [
+        (20, 20, lambda rng: rng.normal(size=(40, 6))),
+        (5, 45, lambda rng: rng.standard_cauchy(size=(50, 6))),
+        (20, 20, lambda rng: rng.integers(0, 2, size=(40, 3)).astype(float)),
+        (20, 20, lambda rng: np.ones((40, 4))),
+        (15, 15, lambda rng: np.where(rng.random((30, 4)) < 0.4, np.nan, rng.normal(size=(30, 4)))),
+        (4, 4, lambda rng: rng.normal(size=(8, 4))),
+        (1, 6, lambda rng: rng.normal(size=(7, 2))),
+    ],
+    ids=["equal", "10/90 heavy tails", "ties", "constant", "missing", "eight providers", "one member"],
+)
+def test_noise(members: int, others: int, values: Callable[[np.random.Generator], Floats]) -> None:
+    labels = np.arange(members + others) < members
+    p_values = []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        hat = hat_matrix(joint(features_of({"counts": values(rng)})))
+        p_values.append(permutation_p_value(hat, labels, rng, 99))
+    _false_alarms(p_values)
+
+
+def test_what_is_alike_gives_nothing_away() -> None:
+    found = blind_baseline(features_of({"counts": np.ones((12, 3))}), np.arange(12) < 5, np.random.default_rng(0), 50)
+    assert (found.auc.value, found.p_value, dict(found.kinds)) == (0.5, 1.0, {})
+    assert not found.calls.any()
+    with pytest.raises(ValueError, match="both"):
+        blind_baseline(features_of({"counts": np.ones((12, 3))}), np.ones(12, dtype=bool), np.random.default_rng(0))
+
+
+def test_values_that_are_missing_may_tell_the_classes_apart() -> None:
+    labels = np.arange(40) < 20
+    values = np.random.default_rng(0).normal(size=(40, 1))
+    values[labels] = np.nan
+    found = blind_baseline(features_of({"dates": values}), labels, np.random.default_rng(0), 99)
+    assert found.auc.value == 1.0
+    assert np.isfinite(additive_kernel(np.full((5, 2), np.nan))).all()
+
+
+def test_the_middle_is_between_the_classes_whatever_their_sizes() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) < 20
+    found = blind_baseline(features_of({"counts": rng.normal(size=(200, 2)) + 3 * labels[:, None]}), labels, rng, 9)
+    assert found.balanced_accuracy.value > 0.9
+    assert found.calls[labels].mean() == pytest.approx((~found.calls[~labels]).mean(), abs=0.1)
+
+
+def test_the_check(real: DocumentFeatures) -> None:
+    labels = np.random.default_rng(0).permutation(200) < 100
+    blind: Blind = blind_baseline(real, labels, np.random.default_rng(0), 99)
+    check = present_blind(blind)
+    assert (check.id, check.part_of, check.finding) == (SPEC.id, "membership.provider", None)
+    first, second = check.metrics
+    assert first.name == "AUC"
+    assert first.value == pytest.approx(ranking.auc(blind.scores, labels)[0])
+    assert second.value == pytest.approx(ranking.balanced_accuracy(blind.calls, labels)[0])
+    assert {metric.chance for metric in check.metrics} == {0.5}
+    assert f"{blind.p_value:.4f}" in (first.note or "")
+    assert [row[0] for row in check.tables[0].rows] == ["counts", "keys", "text", "layout", "dates", "images", "words"]
+    assert not [name for name in real.providers if name in check.model_dump_json()]
