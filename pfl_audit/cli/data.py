@@ -40,9 +40,13 @@ def check(
 ) -> None:
     """Count what a corpus holds (the paper's Table 5) or what forms do, and name every record that cannot be used.
 
+    Of a corpus with members and non-members it also prints how often an audit would find a leak of a stated size.
+
     Example: pfl-audit data check data/red
     """
+    from pfl_audit.audit.power import power_table
     from pfl_audit.audit.redaction import visible
+    from pfl_audit.cli.power import show_power
     from pfl_audit.documents.check import check_corpus
     from pfl_audit.documents.forms.check import check_forms
     from pfl_audit.documents.forms.readers import reader_of
@@ -51,15 +55,17 @@ def check(
     require_input(path, "Give the folder that holds the corpus or the forms")
     progress = make_progress(quiet=quiet)
     found: CorpusCheck | FormCheck
+    power = None
     if (reader := reader_of(path)) is not None:
         found = check_forms(reader.read(path), progress, images=images)
         rows, empty = _form_rows(found), not found.forms
     else:
-        found = check_corpus(open_corpus(path), progress, images=images)
+        corpus = open_corpus(path)
+        found, power = check_corpus(corpus, progress, images=images), power_table(corpus)
         rows, empty = _corpus_rows(found), not found.counts
     found = replace(found, problems=_masked(found.problems, reveal=reveal))
     if as_json:
-        print_json(found.to_dict())
+        print_json(found.to_dict() | ({"power": power.to_dict()} if power else {}))
     else:
         for row in rows:
             typer.echo(row)
@@ -68,6 +74,8 @@ def check(
         for reason, count in Counter(problem.reason for problem in found.problems).most_common(_MOST_REASONS):
             typer.echo(visible(f"{count:>9}  {reason}", 1000))
         typer.echo(f"{len(found.problems)} records cannot be used")
+        if power is not None:
+            show_power(power)
     if empty:
         raise NotAuditableError(
             f"{path} holds no record that can be used", "Mend what is listed as unusable, or give another"
