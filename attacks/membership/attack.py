@@ -11,11 +11,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pfl_audit.attacks.membership import present
+from pfl_audit.attacks.membership.blind import Blind, blind_baseline
 from pfl_audit.attacks.membership.decision import decide_membership
-from pfl_audit.attacks.membership.evaluation import Outcome, evaluate
+from pfl_audit.attacks.membership.document_features import document_features
+from pfl_audit.attacks.membership.evaluation import Outcome, evaluate, measure, subset, trial_of
 from pfl_audit.attacks.membership.features import G4, MEANING, aggregate, memory_features, query_features
+from pfl_audit.attacks.membership.present_blind import SPEC as BLIND_SPEC
+from pfl_audit.attacks.membership.present_blind import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, accuracies, finding, metrics
-from pfl_audit.attacks.membership.rows import ABLATION, PROVIDER, ROWS, WHOLE, AttackRow, spec
+from pfl_audit.attacks.membership.rows import ABLATION, BLIND, DOCUMENTS, PROVIDER, ROWS, WHOLE, AttackRow, spec
 from pydantic import BaseModel, ConfigDict, Field
 
 from pfl_audit.audit.attack import QuestionContext
@@ -46,7 +50,7 @@ class MembershipAttack:
     """AZK, APK, their ensembles, and likelihood ratios."""
 
     name = "membership"
-    specs = (WHOLE, *(spec(row) for row in ROWS))
+    specs = (WHOLE, BLIND_SPEC, *(spec(row) for row in ROWS))
     Settings = MembershipSettings
 
     def run(self, context: QuestionContext, settings: MembershipSettings) -> list[Check]:
@@ -62,6 +66,7 @@ class MembershipAttack:
             _outcomes(context, rows, tables[name], labels, subsets, settings) if name in tables else {}
             for name in ("target", "control")
         )
+        blind = _blind(context, corpus)
         missing = [_left_out(table, labels, s) for s in sorted(set(settings.s) - set(subsets))]
         checks = [
             self._part(context, row, outcomes[row.id], control.get(row.id, []), missing, settings)
@@ -69,7 +74,9 @@ class MembershipAttack:
             if f"membership.{row.id}" in context.checks
         ]
         if PROVIDER in context.checks:
-            checks.append(_whole(context, outcomes, control, tables, labels, settings))
+            checks.append(_whole(context, outcomes, control, blind, tables, labels, settings))
+        if BLIND in context.checks:
+            checks.append(present_blind(blind))
         return checks
 
     def _part(
@@ -99,6 +106,7 @@ def _whole(
     context: QuestionContext,
     outcomes: Mapping[str, Sequence[Outcome]],
     control: Mapping[str, Sequence[Outcome]],
+    blind: Blind,
     tables: Mapping[str, pd.DataFrame],
     labels: NDArray[np.bool_],
     settings: MembershipSettings,
@@ -106,12 +114,14 @@ def _whole(
     """The finding, and the tables that concern all attacks."""
     main = {name: present.primary(found) for name, found in outcomes.items()}
     beside = {name: found[_place(outcomes[name], main[name])] for name, found in control.items()}
+    told = _documents_alone(context, blind, tables["target"], labels, next(iter(main.values())).s, settings)
     trusted = bool(control) or context.classes_random
     decision = decide_membership(
-        [*main.values()], beside, None, context.budget, context.rng("membership", "permutation"), trusted=trusted
+        [*main.values()], beside, told, context.budget, context.rng("membership", "permutation"), trusted=trusted
     )
     strongest = decision.strongest.outcome
     others = {"control": beside[strongest.row.id]} if strongest.row.id in beside else {}
+    others["documents alone"] = told
     overview, curves = _overview(context, outcomes, tables["target"], labels, settings)
     found = {name: table["acc"].groupby(labels).mean() for name, table in tables.items()}
     accuracy = accuracies({name: (means[True], means[False]) for name, means in found.items()})
@@ -123,6 +133,30 @@ def _whole(
         curves=[present.roc(strongest, others), *curves],
         finding=finding(decision, _control_words(context) if control else None, trusted=trusted),
     )
+
+
+def _blind(context: QuestionContext, corpus: Corpus) -> Blind:
+    """How well the documents alone tell members from non-members."""
+    described = document_features(corpus, context.progress)
+    labels = np.array([corpus.label(provider) is Membership.MEMBER for provider in described.providers])
+    return blind_baseline(described, labels, context.rng("membership", "blind"))
+
+
+def _documents_alone(
+    context: QuestionContext,
+    blind: Blind,
+    table: pd.DataFrame,
+    labels: NDArray[np.bool_],
+    s: int,
+    settings: MembershipSettings,
+) -> Outcome:
+    """The blind baseline on the providers that the attacks are judged on, resampled like these."""
+    scores = pd.Series(blind.scores, index=list(blind.providers))
+    chosen, chosen_labels = subset(table, labels, s)
+    found = scores[chosen.index].to_numpy(dtype=np.float64)
+    seeds = range(context.seed, context.seed + settings.seeds)
+    trials = tuple(trial_of(found, found > 0, chosen_labels, seed, settings.share) for seed in seeds)
+    return measure(DOCUMENTS, s, chosen_labels, trials, context.rng("bootstrap", s))
 
 
 def _place(outcomes: Sequence[Outcome], chosen: Outcome) -> int:
@@ -262,14 +296,14 @@ def _overview(
     if settings.ablate:
         have = set(table.columns)
         usable = [row for row in ABLATION if set(row.columns) <= have]
-        subset = [s for s in (5,) if s in _subsets(table, labels, (0, 5))] or [0]
+        at = [s for s in (5,) if s in _subsets(table, labels, (0, 5))] or [0]
         missing = [
             (row.title, f"{' '.join(row.columns)}: needs {' '.join(sorted(set(row.columns) - have))}")
             for row in ABLATION
             if row not in usable
         ]
         title = "Ablation (KM: K-Means, RF: random forest), accuracy in per cent"
-        ablation = _outcomes(context, usable, table, labels, subset, settings)
+        ablation = _outcomes(context, usable, table, labels, at, settings)
         tables.append(present.accuracy_table(title, ablation, missing))
     return tables, curves
 

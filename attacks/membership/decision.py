@@ -141,9 +141,13 @@ def _judge(
     for at, one in enumerate(outcomes):
         found = one.estimates[one.metric]
         beside = {name: other for name, all_ in compared.items() if (other := all_[at]) is not None}
+        # What explains the number without a leak must be exceeded, from chance upwards.
         needed = [smallest_effect(float(critical[at]), float(found.samples.std()))]
-        needed += [smallest_effect(other.critical, float(other.difference.samples.std())) for other in beside.values()]
-        smallest = 0.5 + max(needed)
+        needed += [
+            max(0.0, other.other.value - 0.5) + smallest_effect(other.critical, float(other.difference.samples.std()))
+            for other in beside.values()
+        ]
+        smallest = min(1.0, 0.5 + max(needed))
         strength = float(permuted.gaps[at] / permuted.deviations[at]) if permuted.deviations[at] > 0 else 0.0
         p_value = min(1.0, float(permuted.p_values[at]) * levels)
         level = level_of(

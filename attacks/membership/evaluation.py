@@ -150,6 +150,12 @@ def run_trial(
     return Trial(test, called, called.astype(np.float64) if scores is None else scores)
 
 
+def trial_of(scores: Floats, called: Bools, labels: Bools, seed: int, share: float) -> Trial:
+    """What scores and calls of all providers are on those that the draw of a seed leaves to be attacked."""
+    test = np.setdiff1d(np.arange(len(labels)), calls.draw_known(labels, share, seed))
+    return Trial(test, called[test], scores[test])
+
+
 def evaluate(
     row: AttackRow,
     table: pd.DataFrame,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pfl_audit.attacks.membership.blind import PENALTY, PERMUTATIONS, Blind
+from pfl_audit.attacks.membership.rows import BLIND, PROVIDER
 
 from pfl_audit.audit.attack import CheckSpec
 from pfl_audit.audit.fields import Cell
@@ -13,10 +14,10 @@ from pfl_audit.metrics.intervals import LEVEL, Estimate
 from pfl_audit.models.protocol import Capability
 
 SPEC: Final = CheckSpec(
-    id="membership.blind",
+    id=BLIND,
     title="From the documents alone",
     needs=frozenset({Capability.ANSWER}),
-    part_of="membership.provider",
+    part_of=PROVIDER,
     threat_model={
         "knows": "of all companies but one whether they were trained on",
         "sees": "new documents of the companies and the questions about them; no answer of the model",

@@ -60,6 +60,8 @@ def _why_unresolved(decision: Decision, would: str) -> str:
     attacked = decision.strongest.outcome.attacked
     if min(int(attacked.sum()), int((~attacked).sum())) < ENOUGH:
         return f"{ENOUGH} attacked providers of each class are needed"
+    if decision.strongest.smallest >= 1.0:
+        return "what the control or the documents alone show leaves no room for an attack to exceed it"
     return f"only {would} such audits, and {100 * LARGEST_UNSEEN:.0f} % must be"
 
 

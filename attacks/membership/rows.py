@@ -84,6 +84,9 @@ ROWS: Final = (
 """Rows of Table 4 in its order, the user-inference statistic of Kandpal et al. (2023), and an offline LiRA by provider
 after Carlini et al. (2022), with the public model as the only reference."""
 
+DOCUMENTS: Final = AttackRow("documents", "Documents alone", "ratio", (), "ZK+S")
+"""What the blind baseline is measured as."""
+
 ABLATION: Final = (
     AttackRow("km-acc", "KM+U", "clusters", ("acc",), "ZK+U"),
     AttackRow("km-g1", "KM+U", "clusters", G1, "ZK+U"),

@@ -36,12 +36,13 @@ def test_a_whole_audit(plan: AuditPlan) -> None:
     results = run_audit(replace(plan, settings={"membership": {"seeds": 2, "s": (0, 5), "ablate": True}}), Silent())
     assert read_results(plan.out) == results
     assert {check.status for check in results.checks} <= {"ran", "skipped"}
-    assert len(results.checks) == 17
-    first = next(check for check in results.checks if check.id == "membership.azk")
-    assert [table.title.split()[0] for table in first.tables] == ["Accuracy", "Ablation"]
-    assert len(first.tables[1].rows) == 7
-    models = {metric.slice["model"] for metric in first.metrics}
-    assert models == {"target", "pre-trained"}
+    assert len(results.checks) == 20
+    whole, azk = (next(c for c in results.checks if c.id == f"membership.{name}") for name in ("provider", "azk"))
+    assert [table.title.split()[0] for table in whole.tables] == ["Attacks", "Accuracy", "Ablation"]
+    assert len(whole.tables[2].rows) == 7
+    assert whole.finding is not None
+    assert (azk.finding, azk.part_of) == (None, "membership.provider")
+    assert {metric.slice["model"] for metric in azk.metrics} == {"target", "pre-trained"}
     assert json.loads((plan.out / "run.json").read_text())["status"] == "success"
 
 
@@ -135,9 +136,10 @@ def one_class(folder: Path, target: Path) -> Path:
 def test_a_red_part_with_one_class_cannot_be_audited_for_membership(plan: AuditPlan, tmp_path: Path) -> None:
     red = one_class(plan.red, tmp_path / "one")
     results = run_audit(replace(plan, red=red, blue=None, checks=("membership.azk",)), Silent())
-    (check,) = results.checks
-    assert check.status == "skipped"
-    assert "10 member and 0 non-member providers" in str(check.reason)
+    assert [check.id for check in results.checks] == ["membership.azk", "membership.provider"]
+    for check in results.checks:
+        assert check.status == "skipped"
+        assert "10 member and 0 non-member providers" in str(check.reason)
 
 
 def test_pages_that_were_trained_on_prove_nothing(plan: AuditPlan, corpus_folder: Path, tmp_path: Path) -> None:
