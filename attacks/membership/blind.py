@@ -4,8 +4,8 @@ Where this succeeds, the classes differ in more than membership, and a membershi
 instead of the model. Sources: Das, Zhang and Tramèr, "Blind baselines beat membership inference attacks for foundation
 models" (2024); Duan et al. (2024); Meeus et al. (2024).
 
-The learner is kernel ridge regression with an intercept, evaluated by leaving out one provider at a time. Its scores
-are linear in the labels up to a scale, so a permutation of the labels is refitted exactly by one matrix product.
+The learner is kernel ridge regression with an intercept, cross-validated over providers. Its predictions are linear in
+the labels, so a permutation of the labels is refitted exactly by one matrix product.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Integers = NDArray[np.int64]
 
+FOLDS: Final = 10
 PERMUTATIONS: Final = 2000
 PENALTY: Final = 0.01
 """Weight of the ridge penalty, relative to a kernel whose mean diagonal is one."""
@@ -44,8 +46,9 @@ class Blind:
     Attributes:
         providers: In the order of the scores.
         labels: bool (n,), true for members.
-        scores: float (n,), of a model that was fitted without the provider; higher means "member".
-        auc: Of the scores, with the bootstrap interval over providers.
+        scores: float (n,), of a regression that was fitted without the provider's fold; higher means "member".
+        auc: Of the scores, with the bootstrap interval over providers; the regressions are not refitted, so that it is
+            narrower than what chance gives, which the p-value accounts for.
         balanced_accuracy: Of the calls, likewise.
         p_value: Share of permuted labellings whose AUC is as large, each fitted anew; at least 1 / (PERMUTATIONS + 1).
         kinds: Kind of feature to the AUC that it gives alone.
@@ -74,24 +77,25 @@ def blind_baseline(
     Args:
         features: One row a provider.
         labels: bool (n,), membership of the rows.
-        rng: Of the permutations and the bootstrap.
+        rng: Of the folds, the permutations and the bootstrap.
         permutations: How many labellings are drawn.
 
     Raises:
         ValueError: A class is missing.
     """
     kernels = kernels_of(features)
-    joint = hat_matrix(sum(kernels.values(), np.zeros((len(labels), len(labels)))) / max(1, len(kernels)))
+    folds = draw_folds(len(labels), rng)
     weights = bootstrap_weights(labels, rng)
 
-    def auc(found: Floats) -> Estimate:
-        return estimate(float(ranking.auc(found, labels)[0]), ranking.auc(found, labels, weights))
-
-    def alone(kernel: Floats) -> Floats:
-        scores: Floats = out_of_sample_scores(hat_matrix(kernel), labels[None])[0]
+    def scores_by(matrix: Floats) -> Floats:
+        scores: Floats = out_of_fold_scores(matrix, folds, labels[None])[0]
         return scores
 
-    scores: Floats = out_of_sample_scores(joint, labels[None])[0]
+    def auc(scores: Floats) -> Estimate:
+        return estimate(float(ranking.auc(scores, labels)[0]), ranking.auc(scores, labels, weights))
+
+    joint = out_of_fold_matrix(joint_kernel(kernels, len(labels)), folds)
+    scores = scores_by(joint)
     calls = scores > 0
     return Blind(
         providers=features.providers,
@@ -101,9 +105,14 @@ def blind_baseline(
         balanced_accuracy=estimate(
             float(ranking.balanced_accuracy(calls, labels)[0]), ranking.balanced_accuracy(calls, labels, weights)
         ),
-        p_value=permutation_p_value(joint, labels, rng, permutations),
-        kinds={kind: auc(alone(kernel)) for kind, kernel in kernels.items()},
+        p_value=permutation_p_value(joint, folds, labels, rng, permutations),
+        kinds={kind: auc(scores_by(out_of_fold_matrix(kernel, folds))) for kind, kernel in kernels.items()},
     )
+
+
+def joint_kernel(kernels: Mapping[str, Floats], providers: int) -> Floats:
+    """Mean of the kernels, float (n, n); zero where there is none."""
+    return sum(kernels.values(), np.zeros((providers, providers))) / max(1, len(kernels))
 
 
 def kernels_of(features: DocumentFeatures) -> dict[str, Floats]:
@@ -135,69 +144,86 @@ def additive_kernel(values: Floats) -> Floats:
     return kernel / max(1, len(columns))
 
 
-def hat_matrix(kernel: Floats) -> Floats:
-    """Labels to the fitted values of kernel ridge regression with an intercept that is not penalised, float (n, n).
+def draw_folds(providers: int, rng: np.random.Generator) -> Integers:
+    """Number of the fold of every provider, int (n,): FOLDS of like size, or one a provider where there are fewer."""
+    return rng.permutation(np.arange(providers) % FOLDS)
+
+
+def out_of_fold_matrix(kernel: Floats, folds: Integers) -> Floats:
+    """Labels to the predictions of kernel ridge regressions with an intercept, each fitted without the provider's fold.
+
+    From the hat matrix H of the fit to all: within a fold the residuals are those of that fit, multiplied by the
+    inverse of 1 - H.
 
     Args:
         kernel: float (n, n), positive semi-definite.
+        folds: int (n,).
+
+    Returns:
+        float (n, n).
     """
     n = len(kernel)
     centred = _centred(kernel)
-    return np.asarray(np.linalg.solve(centred + n * PENALTY * np.eye(n), centred) + 1 / n, dtype=np.float64)
+    residuals = np.eye(n) - np.linalg.solve(centred + n * PENALTY * np.eye(n), centred) - 1 / n
+    matrix = np.eye(n)
+    for fold in np.unique(folds):
+        rows = np.flatnonzero(folds == fold)
+        matrix[rows] -= np.linalg.solve(residuals[np.ix_(rows, rows)], residuals[rows])
+    return matrix
 
 
-def out_of_sample_scores(hat: Floats, labels: Bools) -> Floats:
-    """Scores of every provider by the regression on all others, for many labellings at once.
+def out_of_fold_scores(matrix: Floats, folds: Integers, labels: Bools) -> Floats:
+    """Scores of every provider by the regression on the providers of the other folds, for many labellings at once.
 
     The targets of a regression are its labels, centred and divided by the shares of both classes among the providers
     that it is fitted on, so that the classes weigh the same whatever their sizes. A score is taken from the middle
-    between the mean scores of the two classes of the other providers. Leave-one-out residuals are those of the fit to
-    all, divided by one minus the leverage, so one hat matrix serves all labellings.
+    between the mean scores of the two classes in the other folds.
 
     Args:
-        hat: float (n, n), from ``hat_matrix``.
+        matrix: float (n, n), from ``out_of_fold_matrix``.
+        folds: int (n,).
         labels: bool (labellings, n).
 
     Returns:
-        float (labellings, n), to nine decimals; zero where the others lack a class.
+        float (labellings, n), to nine decimals; zero where the other folds lack a class.
     """
     y = labels.astype(np.float64)
-    others = len(hat) - 1
-    members = y.sum(axis=1, keepdims=True) - y
-    both = (members > 0) & (members < others)
-    predicted = y - (y - y @ hat) / (1 - np.diag(hat))
-    centred = predicted - members / max(1, others)
-    scores = np.where(both, centred * others**2 / np.where(both, members * (others - members), 1), 0.0)
-    rounded: Floats = np.where(both, scores - _midpoints(scores, y), 0.0).round(_DECIMALS)
+    same = (folds[:, None] == folds[None]).astype(np.float64)
+    members, others = (inside.sum(axis=1, keepdims=True) - inside @ same for inside in (y, 1 - y))
+    both = (members > 0) & (others > 0)
+    members, others = np.where(both, members, 1), np.where(both, others, 1)
+    share = members / (members + others)
+    scores = np.where(both, (y @ matrix.T - share) / (share * (1 - share)), 0.0)
+    means = [
+        ((scores * inside).sum(axis=1, keepdims=True) - (scores * inside) @ same) / count
+        for inside, count in ((y, members), (1 - y, others))
+    ]
+    rounded: Floats = np.where(both, scores - (means[0] + means[1]) / 2, 0.0).round(_DECIMALS)
     return rounded
 
 
-def permutation_p_value(hat: Floats, labels: Bools, rng: np.random.Generator, permutations: int) -> float:
+def permutation_p_value(
+    matrix: Floats, folds: Integers, labels: Bools, rng: np.random.Generator, permutations: int
+) -> float:
     """How often permuted labels are told apart as well as these, each labelling fitted anew; one-sided, by AUC.
 
     Args:
-        hat: float (n, n), from ``hat_matrix``.
+        matrix: float (n, n), from ``out_of_fold_matrix``.
+        folds: int (n,).
         labels: bool (n,), both classes.
         rng: The only source of chance.
         permutations: How many are drawn.
     """
-    observed = _auc(out_of_sample_scores(hat, labels[None]), labels[None])[0]
+
+    def auc(drawn: Bools) -> Floats:
+        return _auc(out_of_fold_scores(matrix, folds, drawn), drawn)
+
+    observed = auc(labels[None])[0]
     reached = 0
     for start in range(0, permutations, _AT_ONCE):
-        rows = min(_AT_ONCE, permutations - start)
-        drawn = rng.permuted(np.tile(labels, (rows, 1)), axis=1)
-        reached += int((_auc(out_of_sample_scores(hat, drawn), drawn) >= observed - _TINY).sum())
+        drawn = rng.permuted(np.tile(labels, (min(_AT_ONCE, permutations - start), 1)), axis=1)
+        reached += int((auc(drawn) >= observed - _TINY).sum())
     return (1 + reached) / (1 + permutations)
-
-
-def _midpoints(scores: Floats, y: Floats) -> Floats:
-    """Middle between the mean scores of members and of non-members, without the provider's own, float (rows, n)."""
-    means = []
-    for inside in (y, 1 - y):
-        sums = (scores * inside).sum(axis=1, keepdims=True) - scores * inside
-        means.append(sums / np.maximum(inside.sum(axis=1, keepdims=True) - inside, 1))
-    middle: Floats = (means[0] + means[1]) / 2
-    return middle
 
 
 def _centred(kernel: Floats) -> Floats:

@@ -19,7 +19,7 @@ SPEC: Final = CheckSpec(
     needs=frozenset({Capability.ANSWER}),
     part_of=PROVIDER,
     threat_model={
-        "knows": "of all companies but one whether they were trained on",
+        "knows": "of nine in ten companies whether they were trained on",
         "sees": "new documents of the companies and the questions about them; no answer of the model",
         "does": "tells from this which companies' documents were in the training set",
     },

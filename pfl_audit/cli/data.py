@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 app = App(rich_markup_mode=None, help="Check, convert, import and make corpora.")
 _MOST_REASONS = 10
+OUT_MODEL = "out-model"
+"""Folder of the corpus that a control is trained on, below that of the corpus to audit with."""
 _Source = Annotated[Path, typer.Argument(help="PFL-DocVQA folder, or folder with corpus.jsonl.")]
 _Target = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 
@@ -102,7 +104,7 @@ def convert(
     corpus = open_corpus(path)
     require_questions(corpus, path)
     write_jsonl(corpus, out)
-    _tell(corpus, out, as_json=as_json, quiet=quiet)
+    _tell({out: corpus}, as_json=as_json, quiet=quiet)
 
 
 @app.command("import")
@@ -115,7 +117,7 @@ def import_(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Make a corpus of documents that come in another form.
+    """Make a corpus of documents that come in another form, and below it, in out-model/, one to train a control on.
 
     Example: pfl-audit data import fcc-adbuy fcc_adbuy --out data/fcc
     """
@@ -126,10 +128,14 @@ def import_(
     if source != "fcc-adbuy":
         raise UsageError(f"there is no source '{source}'", "Choose: fcc-adbuy")
     require_new(out)
-    corpus = import_fcc_adbuy(path, seed)
-    require_questions(corpus, path)
-    write_jsonl(corpus, out)
-    _tell(corpus, out, as_json=as_json, quiet=quiet)
+    found = import_fcc_adbuy(path, seed)
+    if found.out_model.queries and not found.audit.queries:
+        raise NotAuditableError(f"{path} holds no question about a station with two documents", "Give more documents")
+    require_questions(found.audit, path)
+    written = {out: found.audit} | ({out / OUT_MODEL: found.out_model} if found.out_model.queries else {})
+    for folder, corpus in written.items():
+        write_jsonl(corpus, folder)
+    _tell(written, as_json=as_json, quiet=quiet)
 
 
 @app.command()
@@ -157,7 +163,7 @@ def make(
     require_new(out)
     recipe = Recipe(members, non_members, red_providers, clients, documents, red_documents, questions, ocr_noise, seed)
     progress = make_progress(quiet=quiet)
-    _tell(make_corpus(recipe, out, progress), out, as_json=as_json, quiet=quiet)
+    _tell({out: make_corpus(recipe, out, progress)}, as_json=as_json, quiet=quiet)
 
 
 @app.command("make-forms")
@@ -218,15 +224,23 @@ def _masked(problems: Sequence[Problem], *, reveal: bool = False) -> tuple[Probl
     return tuple(replace(one, record=hide.page(one.record)) if one.is_page else one for one in problems)
 
 
-def _tell(corpus: Corpus, out: Path, *, as_json: bool, quiet: bool) -> None:
-    """Say what was written, and what was left out."""
-    pages, providers, questions = len(corpus.documents), len(corpus.providers), len(corpus.queries)
-    for problem in () if quiet else _masked(corpus.problems):
-        note(f"left out: {problem.record}: {problem.reason}")
+def _tell(written: Mapping[Path, Corpus], *, as_json: bool, quiet: bool) -> None:
+    """Say what was written, the main corpus first, and what was left out."""
+    for corpus in () if quiet else written.values():
+        for problem in _masked(corpus.problems):
+            note(f"left out: {problem.record}: {problem.reason}")
+    counts = [
+        {
+            "out": str(out),
+            "providers": len(corpus.providers),
+            "pages": len(corpus.documents),
+            "questions": len(corpus.queries),
+            "left_out": len(corpus.problems),
+        }
+        for out, corpus in written.items()
+    ]
     if as_json:
-        left_out = len(corpus.problems)
-        print_json(
-            {"out": str(out), "providers": providers, "pages": pages, "questions": questions, "left_out": left_out}
-        )
+        print_json(counts[0] | ({"out_model": counts[1]} if counts[1:] else {}))
     elif not quiet:
-        note(f"{pages} pages of {providers} providers with {questions} questions written to {out}")
+        for row in counts:
+            note("{pages} pages of {providers} providers with {questions} questions written to {out}".format(**row))

@@ -9,9 +9,11 @@ from pfl_audit.attacks.membership.blind import (
     Blind,
     additive_kernel,
     blind_baseline,
-    hat_matrix,
+    draw_folds,
+    joint_kernel,
     kernels_of,
-    out_of_sample_scores,
+    out_of_fold_matrix,
+    out_of_fold_scores,
     permutation_p_value,
 )
 from pfl_audit.attacks.membership.document_features import DocumentFeatures, document_features
@@ -44,35 +46,40 @@ def features_of(tables: dict[str, Floats], words: Floats | None = None) -> Docum
 
 
 def joint(features: DocumentFeatures) -> Floats:
-    kernels = kernels_of(features)
-    return np.asarray(sum(kernels.values(), np.zeros((len(features.providers),) * 2)) / max(1, len(kernels)))
+    return joint_kernel(kernels_of(features), len(features.providers))
 
 
-@pytest.mark.parametrize("members", [1, 4, 11])
-def test_against_a_refit_for_every_provider_and_labelling(members: int) -> None:
+def p_value_of(kernel: Floats, labels: Bools, rng: np.random.Generator) -> float:
+    folds = draw_folds(len(labels), rng)
+    return permutation_p_value(out_of_fold_matrix(kernel, folds), folds, labels, rng, 99)
+
+
+@pytest.mark.parametrize(("members", "n"), [(1, 22), (4, 25), (11, 22), (3, 7)])
+def test_against_a_refit_for_every_fold_and_labelling(members: int, n: int) -> None:
     rng = np.random.default_rng(members)
-    labels = np.arange(22) < members
-    features = features_of({"counts": rng.normal(size=(22, 3)) + labels[:, None], "text": rng.normal(size=(22, 2))})
-    hat, kernel = hat_matrix(joint(features)), joint(features)
+    labels = np.arange(n) < members
+    kernel = joint(features_of({"counts": rng.normal(size=(n, 3)) + labels[:, None], "text": rng.normal(size=(n, 2))}))
+    folds = draw_folds(n, rng)
+    matrix = out_of_fold_matrix(kernel, folds)
     drawn = rng.permuted(np.tile(labels, (20, 1)), axis=1)
-    expected = np.array([oracle.scores(kernel, row) for row in drawn])
-    assert out_of_sample_scores(hat, drawn) == pytest.approx(expected, abs=1e-8)
-    p_values = [
-        p(m, labels, np.random.default_rng(1), 60) for p, m in ((permutation_p_value, hat), (oracle.p_value, kernel))
-    ]
-    assert p_values[0] == p_values[1]
+    expected = np.array([oracle.scores(kernel, folds, row) for row in drawn])
+    assert out_of_fold_scores(matrix, folds, drawn) == pytest.approx(expected, abs=1e-8)
+    expected_p = oracle.p_value(kernel, folds, labels, np.random.default_rng(1), 60)
+    assert permutation_p_value(matrix, folds, labels, np.random.default_rng(1), 60) == expected_p
 
 
 def test_a_provider_s_own_label_does_not_move_its_score() -> None:
     """But for the middle between the classes, to which the others' scores are a guide that it took part in."""
     rng = np.random.default_rng(0)
     labels = np.arange(40) % 2 == 0
-    hat = hat_matrix(joint(features_of({"counts": rng.normal(size=(40, 4))})))
+    folds = draw_folds(40, rng)
+    matrix = out_of_fold_matrix(joint(features_of({"counts": rng.normal(size=(40, 4))})), folds)
     turned = labels.copy()
     turned[7] = not turned[7]
-    before, after = out_of_sample_scores(hat, np.array([labels, turned]))
-    assert abs(after[7] - before[7]) < 0.001
-    assert np.abs(after[:7] - before[:7]).max() > 0.01
+    before, after = out_of_fold_scores(matrix, folds, np.array([labels, turned]))
+    own, others = folds == folds[7], folds != folds[7]
+    assert np.ptp((after - before)[own]) < 1e-8
+    assert np.abs(after - before)[own].max() < 0.2 < np.abs(after - before)[others].max()
 
 
 def test_members_that_are_asked_for_another_key(corpus: Corpus, real: DocumentFeatures) -> None:
@@ -127,9 +134,9 @@ def _false_alarms(p_values: list[float]) -> None:
 
 @pytest.mark.parametrize("members", [100, 20])
 def test_random_labels_of_real_documents(real: DocumentFeatures, members: int) -> None:
-    hat = hat_matrix(joint(real))
+    kernel = joint(real)
     rng = np.random.default_rng(members)
-    p_values = [permutation_p_value(hat, rng.permutation(200) < members, rng, 99) for _ in range(400)]
+    p_values = [p_value_of(kernel, rng.permutation(200) < members, rng) for _ in range(400)]
     _false_alarms(p_values)
     assert np.mean(p_values) == pytest.approx(0.5, abs=0.05)
 
@@ -152,8 +159,7 @@ def test_noise(members: int, others: int, values: Callable[[np.random.Generator]
     p_values = []
     for seed in range(400):
         rng = np.random.default_rng(seed)
-        hat = hat_matrix(joint(features_of({"counts": values(rng)})))
-        p_values.append(permutation_p_value(hat, labels, rng, 99))
+        p_values.append(p_value_of(joint(features_of({"counts": values(rng)})), labels, rng))
     _false_alarms(p_values)
 
 

@@ -62,7 +62,7 @@ def main() -> None:
         place = Path(folder) / PLACE
         show("Embedded corpus (fixtures/red)", measure(RED, place / "red"))
         for source in sys.argv[1:]:
-            write_jsonl(import_fcc_adbuy(Path(source), 0), place / "fcc")
+            write_jsonl(import_fcc_adbuy(Path(source), 0).audit, place / "fcc")
             show("fcc-adbuy", measure(place / "fcc", place / "fcc-run"))
 
 

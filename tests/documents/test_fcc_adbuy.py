@@ -1,11 +1,17 @@
 import json
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
+from pfl_audit.cli.main import run
+from pfl_audit.documents.document import Membership
+from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.readers.fcc_adbuy import import_fcc_adbuy
 from pfl_audit.errors import AuditError
+from pfl_audit.metrics import ranking
 
 
 def row(number: int, station: str | None) -> dict[str, object]:
@@ -38,29 +44,64 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_labels_that_stand_on_the_page_become_questions(folder: Path) -> None:
-    corpus = import_fcc_adbuy(folder, seed=0)
-    asked = {query.key: query.answers for query in corpus.queries if query.document.id == "doc-0_1"}
-    assert asked == {"contract_number": ("c0",), "advertiser": ("ad buyer",), "provider_name": ("kaaa",)}
-    assert corpus.documents[0].boxes.max() == 1.0
-    assert [problem.reason for problem in corpus.problems] == ["no station is known"]
+    found = import_fcc_adbuy(folder, seed=0)
+    asked = {query.key: query.answers for query in found.out_model.queries if query.document.id == "doc-16_1"}
+    assert asked == {"contract_number": ("c16",), "advertiser": ("ad buyer",), "provider_name": ("keee",)}
+    assert found.audit.documents[0].boxes.max() == 1.0
+    assert [problem.reason for problem in found.audit.problems] == ["no station is known"]
 
 
-def test_half_of_the_stations_are_members_and_no_page_is_on_both_sides(folder: Path) -> None:
-    corpus = import_fcc_adbuy(folder, seed=1)
-    assert len(corpus.members()) == len(corpus.non_members()) == 3
-    splits = {document.id: document.split for document in corpus.documents}
-    assert len(splits) == 18
-    for document in corpus.documents:
-        trained = document.split == "blue_train"
-        assert not (trained and document.provider in corpus.non_members())
-    for station in set(corpus.members()) & {"KAAA", "KBBB"}:
-        own = [document.split for document in corpus.documents if document.provider == station]
-        assert (own.count("blue_train"), own.count("red_test_positive")) == (3, 2)
+@pytest.mark.parametrize("seed", range(4))
+def test_both_classes_are_treated_alike(folder: Path, seed: int) -> None:
+    """Half of every station's pages is held back: members' train, non-members' are nowhere."""
+    found = import_fcc_adbuy(folder, seed)
+    assert len(found.audit.members()) == len(found.audit.non_members()) == 2
+    for one, other in (("KAAA", "KBBB"), ("KCCC", "KDDD")):
+        assert len({one, other} & set(found.audit.members())) == 1
+    for station, pages in {"KAAA": 5, "KBBB": 5, "KCCC": 3, "KDDD": 3}.items():
+        member = station in found.audit.members()
+        own = Counter(document.split for document in found.audit.documents if document.provider == station)
+        red = f"red_test_{'positive' if member else 'negative'}"
+        assert own == Counter({red: pages // 2} | ({"blue_train": -(-pages // 2)} if member else {}))
+
+
+def test_stations_of_one_document_train_the_out_model(folder: Path) -> None:
+    found = import_fcc_adbuy(folder, seed=0)
+    assert found.out_model.providers == ("KEEE", "KFFF")
+    assert {found.out_model.label(station) for station in ("KEEE", "KFFF")} == {Membership.UNKNOWN}
+    assert {document.split for document in found.out_model.documents} == {"blue_train"}
+    assert not set(found.out_model.providers) & set(found.audit.providers)
+
+
+def test_a_document_without_a_question_does_not_count(folder: Path) -> None:
+    with (folder / "docs.jsonl").open("a") as file:
+        file.write(json.dumps({**row(90, "KEEE"), "spans": {}, "words": [["nothing", 0, 0, 9, 9]]}) + "\n")
+    found = import_fcc_adbuy(folder, seed=0)
+    assert "KEEE" in found.out_model.providers
+    assert ("doc-90", "none of its labels stands on the first page") in {
+        (problem.record, problem.reason) for problem in found.audit.problems
+    }
 
 
 def test_the_split_follows_the_seed(folder: Path) -> None:
-    splits = [{d.id: d.split for d in import_fcc_adbuy(folder, seed).documents} for seed in (0, 0, 5)]
+    splits = [{d.id: d.split for d in import_fcc_adbuy(folder, seed).audit.documents} for seed in (0, 0, 5)]
     assert splits[0] == splits[1] != splits[2]
+
+
+def test_the_command_writes_both(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new"
+    assert run(["data", "import", "fcc-adbuy", str(folder), "--out", str(out), "--json", "-q"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["providers"], said["out_model"]["providers"]) == (4, 2)
+    assert len(open_corpus(out, "red").providers) == 4
+    assert open_corpus(out / "out-model", "blue").providers == ("KEEE", "KFFF")
+
+
+def test_stations_of_one_document_alone_are_no_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "docs.jsonl").write_text(json.dumps(row(0, "KAAA")))
+    assert run(["data", "import", "fcc-adbuy", str(tmp_path), "--out", str(tmp_path / "new"), "-q"]) == 3
+    assert "no question about a station with two documents" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
 
 
 def test_another_folder(tmp_path: Path) -> None:
@@ -72,9 +113,13 @@ def test_the_real_documents() -> None:
     source = Path(__file__).parents[2].parent / "shared/data/fcc_adbuy"
     if not source.is_dir():
         pytest.skip("the fcc-adbuy documents are not on this machine")
-    corpus = import_fcc_adbuy(source, seed=0)
-    assert len(corpus.documents) == 499
-    assert len(corpus.providers) == 252
+    found = import_fcc_adbuy(source, seed=0)
+    assert (len(found.audit.documents), len(found.audit.providers)) == (273, 127)
+    assert (len(found.out_model.documents), len(found.out_model.providers)) == (125, 125)
+    red = found.audit.where(lambda query: query.document.split != "blue_train").by_provider()
+    counts = np.array([float(len(queries)) for queries in red.values()])
+    members = np.array([found.audit.label(station) is Membership.MEMBER for station in red])
+    assert ranking.auc(counts, members)[0] == pytest.approx(0.5, abs=0.05)
 
 
 def test_lines_that_are_no_documents_are_listed(folder: Path) -> None:
@@ -89,8 +134,9 @@ def test_lines_that_are_no_documents_are_listed(folder: Path) -> None:
     lines.append(json.dumps({**row(90, "KAAA"), "station": "\ud800"}))
     with (folder / "docs.jsonl").open("a") as file:
         file.write("\n".join(lines))
-    corpus = import_fcc_adbuy(folder, 0)
-    assert len(corpus.documents) == 18
+    found = import_fcc_adbuy(folder, 0)
+    corpus = found.audit
+    assert (len(corpus.documents), len(found.out_model.documents)) == (11, 2)
     problems = {problem.record: problem.reason for problem in corpus.problems}
     assert [problems.pop(f"docs.jsonl line {number}").split(":")[0] for number in range(20, 27)] == [
         "it is not a JSON object",
@@ -119,7 +165,8 @@ def test_lines_that_are_no_documents_are_listed(folder: Path) -> None:
 def test_a_damaged_document_is_listed(folder: Path, change: dict[str, object], reason: str) -> None:
     with (folder / "docs.jsonl").open("a") as file:
         file.write(json.dumps({**row(90, "KAAA"), **change}))
-    corpus = import_fcc_adbuy(folder, 0)
-    assert len(corpus.documents) == 18
+    found = import_fcc_adbuy(folder, 0)
+    corpus = found.audit
+    assert (len(corpus.documents), len(found.out_model.documents)) == (11, 2)
     (problem,) = [problem for problem in corpus.problems if problem.record == "doc-90"]
     assert reason in problem.reason

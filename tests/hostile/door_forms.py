@@ -266,8 +266,8 @@ def _fcc_spans_of_100_000_places(folder: Path) -> list[str]:
 
 
 @DOOR.case(0)
-def _fcc_of_20_000_stations(folder: Path) -> list[str]:
-    rows = ({**FCC, "id": f"{at}", "station": f"K{at}", "words": FCC["words"]} for at in range(20_000))
+def _fcc_of_10_000_stations(folder: Path) -> list[str]:
+    rows = ({**FCC, "id": f"{at}", "station": f"K{at // 2}", "words": FCC["words"]} for at in range(20_000))
     lines(folder / "forms/docs.jsonl", *rows)
     return IMPORT
 

@@ -1,4 +1,4 @@
-"""The blind baseline, refitted from nothing with scikit-learn for every provider and every labelling."""
+"""The blind baseline, refitted from nothing with scikit-learn for every fold and every labelling."""
 
 from __future__ import annotations
 
@@ -12,33 +12,30 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-def scores(kernel: Floats, labels: Bools) -> Floats:
+def scores(kernel: Floats, folds: NDArray[np.int64], labels: Bools) -> Floats:
     n = len(kernel)
-    raw = np.zeros(n)
-    for left_out in range(n):
-        train = np.array([row for row in range(n) if row != left_out])
+    raw, out = np.zeros(n), np.zeros(n)
+    for fold in set(folds):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         share = labels[train].mean()
         if share in (0, 1):
             continue
         targets = (labels[train] - share) / (share * (1 - share))
-        inner = kernel[np.ix_(train, train)]
+        inner, row = kernel[np.ix_(train, train)], kernel[np.ix_(test, train)]
         centred = inner - inner.mean(axis=0) - inner.mean(axis=1)[:, None] + inner.mean()
-        row = kernel[left_out, train]
-        row = row - row.mean() - inner.mean(axis=0) + inner.mean()
-        ridge = KernelRidge(alpha=n * PENALTY, kernel="precomputed").fit(centred, targets)
-        raw[left_out] = ridge.predict(row[None])[0]
-    out = np.zeros(n)
-    for left_out in range(n):
-        rest = np.arange(n) != left_out
-        if labels[rest].all() or not labels[rest].any():
-            continue
-        middle = (raw[rest & labels].mean() + raw[rest & ~labels].mean()) / 2
-        out[left_out] = raw[left_out] - middle
+        row = row - row.mean(axis=1)[:, None] - inner.mean(axis=0) + inner.mean()
+        raw[test] = KernelRidge(alpha=n * PENALTY, kernel="precomputed").fit(centred, targets).predict(row)
+    for fold in set(folds):
+        rest, test = folds != fold, folds == fold
+        if labels[rest].any() and not labels[rest].all():
+            out[test] = raw[test] - (raw[rest & labels].mean() + raw[rest & ~labels].mean()) / 2
     return out
 
 
-def p_value(kernel: Floats, labels: Bools, rng: np.random.Generator, permutations: int) -> float:
+def p_value(
+    kernel: Floats, folds: NDArray[np.int64], labels: Bools, rng: np.random.Generator, permutations: int
+) -> float:
     drawn = rng.permuted(np.tile(labels, (permutations, 1)), axis=1)
-    observed = roc_auc_score(labels, scores(kernel, labels).round(9))
-    found = [roc_auc_score(row, scores(kernel, row).round(9)) for row in drawn]
+    observed = roc_auc_score(labels, scores(kernel, folds, labels).round(9))
+    found = [roc_auc_score(row, scores(kernel, folds, row).round(9)) for row in drawn]
     return (1 + sum(auc >= observed - 1e-12 for auc in found)) / (1 + permutations)

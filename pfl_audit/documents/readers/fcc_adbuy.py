@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, is_there, require_input
 
 FILE_NAME = "docs.jsonl"
+TRAIN = "blue_train"
 _REMEDY = "Give the folder that holds docs.jsonl and images/"
 _MAX_SIDE = 1_000_000
 _KEYS = {
@@ -36,13 +38,28 @@ _KEYS = {
 }
 
 
-def import_fcc_adbuy(folder: Path, seed: int) -> Corpus:
-    """Make BLUE and RED of the documents.
+@dataclass(frozen=True)
+class FccCorpora:
+    """What is made of the documents: three groups of stations, none of which shares a document with another.
 
-    Half of the stations, drawn by seed, are members. Of a member's documents the first half (by
-    drawn order, at least one) is BLUE training data and the rest RED; stations with one document
-    that are members train only, and those that are not are RED. A label is asked for where it
-    stands on the page; the station's name where it stands among the words.
+    Attributes:
+        audit: Members (BLUE training pages and RED) and non-members (RED alone).
+        out_model: BLUE training pages of stations that are neither, for a model to control with.
+    """
+
+    audit: Corpus
+    out_model: Corpus
+
+
+def import_fcc_adbuy(folder: Path, seed: int) -> FccCorpora:
+    """Make the corpus of an audit and the training corpus of an out-model.
+
+    Stations with two documents or more are members or non-members: of each two of like size one is a member, drawn by
+    seed. Half of the documents of every such station, rounded up, is held back, drawn by seed; the rest is RED. What is
+    held back of members is BLUE training data, what is held back of non-members is left out, so that both classes are
+    asked about in the same way. Stations with one document train the out-model. A document counts if there is
+    something to ask: a label is asked for where it stands on the page; the station's name where it stands among the
+    words.
 
     Args:
         folder: With ``docs.jsonl`` and ``images/``.
@@ -55,48 +72,74 @@ def import_fcc_adbuy(folder: Path, seed: int) -> Corpus:
     require_input(folder, _REMEDY)
     rows, problems = read_records(folder)
     problems += [Problem(row["id"], "no station is known", is_page=True) for row in rows if not row.get("station")]
-    named = [row for row in rows if row.get("station")]
-    splits = _split(named, seed)
-    queries: list[Query] = []
-    membership: dict[str, Membership] = {}
-    for row in named:
-        split = splits[row["id"]]
+    pages_of: defaultdict[str, list[list[Query]]] = defaultdict(list)
+    for row in rows:
+        if not row.get("station"):
+            continue
         try:
-            asked = _queries(row, split, folder, seed)
+            asked = _queries(row, folder, seed)
         except DAMAGED as error:
             problems.append(Problem(row["id"], reason_of(error), is_page=True))
             continue
-        if not asked:
+        if asked:
+            pages_of[row["station"]].append(asked)
+        else:
             problems.append(Problem(row["id"], "none of its labels stands on the first page", is_page=True))
-        queries += asked
-        negative = split == "red_test_negative"
-        membership[row["station"]] = Membership.NON_MEMBER if negative else Membership.MEMBER
-    return Corpus(tuple(queries), membership, "fcc-adbuy", tuple(problems))
-
-
-def _split(rows: list[Mapping[str, Any]], seed: int) -> dict[str, str]:
     rng = np.random.default_rng(seed)
-    pages_of: defaultdict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        pages_of[row["station"]].append(row["id"])
-    order = sorted(pages_of, key=lambda station: (-len(pages_of[station]), station))
-    # Neighbours in size go to different sides, so that both sides have stations of every size.
-    members = {pair[int(rng.integers(len(pair)))] for pair in (order[at : at + 2] for at in range(0, len(order), 2))}
-    splits: dict[str, str] = {}
-    for station in order:
+    members = _draw_members(pages_of, rng)
+    audit, out_model = (_corpus(parts, members) for parts in _split(pages_of, members, rng))
+    return FccCorpora(replace(audit, problems=tuple(problems)), out_model)
+
+
+def _draw_members(pages_of: Mapping[str, list[list[Query]]], rng: np.random.Generator) -> dict[str, bool]:
+    """Station to whether it is a member, of those with two documents or more.
+
+    Neighbours in size go to different classes, so that both have stations of every size.
+    """
+    stations = [station for station in pages_of if len(pages_of[station]) > 1]
+    order = sorted(stations, key=lambda station: (-len(pages_of[station]), station))
+    members: dict[str, bool] = {}
+    for at in range(0, len(order), 2):
+        first = bool(rng.integers(2))
+        members |= dict(zip(order[at : at + 2], (first, not first), strict=False))
+    return members
+
+
+_Parts = list[tuple[str, list[Query]]]
+"""Pages, each with its split."""
+
+
+def _split(
+    pages_of: Mapping[str, list[list[Query]]], members: Mapping[str, bool], rng: np.random.Generator
+) -> tuple[_Parts, _Parts]:
+    """The pages of the audit and those of the out-model."""
+    audit: _Parts = []
+    out_model: _Parts = []
+    for station in sorted(pages_of):
         pages = pages_of[station]
+        if station not in members:
+            out_model += [(TRAIN, page) for page in pages]
+            continue
         shuffled = [pages[index] for index in rng.permutation(len(pages))]
-        trained = -(-len(shuffled) // 2) if station in members else 0
-        for position, page in enumerate(shuffled):
-            if position < trained:
-                splits[page] = "blue_train"
-            else:
-                splits[page] = "red_test_positive" if station in members else "red_test_negative"
-    return splits
+        held_back = -(-len(pages) // 2)
+        if members[station]:
+            audit += [(TRAIN, page) for page in shuffled[:held_back]]
+        red = "red_test_positive" if members[station] else "red_test_negative"
+        audit += [(red, page) for page in shuffled[held_back:]]
+    return audit, out_model
 
 
-def _queries(row: Mapping[str, Any], split: str, folder: Path, seed: int) -> list[Query]:
-    document = page_of(row, folder, split)
+def _corpus(parts: _Parts, members: Mapping[str, bool]) -> Corpus:
+    queries: list[Query] = []
+    for split, asked in parts:
+        document = replace(asked[0].document, split=split)
+        queries += [replace(query, document=document) for query in asked]
+    labels = {True: Membership.MEMBER, False: Membership.NON_MEMBER}
+    return Corpus(tuple(queries), {station: labels[member] for station, member in members.items()}, "fcc-adbuy")
+
+
+def _queries(row: Mapping[str, Any], folder: Path, seed: int) -> list[Query]:
+    document = page_of(row, folder)
     found, spans = field_of(row, "fields"), spans_of(row)
     if not isinstance(found, Mapping):
         raise RecordError("fields is not a JSON object")
@@ -126,7 +169,7 @@ def spans_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return spans
 
 
-def page_of(row: Mapping[str, Any], folder: Path, split: str = "") -> Document:
+def page_of(row: Mapping[str, Any], folder: Path) -> Document:
     """The page of a record; its provider is the station, empty where it is not known.
 
     Raises:
@@ -151,7 +194,6 @@ def page_of(row: Mapping[str, Any], folder: Path, split: str = "") -> Document:
         words=found,
         boxes=as_boxes(np.clip(boxes / np.array(sizes * 2, dtype=np.float32), 0, 1), len(found)),
         image=PageImage(image) if is_regular(image) else None,
-        split=split,
     )
 
 
