@@ -99,3 +99,9 @@ def test_few_images_of_a_provider_are_opened(page: Callable[..., Document], monk
     monkeypatch.setattr(PageImage, "open", lambda image: opened.append(1) or real(image))
     document_features(corpus_of(pages), Silent())
     assert 1 < len(opened) <= MAX_IMAGES
+
+
+def test_words_with_digits_are_no_words(page: Callable[..., Document]) -> None:
+    """Numbers of a form name its company; what is left is the words of its kind."""
+    pages = [page("Invoice", "A77", "x2022", "Total", provider=name, name=f"{name}_1") for name in "AB"]
+    assert document_features(corpus_of(pages), Silent()).words.shape == (2, 2)

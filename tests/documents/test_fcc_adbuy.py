@@ -86,6 +86,7 @@ def test_a_document_without_a_question_does_not_count(folder: Path) -> None:
 def test_the_split_follows_the_seed(folder: Path) -> None:
     splits = [{d.id: d.split for d in import_fcc_adbuy(folder, seed).audit.documents} for seed in (0, 0, 5)]
     assert splits[0] == splits[1] != splits[2]
+    assert {"KAAA" in import_fcc_adbuy(folder, seed).audit.members() for seed in range(8)} == {True, False}
 
 
 def test_the_command_writes_both(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
