@@ -79,6 +79,8 @@ def _join(texts: list[str]) -> tuple[str, list[int]]:
 
 
 def _whole_words(text: str, joined: str, starts: list[int]) -> Iterator[range]:
+    if text not in joined:
+        return
     for first, at in enumerate(starts[:-1]):
         if joined.startswith(text, at):
             end = bisect.bisect_left(starts, at + len(text))

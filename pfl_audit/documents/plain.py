@@ -63,7 +63,7 @@ def clean(text: str) -> str:
 @lru_cache(maxsize=65536)
 def compact(text: str) -> str:
     """Letters and digits alone, case folded, accents, ligatures and look-alike letters resolved."""
-    folded = clean(text).casefold().translate(_TO_LATIN)
+    folded = clean(text).casefold()
     return folded if folded.isalnum() else "".join(letter for letter in folded if letter.isalnum())
 
 

@@ -98,13 +98,11 @@ def is_written_out(words: tuple[str, ...], value: str, threshold: float = THRESH
         threshold: As in ``scrub``.
     """
     forms, page = value_forms(value), PageText(words)
-    if _near_runs(page, forms, threshold):
-        return True
     wanted = [skeleton(text) for text in forms.near if len(text) > 1]
-    return any(
-        not domain_labels(word) and any(text in page.skeletons[index] for text in wanted)
-        for index, word in enumerate(words)
-    )
+    for word, plain in zip(words, page.skeletons, strict=True):
+        if any(text in plain for text in wanted) and not domain_labels(word):
+            return True
+    return bool(_near_runs(page, forms, threshold))
 
 
 def _near_runs(page: PageText, forms: ValueForms, threshold: float) -> set[int]:

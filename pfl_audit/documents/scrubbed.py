@@ -96,8 +96,9 @@ def _without(
     page = scrubbed.document
     if page.image is None:
         return page
-    written = is_written_out(document.words, value, threshold) or shows(lines, value, threshold)
-    if key == "provider_name" and not written:
+    if key == "provider_name" and not (
+        is_written_out(document.words, value, threshold) or shows(lines, value, threshold)
+    ):
         return PICTURE_ONLY
     return replace(page, image=page.image.blur(boxes)) if boxes else page
 

@@ -88,5 +88,9 @@ def lines_query(document: Document) -> Query:
 
 
 def picture_lines(answer: str) -> list[PictureLine]:
-    """Lines that were answered to ``lines_query``."""
-    return [PictureLine(text, (left, top, right, low)) for text, left, top, right, low in json.loads(answer)]
+    """Lines that were answered to ``lines_query``; none from a reader that does not say where they are."""
+    try:
+        rows = json.loads(answer)
+    except ValueError:
+        return []
+    return [PictureLine(text, (left, top, right, low)) for text, left, top, right, low in rows]

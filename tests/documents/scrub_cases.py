@@ -96,6 +96,7 @@ _LISTED: dict[str, list[tuple[str, str, str]]] = {
         (NAME, "Goarn Wadres Partners Inc", "*GWPI *gwp.com"),
         (NAME, "American Media Trust", "Amt: $4.00"),
         (NAME, "National Election Team", "Net 30 net"),
+        (NAME, "Kellman Ingram Tosser", "first aid kit Kit *KIT"),
         (NAME, "Goarn & Wadres", "*G&W page"),
         (NAME, "John Smith", "*J. *Smith *JS"),
         (NAME, "Orlando Regional Data Extra Relay", "ORDER 17 order"),

@@ -61,6 +61,10 @@ def test_lines_come_with_boxes_that_blur_the_name(query: Query) -> None:
     assert look(reader, asked) == []
 
 
+def test_a_reader_that_does_not_say_where_lines_are_gives_none() -> None:
+    assert picture_lines("Golden Harbour\nTotal") == []
+
+
 def test_the_same_picture_is_one_question_whatever_its_words_are(query: Query) -> None:
     other = replace(query, document=replace(query.document, words=("a",), boxes=np.zeros((1, 4), np.float32)))
     assert picture_query(other).document.digest == picture_query(query).document.digest
