@@ -101,8 +101,9 @@ def by_id(results: Results) -> dict[str, Check]:
 
 
 def attacks(results: Results) -> list[Metric]:
-    ran = [check for check in results.checks if check.family == "membership" and check.status == "ran"]
-    return [metric(check, "accuracy", s=5, model="target") for check in ran]
+    parts = [check for check in results.checks if check.part_of and check.status == "ran"]
+    found = [one for check in parts for one in check.metrics]
+    return [one for one in found if one.name == "accuracy" and one.slice == {"s": 5, "model": "target"}]
 
 
 def test_the_wheel_holds_one_package(wheel: Path) -> None:
@@ -172,6 +173,9 @@ def test_fine_tuned_model_gives_its_providers_away(demo: Results) -> None:
     assert best.ci is not None
     assert best.value >= 0.62
     assert best.ci[0] > 0.5
+    finding = by_id(demo)["membership.provider"].finding
+    assert finding is not None
+    assert finding.level == "leak"
 
 
 def test_pretrained_model_shows_neither(demo: Results, pretrained: Results) -> None:
@@ -190,12 +194,10 @@ def test_private_model_shows_neither_and_its_claim_holds(demo: Results, private:
     gap = metric(by_id(private)["memorization.provider_name"], "ACC gap", pages="all pages", model="target")
     assert holds(gap, 0.0)
     assert len(attacks(private)) == len(attacks(demo))
-    for check in private.checks:
-        found = headline(check)  # what the verdict rests on: balanced accuracy, or AUC
-        assert found is not None
+    for found in attacks(private):
         assert found.chance is not None
-        assert holds(found, found.chance), check.id
-    assert private.verdict.status == "no-evidence"
+        assert holds(found, found.chance)
+    assert not [check for check in private.checks if check.finding and check.finding.level in ("leak", "weak")]
     review = private.target.claim_review
     assert review is not None
     assert review.claim is not None

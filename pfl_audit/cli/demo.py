@@ -54,6 +54,7 @@ def demo(
             model=str(fixtures / model),
             pretrained=str(fixtures / "vt5-pretrained") if control else None,
             blue=fixtures / "blue-secrets",
+            classes_random=True,  # one recipe draws all providers, and the first of them are the members
             checks=checks,
             store=out / "responses.sqlite",
             seed=seed,
