@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.audit.numbers import headline
 from pfl_audit.audit.results import Check, Metric, Results, read_results
 
 ROOT = Path(__file__).parents[1]
