@@ -62,7 +62,7 @@ _LISTED: dict[str, list[tuple[str, str, str]]] = {
         (NAME, "WXYZ/WXYA", "*WXYZ and *WXYA schedule"),
     ],
     "short names": [
-        (NAME, "WGN", "*wgntv.com Chicago"),
+        (NAME, "WGN", "*wgntv.com *mywgntv9.com Chicago"),
         (NAME, "WGN", "*www.wgnradio.com *news@wgn9.com"),
         (NAME, "WGN", "*WGN-TV *WGN9 *WGN's Wagner"),
         (NAME, "WHO", "*WHO-TV *whotv.com the man who paid"),
