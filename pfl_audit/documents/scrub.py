@@ -17,7 +17,8 @@ from rapidfuzz.distance import Levenshtein
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.hosts import domain_labels, without_affixes
 from pfl_audit.documents.page_text import PageText
-from pfl_audit.documents.plain import clean, compact, skeleton
+from pfl_audit.documents.plain import clean, skeleton
+from pfl_audit.documents.plain import compact as compact
 from pfl_audit.documents.value_forms import ValueForms, value_forms
 
 THRESHOLD = 0.8

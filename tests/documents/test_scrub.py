@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from pfl_audit.documents.clues import ClueKind, residual_clues
 from pfl_audit.documents.document import Document
-from pfl_audit.documents.scrub import compact, find_value, scrub
+from pfl_audit.documents.scrub import compact, find_value, is_written_out, scrub
 
 Page = Callable[..., Document]
 
@@ -87,6 +88,32 @@ def test_a_planted_value_is_always_found(words: list[str], at: int, value: str) 
     at = min(at, len(words))
     planted = (*words[:at], value, *words[at:])
     assert at in find_value(planted, value)
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "written"),
+    [
+        ("Invoice KMPT", "KMPT-AM", True),
+        ("Invoice KMPT-FM", "KMPT-AM", True),
+        ("from Goarn Wadras Inc", "Goarn Wadres", True),
+        ("FromGoarnWadres", "Goarn Wadres", True),
+        ("www.kmpt.com traffic@kmpt.com", "KMPT", False),
+        ("Goarn only", "Goarn Wadres", False),
+        ("", "KMPT", False),
+    ],
+)
+def test_a_domain_or_a_part_does_not_write_a_name_out(words: str, value: str, written: bool) -> None:
+    assert is_written_out(tuple(words.split()), value) is written
+
+
+@pytest.mark.parametrize(
+    "value", ["a-" * 50_000, "1" * 100_000, "a&" * 20_000, "'a" * 50_000, "@a." * 20_000, "tv" * 31]
+)
+def test_long_values_and_words_take_no_time(value: str) -> None:
+    start = time.process_time()
+    assert find_value((value, "Total"), value) == {0}
+    find_value((value, "tv" * 500, "a." * 500), "KMPT-AM")
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
