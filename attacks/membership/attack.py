@@ -153,7 +153,7 @@ def _documents_alone(
     """The blind baseline on the providers that the attacks are judged on, resampled like these."""
     scores = pd.Series(blind.scores, index=list(blind.providers))
     chosen, chosen_labels = subset(table, labels, s)
-    found = scores[chosen.index].to_numpy(dtype=np.float64)
+    found: NDArray[np.float64] = np.asarray(scores[chosen.index], dtype=np.float64)
     seeds = range(context.seed, context.seed + settings.seeds)
     trials = tuple(trial_of(found, found > 0, chosen_labels, seed, settings.share) for seed in seeds)
     return measure(DOCUMENTS, s, chosen_labels, trials, context.rng("bootstrap", s))

@@ -85,7 +85,7 @@ def call_by_score(scores: Floats) -> Bools:
     return calls
 
 
-def score_by_residual(after: Floats, before: Floats, queries: Floats, reference: Floats) -> Floats:
+def score_by_residual(after: Floats, before: Floats, queries: Floats, reference: NDArray[np.int64]) -> Floats:
     """How far the model's log-likelihood lies above what the public model's predicts, times the root of the questions.
 
     Offline LiRA (Carlini et al. 2022) for providers, by the residual of a line that is fitted on known non-members.
