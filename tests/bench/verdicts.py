@@ -1,0 +1,76 @@
+"""How often verdicts on provider membership are wrong, and how often they find what is there.
+
+python -m tests.bench.verdicts nulls [AUDITS]    whole verdicts on noise, a line a case (1,000 audits by default)
+python -m tests.bench.verdicts power [AUDITS]    share of audits that find an attack of a strength, by companies a class
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+import numpy as np
+from pfl_audit.attacks.membership.rows import ROWS
+from scipy.stats import binomtest, norm
+
+from pfl_audit.audit.results import Level
+from pfl_audit.audit.verdict import Budget
+
+from ..attacks.noise_audits import CASES, decide
+from ..attacks.simulated import table
+
+QUICK = tuple(row for row in ROWS if row.id in ("azk", "likelihood-ratio", "loss-residual"))
+"""Attacks that take no forest; the permutation does not know what made a call."""
+RATIO = tuple(row for row in ROWS if row.id == "likelihood-ratio")
+STRENGTHS = (0.55, 0.60, 0.70, 0.80)
+COMPANIES = (10, 20, 50, 100, 200)
+FINDINGS = 9
+"""Of the audit that is asked for everything: its budget is shared out among so many."""
+
+
+def null(case: str, audit: int) -> Level:
+    """What one audit of noise says, as the only finding."""
+    frame, control, labels = CASES[case](np.random.default_rng([23, audit]))
+    return decide(frame, control, labels, audit, rows=QUICK, seeds=1, s=(0,)).level
+
+
+def found(strength: float, companies: int, audit: int) -> bool:
+    """Whether an audit with a control and the blind baseline finds a score whose AUC is ``strength``."""
+    rng = np.random.default_rng([29, audit])
+    leak = float(np.sqrt(2) * norm.ppf(strength))
+    frame, labels = table(companies, companies, rng, leak=leak)
+    control, _ = table(companies, companies, rng)
+    control = control.set_axis(frame.index).assign(queries=frame["queries"].to_numpy())
+    blind = rng.normal(size=len(labels))
+    budget = Budget.shared(FINDINGS)
+    decision = decide(frame, control, labels, audit, rows=RATIO, budget=budget, seeds=1, s=(0,), blind=blind)
+    return decision.level == "leak"
+
+
+def main() -> None:
+    """Print a table."""
+    what, audits = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    with ProcessPoolExecutor() as pool:
+        if what == "nulls":
+            print("case | leak, 95 % bounds | leak or weak sign, 95 % bounds | unresolved", flush=True)
+            for case in CASES:
+                said = list(pool.map(partial(null, case), range(audits), chunksize=10))
+                leaks, signs = said.count("leak"), said.count("leak") + said.count("weak")
+                unresolved = said.count("unresolved") / audits
+                print(f"{case} | {_rate(leaks, audits)} | {_rate(signs, audits)} | {unresolved:.0%}", flush=True)
+        else:
+            print("companies a class |", " | ".join(f"{strength:.0%}" for strength in STRENGTHS), flush=True)
+            for companies in COMPANIES:
+                shares = [np.mean(list(pool.map(partial(found, strength, companies), range(audits), chunksize=10)))
+                          for strength in STRENGTHS]  # fmt: skip
+                print(companies, "|", " | ".join(f"{share:.0%}" for share in shares), flush=True)
+
+
+def _rate(count: int, of: int) -> str:
+    low, high = binomtest(count, of).proportion_ci(0.95, "exact")
+    return f"{count / of:.1%} [{low:.1%}, {high:.1%}]"
+
+
+if __name__ == "__main__":
+    main()
