@@ -36,6 +36,8 @@ _TICKS = 12
 """Values of x that all get a tick."""
 _MARKED = 50
 """Points of a line that all get a marker."""
+_MODELS: dict[object, str] = {"target": "model under audit", "documents alone": "documents alone"}
+"""Names of models that are no control."""
 _ROWS = 40
 """Checks in the overview."""
 _LARGEST = 1e30
@@ -79,15 +81,17 @@ def draw_overview(checks: Sequence[Check]) -> str:
         for row, check in enumerate(checks):
             same = _balanced(check)
             for metric in same:
-                control = metric.slice.get("model") in ("pre-trained", "control")
+                model = metric.slice.get("model")
+                control = model != "target"
                 if metric.value is None or metric.ci is None:
                     continue
                 at, colour = row + (0.18 if control else -0.12), _COLOURS[2 if control else 0]
                 axes.plot(_numbers(metric.ci), (at, at), color=colour, linewidth=2 if not control else 1.2)
-                label = "control" if control else "model under audit"
+                label = _MODELS.get(model, "control")
+                shape = {"model under audit": "o", "control": "D"}.get(label, "s")
                 axes.plot(
-                    _numbers([metric.value]), [at], marker="o" if not control else "D", color=colour, markersize=5,
-                    linestyle="none", label=None if label in seen else label,
+                    _numbers([metric.value]), [at], marker=shape, color=colour, markersize=5, linestyle="none",
+                    label=None if label in seen else label,
                 )  # fmt: skip
                 seen.add(label)
             if same and same[0].chance is not None:
@@ -112,7 +116,7 @@ def _balanced(check: Check) -> list[Metric]:
     found: dict[object, Metric] = {}
     for metric in check.metrics:
         if metric.name == "balanced accuracy" and metric.slice.get("s") == s:
-            found.setdefault(metric.slice.get("model") in ("pre-trained", "control"), metric)
+            found.setdefault(metric.slice.get("model"), metric)
     return list(found.values())
 
 

@@ -65,7 +65,7 @@ def _metric(name: str, found: Estimate, providers: int, note: str | None = None)
         method=_METHOD,
         n=providers,
         chance=0.5,
-        slice={"model": "none"},
+        slice={"model": "documents alone"},
         note=note,
     )
 

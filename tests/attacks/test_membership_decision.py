@@ -85,6 +85,14 @@ def test_what_the_documents_alone_show_is_no_leak() -> None:
     assert levels == ["unresolved", "leak"]
 
 
+def test_every_level_of_access_costs_its_share() -> None:
+    """Four thousand permutations reach neither attack: the smallest p there is, and twice that where two levels are."""
+    frame, control, labels = leaking()
+    rows = (*one_row("azk"), *one_row("likelihood-ratio"))
+    one, two = (decide(frame, control, labels, 0, rows=some, s=(0,)).strongest.p_value for some in (rows[:1], rows))
+    assert (one, two) == pytest.approx((1 / 4001, 2 / 4001))
+
+
 def test_a_model_that_is_its_own_control_is_no_leak() -> None:
     """It is not cleared either: what tells the classes apart in both leaves no room for a leak to show."""
     frame, _, labels = leaking()
