@@ -1,71 +1,225 @@
-"""How well the model reads new pages, of companies that it was trained on and of others.
+"""How well the model reads new pages, of companies that it was trained on and of others: its utility.
 
-Source: privacy-aware-docvqa, Tables 1 and 9: ACC and ANLS on RED, on its positive and on its negative part,
-and the difference. The scores on non-members are the model's utility.
+A gap says that the model reads the layouts and wordings of known companies better. That is what training is for, and
+gives no value away, so it is a weak sign at most. Source: privacy-aware-docvqa, Tables 1 and 9: ACC and ANLS on RED, on
+its positive and on its negative part, and the difference.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pfl_audit.attacks.memorization import present
-from pfl_audit.attacks.memorization.scores import score_gap, score_mean
+from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Providers
+from pfl_audit.attacks.memorization.recall import control_name, labels, models
+from pfl_audit.attacks.memorization.scores import GapEstimate, score_gap, score_mean
 
 from pfl_audit.audit.attack import CheckSpec, QuestionContext
-from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.results import Check, Metric
-from pfl_audit.documents.document import Membership
+from pfl_audit.audit.results import Check, Finding, Level, Metric
+from pfl_audit.audit.verdict import Budget, at_most_weak, level_of
+from pfl_audit.documents.document import Query
 from pfl_audit.metrics.answers import accuracy, anls
-from pfl_audit.models.protocol import Capability
+from pfl_audit.metrics.contrasts import Contrast, difference, item_gap, permuted, resampled
+from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights
+from pfl_audit.metrics.permutation import PERMUTATIONS
+from pfl_audit.metrics.power import smallest_effect
+from pfl_audit.models.protocol import Capability, Response
 
 SPEC = CheckSpec(
     "memorization.generalisation",
-    "Reading of new pages: known companies against others",
+    "Utility: reading of new pages, known companies against others",
     frozenset({Capability.ANSWER}),
     {
         "knows": "new pages of a company, none of which was trained on",
         "sees": "the model's answers to questions about them",
-        "does": "tells from how well it reads them that it knows the company",
+        "does": "compares how well it reads them with how well it reads pages of other companies",
     },
 )
+STRATIFIED: Final = "stratified ACC gap"
+TERTILES: Final = (1 / 3, 2 / 3)
+_REMEDY = (
+    "Nothing by itself. Where membership is found too, train with differential privacy for providers, or on fewer "
+    "pages of each company and for fewer steps."
+)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the classes differ once like questions about like pages are compared.
+
+    Attributes:
+        gap: In ACC, stratified.
+        over_control: How far it lies above the control's, or None.
+        p_value: Of the permutation over providers.
+        level: Weak at most.
+        smallest: Gap that four of five such audits would have found, or None.
+    """
+
+    gap: Estimate
+    over_control: Estimate | None
+    p_value: float
+    level: Level
+    smallest: float | None
+
+
+def questions_table(
+    queries: Sequence[Query], members: Mapping[str, bool], responses: Mapping[str, Response]
+) -> pd.DataFrame:
+    """One row a question of a labelled provider: ``question``, ``provider``, ``member``, ``key``, ``words``, scores."""
+    rows = [
+        {
+            "question": query.id,
+            "provider": query.document.provider,
+            "member": members[query.document.provider],
+            "key": query.key,
+            "words": len(query.document.words),
+            "acc": accuracy(responses[query.id].answer, query.answers),
+            "anls": anls(responses[query.id].answer, query.answers),
+        }
+        for query in queries
+        if query.id in responses and query.document.provider in members
+    ]
+    return pd.DataFrame(rows, columns=["question", "provider", "member", "key", "words", "acc", "anls"])
+
+
+def strata(questions: pd.DataFrame) -> NDArray[np.intp]:
+    """Key and tertile of the page's length (OCR words) of every question, as a number, int (questions,)."""
+    words = questions["words"].to_numpy(dtype=np.float64)
+    length = np.searchsorted(np.quantile(words, TERTILES), words)
+    return np.asarray(
+        pd.factorize(questions["key"].astype(str) + "/" + pd.Series(length).astype(str))[0], dtype=np.intp
+    )
+
+
+def reading(
+    questions: pd.DataFrame,
+    control: pd.DataFrame | None,
+    budget: Budget,
+    rng: np.random.Generator,
+    *,
+    permutations: int = PERMUTATIONS,
+    resamples: int = RESAMPLES,
+) -> Reading:
+    """Compare members with others within strata of key and length of page.
+
+    Args:
+        questions: From ``questions_table``; both classes.
+        control: The same of the control, or None.
+        budget: Of the finding.
+        rng: Of permutations and resamples.
+        permutations: How many are drawn.
+        resamples: Likewise.
+    """
+    who = Providers.of(questions)
+    where = strata(questions)
+    scores = questions["acc"].to_numpy(dtype=np.float64)
+    contrast = _contrast(who, where, scores)
+    weights = bootstrap_weights(who.labels, rng, resamples)
+    over = None
+    if control is not None:
+        other = questions["question"].map(control.set_index("question")["acc"]).to_numpy(dtype=np.float64)
+        both = [np.where(np.isnan(other), np.nan, scores), other]
+        over = resampled(difference(*(_contrast(who, where, part) for part in both)), who.labels, weights)
+    tested = permuted([contrast], who.labels, rng, permutations)
+    gap = resampled(contrast, who.labels, weights)
+    deviation = float(tested.deviations[0])
+    smallest = smallest_effect(float(tested.critical(budget.weak)[0]), deviation) if deviation > 0 else None
+    level = level_of(
+        [float(tested.p_values[0])],
+        [gap.above(0.0)],
+        budget,
+        compared=[over.above(0.0)] if over else [],
+        enough=int(questions["member"].value_counts().min()) >= ENOUGH_PAGES,
+        resolved=smallest is not None and smallest <= LARGEST_GAP,
+    )
+    return Reading(gap, over, float(tested.p_values[0]), at_most_weak(level), smallest)
 
 
 def generalisation(context: QuestionContext) -> Check:
     """Ask every question of RED, as the membership attacks do: what was answered is not asked again."""
+    members = labels(context)
+    queries = [query for query in context.red.queries if query.document.provider in members]
+    tables = {
+        name: questions_table(queries, members, engine.ask(queries, f"new pages ({name})").responses)
+        for name, engine in models(context).items()
+    }
+    tables = {name: table for name, table in tables.items() if table["member"].nunique() == 2}
+    if "target" not in tables:
+        return SPEC.not_run("skipped", "new pages of members and of non-members are both needed")
     metrics: list[Metric] = []
-    finding = None
-    models = {"target": context.target, "pre-trained": context.pretrained}
-    for name, engine in models.items():
-        if engine is None:
-            continue
-        pages = _pages(context, engine, name)
-        if pages.empty or pages["member"].nunique() < 2:
-            if name == "target":
-                return SPEC.not_run("skipped", "new pages of members and of non-members are both needed")
-            continue
+    gaps: dict[tuple[str, str], GapEstimate] = {}
+    for name, table in tables.items():
         for score in ("acc", "anls"):
             rng = context.rng("generalisation", name, score)
-            gap = score_gap(pages, score, rng)
-            whole = score_mean(pages, score, rng)
-            metrics.append(present.utility_metric(score.upper(), name, whole, len(pages)))
-            metrics += present.gap_metrics(score.upper(), present.ALL_PAGES, name, gap, unit="questions")
-            if (name, score) == ("target", "acc"):
-                finding = present.generalisation_finding(gap, context.budget)
-    return SPEC.ran(settings={"alpha": context.budget.leak}, metrics=metrics, finding=finding)
+            gaps[name, score] = score_gap(table, score, rng)
+            about: present.Slice = {"pages": present.ALL_PAGES, "model": name}
+            whole = score_mean(table, score, rng)
+            metrics.append(present.share_metric(score.upper(), whole, len(table), about, unit="questions"))
+            metrics += present.gap_metrics(score.upper(), present.ALL_PAGES, name, gaps[name, score], unit="questions")
+    control = control_name(context)
+    beside = tables.get(control) if control else None
+    found = reading(tables["target"], beside, context.budget, context.rng("generalisation", "test"))
+    return SPEC.ran(
+        settings={"alpha": context.budget.leak},
+        metrics=metrics + _metrics(found, len(tables["target"]), control),
+        finding=_finding(found, gaps["target", "acc"]),
+    )
 
 
-def _pages(context: QuestionContext, engine: QueryEngine, name: str) -> pd.DataFrame:
-    """One row a question of a labelled provider."""
-    labels = {Membership.MEMBER: True, Membership.NON_MEMBER: False}
-    queries = [query for query in context.red.queries if context.red.label(query.document.provider) in labels]
-    answers = engine.ask(queries, f"new pages ({name})")
-    rows = [
-        {
-            "provider": query.document.provider,
-            "member": labels[context.red.label(query.document.provider)],
-            "acc": accuracy(answers[query].answer, query.answers),
-            "anls": anls(answers[query].answer, query.answers),
-        }
-        for query in queries
-        if query in answers
-    ]
-    return pd.DataFrame(rows, columns=["provider", "member", "acc", "anls"])
+def _contrast(who: Providers, where: NDArray[np.intp], scores: Floats) -> Contrast:
+    """Stratified gap of scores, float (questions,), NaN for those that do not count."""
+    size = int(where.max()) + 1
+    totals = [who.totals(np.where(where == stratum, scores, np.nan)) for stratum in range(size)]
+    return item_gap(np.stack([sums for sums, _ in totals], axis=1), np.stack([counts for _, counts in totals], axis=1))
+
+
+def _metrics(found: Reading, questions: int, control: str | None) -> list[Metric]:
+    about: present.Slice = {"pages": present.ALL_PAGES, "model": "target"}
+    note = f"p = {found.p_value:.2g} (permutation over providers); like questions and lengths of page compared"
+    metrics = [present.share_metric(STRATIFIED, found.gap, questions, about, unit="questions", chance=0.0, note=note)]
+    if found.over_control is not None:
+        about = {"pages": present.ALL_PAGES, "model": f"target minus {control}"}
+        metrics.append(
+            present.share_metric(STRATIFIED, found.over_control, questions, about, unit="questions", chance=0.0)
+        )
+    return metrics
+
+
+def _finding(found: Reading, plain: GapEstimate) -> Finding:
+    gap = found.gap
+    shares = (
+        f"{plain.members.value:.1%} of {plain.pages[0]} questions about companies that it was trained on against "
+        f"{plain.non_members.value:.1%} of {plain.pages[1]} about others"
+        if plain.members and plain.non_members
+        else ""
+    )
+    numbers = (
+        f"{shares}; like questions about pages of like length are {100 * gap.value:.1f} points "
+        f"[{100 * gap.low:.1f}, {100 * gap.high:.1f}] apart"
+    ).replace("%", " %")
+    power = (
+        f" Four of five such audits would have found {100 * found.smallest:.1f} points."
+        if found.smallest is not None
+        else ""
+    )
+    text = {
+        "weak": f"The model reads new pages of companies that it knows better: it answers {numbers}. That is utility, "
+        "and gives no value away by itself.",
+        "none": f"The model reads new pages of known companies no better than others: it answers {numbers}.{power}",
+        "unresolved": f"There are too few questions to tell known companies from others: it answers {numbers}.{power}",
+    }[found.level]
+    return Finding(
+        level=found.level,
+        text=text,
+        remedy=_REMEDY,
+        metric=STRATIFIED,
+        slice={"pages": present.ALL_PAGES, "model": "target"},
+        smallest_effect=found.smallest,
+    )

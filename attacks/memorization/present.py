@@ -2,64 +2,58 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import pandas as pd
+from pfl_audit.attacks.memorization.measures import (
+    ACC,
+    ANLS,
+    ENOUGH_PAGES,
+    EXPOSURE,
+    LARGEST_AREA,
+    LARGEST_GAP,
+    RATIO,
+    Memory,
+    Result,
+)
 from pfl_audit.attacks.memorization.scores import GapEstimate
-from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
 
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Finding, Metric, Table
-from pfl_audit.audit.verdict import Budget, level_of
-from pfl_audit.documents.clues import ClueKind
-from pfl_audit.documents.corpus import Problem
-from pfl_audit.documents.document import Query
+from pfl_audit.audit.results import Finding, Metric
 from pfl_audit.metrics.intervals import LEVEL, Estimate
 
 METHOD = "percentile bootstrap over providers"
-ENOUGH_PAGES = 30
-"""Pages of each class below which a gap cannot be told from chance with any use."""
 ALL_PAGES = "all pages"
-_LISTED = 1000
+CLEAN_PAGES = "no residual clue"
+"""Pages on which the second look found nothing; the finding rests on them."""
 _REMEDY = (
     "Train with differential privacy for providers, remove near-duplicate pages, mask the value in a share of the "
     "training pages together with its answer, and refuse questions whose answer does not stand on the page."
 )
-_GENERALISATION_REMEDY = (
-    "Train with differential privacy for providers, or on fewer pages of each company and for fewer steps: what the "
-    "model learns of a company beyond how to read is what tells that it was there."
-)
-_UNPROMPTED_REMEDY = (
-    "Do not train on questions for tax numbers and registration ids unless they are needed, and let the application "
-    "return such a value only where it stands on the page."
-)
+_MORE = "Give RED pages of more companies of both classes"
+
+Slice = dict[str, str | int | float]
 
 
 def gap_metrics(score: str, slice_: str, model: str, gap: GapEstimate, *, unit: str = "pages") -> list[Metric]:
     """A score on members, on non-members, and the gap."""
-    about: dict[str, str | int | float] = {"pages": slice_, "model": model}
+    about: Slice = {"pages": slice_, "model": model}
     return [
-        _score(f"{score} members", gap.members, gap.pages[0], unit, about),
-        _score(f"{score} non-members", gap.non_members, gap.pages[1], unit, about),
-        _score(f"{score} gap", gap.gap, sum(gap.pages), unit, about, chance=0.0),
+        share_metric(f"{score} members", gap.members, gap.pages[0], about, unit=unit),
+        share_metric(f"{score} non-members", gap.non_members, gap.pages[1], about, unit=unit),
+        share_metric(f"{score} gap", gap.gap, sum(gap.pages), about, unit=unit, chance=0.0),
     ]
 
 
-def utility_metric(score: str, model: str, found: Estimate, questions: int) -> Metric:
-    """How well a model reads new pages, all in all."""
-    return _score(score, found, questions, "questions", {"pages": ALL_PAGES, "model": model})
-
-
-def _score(
+def share_metric(
     name: str,
     found: Estimate | None,
     n: int,
-    unit: str,
-    about: dict[str, str | int | float],
+    about: Slice,
     *,
+    unit: str = "pages",
     chance: float | None = None,
+    note: str | None = None,
 ) -> Metric:
+    """A number with its interval over resampled providers."""
     return Metric(
         name=name,
         value=found.value if found else None,
@@ -70,199 +64,116 @@ def _score(
         unit=unit,
         chance=chance,
         slice=about,
-        note=None if found else "no page of one class",
+        note=note if found else "no page of one class",
     )
 
 
-def gap_finding(key: str, found: GapEstimate | None, budget: Budget) -> Finding:
-    """What the gap in accuracy means."""
-    name = key.replace("_", " ")
-    if not (found and found.gap and found.members and found.non_members):
-        return Finding(
-            level="unresolved",
-            text=f"Pages of members and of non-members with a {name} are both needed.",
-            remedy=_REMEDY,
-        )
-    gap, enough = found.gap, min(found.pages) >= ENOUGH_PAGES
-    level = level_of([], [gap.above(0.0)], budget, enough=enough)
-    numbers = (
-        f"{found.members.value:.1%} of {found.pages[0]} pages of member providers against "
-        f"{found.non_members.value:.1%} of {found.pages[1]} pages of others: a gap of {100 * gap.value:.1f} points "
-        f"[{100 * gap.low:.1f}, {100 * gap.high:.1f}]"
-    ).replace("%", " %")
-    text = {
-        "leak": f"Asked for a {name} that was taken off the page, the model gave it for {numbers}.",
-        "weak": f"There is a sign that the model remembers the {name}, too weak for one of several checks: {numbers}.",
-        "none": f"The model does not give a {name} back for members more than for others: {numbers}.",
-        "unresolved": f"There are too few pages to tell whether the {name} is remembered: {numbers}.",
-    }[level]
-    return Finding(
-        level=level, text=text, remedy=_REMEDY, metric="ACC gap", slice={"pages": ALL_PAGES, "model": "target"}
-    )
+def memory_metrics(found: Memory, control: str) -> list[Metric]:
+    """The likelihood ratio and the exposure, and how far each measure lies above the control.
+
+    ACC and ANLS themselves are in ``gap_metrics``.
+    """
+    metrics = []
+    for one in found.results:
+        note = f"p = {one.p_value:.2g} (permutation over providers, largest of {len(found.results)} measures)"
+        n = sum(found.providers)
+        if one.name in (RATIO, EXPOSURE):
+            about: Slice = {"pages": CLEAN_PAGES, "model": "target"}
+            metrics.append(share_metric(one.name, one.value, n, about, unit="providers", chance=one.chance, note=note))
+        if one.over_control is not None:
+            about = {"pages": CLEAN_PAGES, "model": f"target minus {control}"}
+            metrics.append(share_metric(one.name, one.over_control, n, about, unit="providers", chance=0.0))
+    return metrics
 
 
-def generalisation_finding(found: GapEstimate, budget: Budget) -> Finding:
-    """What a gap between known and new companies means."""
-    if not (found.gap and found.members and found.non_members):
-        return Finding(level="unresolved", text="New pages of members and of non-members are both needed.", remedy="")
-    gap = found.gap
-    level = level_of([], [gap.above(0.0)], budget, enough=min(found.pages) >= ENOUGH_PAGES)
-    numbers = (
-        f"{found.members.value:.1%} of {found.pages[0]} questions about companies that it was trained on against "
-        f"{found.non_members.value:.1%} of {found.pages[1]} about others, a gap of {100 * gap.value:.1f} points "
-        f"[{100 * gap.low:.1f}, {100 * gap.high:.1f}]"
-    ).replace("%", " %")
-    text = {
-        "leak": f"The model reads new pages of companies that it knows better: it answers {numbers}.",
-        "weak": f"There is a sign that the model reads pages of known companies better: it answers {numbers}.",
-        "none": f"The model reads new pages of known companies no better than others: it answers {numbers}.",
-        "unresolved": f"There are too few questions to tell known companies from others: it answers {numbers}.",
-    }[level]
-    return Finding(
-        level=level,
-        text=text,
-        remedy=_GENERALISATION_REMEDY,
-        metric="ACC gap",
-        slice={"pages": ALL_PAGES, "model": "target"},
-    )
-
-
-def giveaway_table(providers: pd.DataFrame, redactor: Redactor) -> Table:
-    """Providers whose every page gives the value away."""
-    found = sorted(
-        (not row["member"], redactor.name(row["provider"]), int(row["pages"])) for row in providers.to_dict("records")
-    )
-    rows: list[list[str | int | float | None]] = [
-        [name, "non-member" if other else "member", redactor.count(pages)] for other, name, pages in found
-    ]
-    return Table(
-        title="Providers whose every page gives the value away (two pages or more)",
-        columns=["Provider", "Class", "Pages"],
-        rows=rows[:_LISTED],
-        note=_cut(len(rows)),
-    )
-
-
-def skipped_table(problems: Sequence[Problem], redactor: Redactor) -> Table:
-    """Pages that could not be tested, with the reason."""
-    reasons = Counter(problem.reason for problem in problems)
-    found = sorted((redactor.page(problem.record), problem.reason) for problem in problems)
-    rows: list[list[str | int | float | None]] = [[*row] for row in found[:_LISTED]]
-    counts = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
-    return Table(title="Pages that could not be tested", columns=["Page", "Reason"], rows=rows, note=counts or "none")
-
-
-def clue_table(
-    queries: Sequence[Query], clues: Mapping[str, Sequence[ClueKind]], redactor: Redactor, *, ocr: bool
-) -> Table:
-    """What a second look still found on the scrubbed pages."""
-    kinds = Counter(kind for found in clues.values() for kind in set(found))
-    rows: list[list[str | int | float | None]] = [
-        [page, ", ".join(left)]
-        for page, left in sorted(
-            (redactor.page(query.document.id), sorted(set(clues[query.id]))) for query in queries if clues[query.id]
-        )
-    ]
-    counts = ", ".join(f"{kind} on {count}" for kind, count in kinds.most_common()) or "none"
-    looked = "words and pictures" if ocr else "words (--ocr looks at the pictures too)"
-    note = (
-        f"Looked at {looked}; {len(rows)} of {len(clues)} pages still hold a clue ({counts}); the metrics give the gap "
-        "on the others apart"
-    )
-    return Table(
-        title="Residual clues found by a second look", columns=["Page", "Clues"], rows=rows[:_LISTED], note=note
-    )
-
-
-def disclosure_metrics(
-    found: Sequence[Disclosure], share: Estimate, chance: float | None, providers: int
-) -> list[Metric]:
-    """How many true secrets came out, and how often."""
-    secrets = {(one.key, one.answer) for one in found if one.secret_of}
-    return [
-        Metric(name="true secrets disclosed", value=float(len(secrets)), n=providers, chance=0.0),
-        Metric(
-            name="answers that are true secrets",
-            value=share.value,
-            ci=(share.low, share.high),
-            level=LEVEL,
-            method=METHOD,
-            n=providers,
-            chance=chance,
-            note=None if chance is None else "chance: the pre-trained model, asked the same",
-        ),
-    ]
-
-
-def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor) -> list[Table]:
-    """The most frequent answers that do not stand on their page, a table a key."""
-    tables = []
-    ordered = sorted(found, key=lambda one: (one.key, -one.times, redactor.order(one.answer)))
-    for key in dict.fromkeys(one.key for one in found):
-        rows: list[list[str | int | float | None]] = [
-            [
-                redactor.value(one.answer, key),
-                redactor.count(one.times),
-                ", ".join(sorted(redactor.name(name) for name in one.secret_of)[:3]) or "no",
-                None if one.said_before is None else redactor.count(one.said_before),
-            ]
-            for one in [one for one in ordered if one.key == key][:TOP]
-        ]
-        tables.append(
-            Table(
-                title=f"Most frequent answers for {key.replace('_', ' ')} that do not stand on the page",
-                columns=["Answer", "Times", "Secret of a trained provider", "Times from the pre-trained model"],
-                rows=rows,
-            )
-        )
-    return tables
-
-
-def disclosure_finding(
-    found: Sequence[Disclosure], *, blue: bool, secrets: int, asked: int, pretrained: bool
-) -> Finding:
-    """What the disclosed answers mean.
-
-    A number of five letters or more does not come up by chance: one true secret that the
-    pre-trained model does not say is a leak.
+def memory_finding(key: str, found: Memory, scores: Mapping[str, GapEstimate], control: str | None) -> Finding:
+    """What the pages of a key say.
 
     Args:
-        found: What was said.
-        blue: Whether the training corpus was given.
-        secrets: How many secrets it holds.
-        asked: How many questions were answered.
-        pretrained: Whether the pre-trained model was asked the same.
+        key: What was asked for.
+        found: The test, on pages without residual clues.
+        scores: ``ACC`` and ``ANLS`` of the target on these pages.
+        control: Name of the control, or None.
     """
-    if not blue:
+    name, head = key.replace("_", " "), found.headline
+    if head is None:
         return Finding(
             level="unresolved",
-            text="Without the training corpus (--blue) nobody can tell whether the answers are true secrets.",
-            remedy="Give --blue, or look the most frequent answers up by hand.",
+            text=f"Pages of members and of non-members from which the {name} could be taken off without a trace are "
+            "both needed.",
+            remedy=_REMEDY,
         )
-    metric = "true secrets disclosed"
-    new = [one for one in found if one.secret_of and not one.said_before]
-    if new:
-        owners = len({name for one in new for name in one.secret_of})
-        return Finding(
-            level="leak",
-            text=f"On pages that hold no such number, the model disclosed {len(new)} true secrets of {owners} providers"
-            f" that it was trained on{', none of which the pre-trained model says' if pretrained else ''}.",
-            remedy=_UNPROMPTED_REMEDY,
-            metric=metric,
-        )
-    if not secrets or asked < ENOUGH_PAGES:
-        return Finding(
-            level="unresolved",
-            text=f"{asked} answers and {secrets} secrets in the training corpus are too few to tell.",
-            remedy="Give more RED pages of non-members, and a --blue that asks for tax numbers or registration ids.",
-        )
+    numbers = _numbers(head, found, scores.get(head.name.removesuffix(" gap")))
+    text = {
+        "leak": f"The {name} was taken off the page, and the model remembers it of the companies it was trained on: "
+        f"{numbers}.",
+        "weak": f"There is a sign that the model remembers the {name}, too weak for one of several checks: {numbers}.",
+        "none": f"The model does not remember the {name} of members more than of others: {numbers}.",
+        "unresolved": f"There are too few pages to say whether the {name} is remembered: {numbers}.",
+    }[found.level]
+    if found.level in ("leak", "weak"):
+        text += _control_sentence(head, control)
+    elif min(found.pages) >= ENOUGH_PAGES:
+        text += f" {power_sentence(found.results)}"
     return Finding(
-        level="none",
-        text="No tax number or registration id of a trained provider came out on pages that do not hold it.",
-        remedy=_UNPROMPTED_REMEDY,
-        metric=metric,
+        level=found.level,
+        text=text,
+        remedy=f"{_MORE}. {_REMEDY}" if found.level == "unresolved" else _REMEDY,
+        metric=head.name,
+        slice={"pages": CLEAN_PAGES, "model": "target"},
+        smallest_effect=head.smallest,
     )
 
 
-def _cut(rows: int) -> str | None:
-    return f"the first {_LISTED} of {rows}" if rows > _LISTED else None
+def power_sentence(results: Sequence[Result]) -> str:
+    """What four of five such audits would have found, and where that is too little, what is asked of an audit."""
+    wanted = [one for one in results if one.name in (ACC, RATIO)]
+    would = " or ".join(_smallest(one) for one in wanted if one.smallest is not None)
+    sentence = f"Four of five such audits would have found {would}" if would else "No effect would have been found"
+    most = {ACC: LARGEST_GAP, RATIO: LARGEST_AREA}
+    if any(one.smallest is None or one.smallest > most[one.name] for one in wanted):
+        sentence += (
+            f"; to say that there is no evidence, gaps of {100 * LARGEST_GAP:.0f} points and an AUC of {LARGEST_AREA} "
+            "must be found"
+        )
+    return sentence + "."
+
+
+def _smallest(one: Result) -> str:
+    value = one.smallest or 0.0
+    return f"an ACC gap of {100 * value:.1f} points" if one.name == ACC else f"an AUC of {value:.2f}"
+
+
+def _numbers(head: Result, found: Memory, gap: GapEstimate | None) -> str:
+    value = head.value
+    if head.name in (ACC, ANLS) and gap and gap.gap and gap.members and gap.non_members:
+        score = "" if head.name == ACC else "ANLS of "
+        return (
+            f"{score}{gap.members.value:.1%} of {gap.pages[0]} pages of member providers against "
+            f"{gap.non_members.value:.1%} of {gap.pages[1]} pages of others: a gap of {100 * gap.gap.value:.1f} points "
+            f"[{100 * gap.gap.low:.1f}, {100 * gap.gap.high:.1f}]"
+        ).replace("%", " %")
+    size = f"{found.providers[0]} companies against {found.providers[1]} others"
+    if head.name == RATIO:
+        return (
+            f"the likelihood of the true value, against that under the control, orders {size} with an AUC of "
+            f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}], whether or not the value comes out as an answer"
+        )
+    return (
+        f"among the values of other companies the true one ranks {value.value:.2f} bits "
+        f"[{value.low:.2f}, {value.high:.2f}] higher for {size}"
+    )
+
+
+def _control_sentence(head: Result, control: str | None) -> str:
+    if control is None or head.over_control is None:
+        return (
+            " No control was asked (--control, --pretrained), so it is assumed that members' values are no easier to "
+            "guess."
+        )
+    over = head.over_control
+    if head.name in (ACC, ANLS):
+        by = f"{100 * over.value:.1f} points [{100 * over.low:.1f}, {100 * over.high:.1f}]"
+    else:
+        by = f"{over.value:.3f} [{over.low:.3f}, {over.high:.3f}]"
+    return f" That is {by} above the {control} model on the same companies."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pfl_audit import __version__
 from pfl_audit.audit.store import ResponseStore
@@ -11,7 +11,7 @@ from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
-from pfl_audit.models.protocol import Capability, DocumentModel, Response
+from pfl_audit.models.protocol import CandidateModel, Capability, DocumentModel, Response, Score
 from pfl_audit.progress import Progress
 
 
@@ -43,7 +43,7 @@ class QueryEngine:
         progress: Told of every batch.
 
     Attributes:
-        asked: How many queries went to the model.
+        asked: How many queries, and answers to compare, went to the model.
         reused: How many were answered from the store.
         problems: Every problem so far, once each, in order.
     """
@@ -92,6 +92,50 @@ class QueryEngine:
         self.problems |= dict.fromkeys(answers.problems)
         return answers
 
+    @property
+    def compares(self) -> bool:
+        """Whether ``candidates`` can be asked."""
+        return isinstance(self.model, CandidateModel) and Capability.LOSS in self.capabilities
+
+    def candidates(self, values: Mapping[Query, Sequence[str]], purpose: str) -> dict[str, list[Score]]:
+        """How likely the model takes each of several answers to a question to be.
+
+        Args:
+            values: Query to the answers to compare.
+            purpose: What it is for, shown with the progress.
+
+        Returns:
+            Query id to scores in order; a query whose page cannot be read is left out.
+
+        Raises:
+            TypeError: The model cannot compare answers.
+        """
+        if not isinstance(self.model, CandidateModel):
+            raise TypeError(f"a model of family {self.model.family} cannot compare answers")
+        found: dict[str, list[Score]] = {}
+        with self._progress.task(purpose, len(values), 0) as task:
+            for query, some in values.items():
+                try:
+                    keys = [self._key(replace(query, answers=(value,)), "loss alone") for value in some]
+                    known = self._store.get(keys)
+                    pending = {key: value for key, value in zip(keys, some, strict=True) if key not in known}
+                    scores = self.model.candidate_losses(query, list(pending.values())) if pending else []
+                except UnanswerableError as error:
+                    self.problems[Problem(query.document.id, error.reason)] = None
+                else:
+                    new = {
+                        key: Response("", None, score.loss, score.tokens)
+                        for key, score in zip(pending, scores, strict=True)
+                    }
+                    if new:
+                        self._store.put(new)
+                    self.asked += len(new)
+                    self.reused += len(keys) - len(new)
+                    known |= new
+                    found[query.id] = [Score(known[key].loss or 0.0, known[key].tokens or 0) for key in keys]
+                task.advance(1)
+        return found
+
     def _respond(self, batch: Mapping[str, Query], answers: Answers) -> dict[str, Response]:
         """Ask a batch; where a page of it cannot be read, ask one by one and leave that page out."""
         try:
@@ -123,7 +167,7 @@ class QueryEngine:
             longest = max(longest, costs[key])
         return batches
 
-    def _key(self, query: Query) -> str:
-        content = [__version__, self._fingerprint, query.document.digest, query.question, query.answers[0]]
+    def _key(self, query: Query, *purpose: str) -> str:
+        content = [__version__, self._fingerprint, query.document.digest, query.question, query.answers[0], *purpose]
         # Recorded answers go by id, and two pages of the same content may have different ones.
         return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])

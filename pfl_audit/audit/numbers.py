@@ -94,6 +94,8 @@ def in_form(metric: Metric, value: float, *, bare: bool = False) -> str:
         return f"{value:.3g}"
     if metric.name.endswith("disclosed"):
         return f"{value:.0f}"
+    if metric.name.startswith("exposure"):
+        return f"{value:+.2f}" if bare else f"{value:+.2f} bits"
     if metric.name.endswith("gap"):
         return f"{100 * value:+.1f}" if bare else f"{100 * value:+.1f} points"
     if metric.name.startswith("PSNR"):

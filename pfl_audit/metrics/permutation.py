@@ -54,12 +54,20 @@ def permute(values: Floats, labels: Bools, rng: np.random.Generator, permutation
         permutations: How many are drawn.
     """
     drawn = rng.permuted(np.tile(labels, (permutations, 1)), axis=1)
-    gaps = _gaps(values, np.vstack([labels, drawn]))
+    return standardised(_gaps(values, np.vstack([labels, drawn])))
+
+
+def standardised(gaps: Floats) -> Permuted:
+    """Compare what is observed with permutations of it, every statistic in units of its own deviation.
+
+    Args:
+        gaps: How far each statistic lies above chance, float (1 + permutations, k), finite; the data in the first row.
+    """
     deviations = gaps[1:].std(axis=0)
-    standardised = np.where(deviations > _TINY, gaps / np.maximum(deviations, _TINY), 0.0)
-    largest = standardised[1:].max(axis=1)
-    reached = (largest[:, None] >= standardised[0] - 1e-9).sum(axis=0)
-    return Permuted(gaps[0], deviations, (1.0 + reached) / (1.0 + permutations), largest)
+    scaled = np.where(deviations > _TINY, gaps / np.maximum(deviations, _TINY), 0.0)
+    largest = scaled[1:].max(axis=1)
+    reached = (largest[:, None] >= scaled[0] - 1e-9).sum(axis=0)
+    return Permuted(gaps[0], deviations, (1.0 + reached) / len(gaps), largest)
 
 
 def permutation_p_value(

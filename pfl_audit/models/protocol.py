@@ -49,6 +49,19 @@ class Response:
     tokens: int | None = None
 
 
+@dataclass(frozen=True)
+class Score:
+    """How likely a model takes one value to be the answer.
+
+    Attributes:
+        loss: Mean negative log-likelihood of its tokens (natural logarithm, end-of-sequence included).
+        tokens: Number of them.
+    """
+
+    loss: float
+    tokens: int
+
+
 @runtime_checkable
 class DocumentModel(Protocol):
     """A model that answers questions about pages."""
@@ -85,6 +98,26 @@ class DocumentModel(Protocol):
 
         Raises:
             UnanswerableError: One of the queries cannot be answered, such as for its page image.
+        """
+        ...
+
+
+@runtime_checkable
+class CandidateModel(Protocol):
+    """What a model whose answers can be compared with others without answering anew offers besides."""
+
+    def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
+        """The losses of several answers to one question, with the page read once.
+
+        Args:
+            query: Whose own answers play no part.
+            values: Answers that are scored, one at least.
+
+        Returns:
+            In order; for the query's first accepted answer the loss that ``respond`` gives.
+
+        Raises:
+            UnanswerableError: The page's image cannot be read.
         """
         ...
 

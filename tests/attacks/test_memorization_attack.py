@@ -57,7 +57,7 @@ def run(
             blue=blue if options.get("blue", True) else None,
             checks=frozenset(options.get("checks", {NAME, UNPROMPTED})),
             seed=0,
-            budget=Budget(0.01, 0.02),
+            budget=options.get("budget", Budget(0.01, 0.02)),
             redactor=Redactor("salt"),
             evidence=EvidenceBox(out),
             progress=Silent(),
@@ -100,11 +100,18 @@ def test_positive_control_a_model_that_knows_every_member(folder: Path, tmp_path
 
 
 def test_negative_control_a_model_that_knows_nobody(folder: Path, tmp_path: Path) -> None:
-    checks = run(folder, tmp_path, lambda query, blue: "a guess")
+    checks = run(folder, tmp_path, lambda query, blue: "a guess", budget=Budget.shared(1))
     for name in (NAME, UNPROMPTED):
         finding = checks[name].finding
         assert finding is not None
         assert finding.level == "none"
+        assert finding.smallest_effect is not None
+        assert "would have found" in finding.text
+    few = run(folder, tmp_path / "few", lambda query, blue: "a guess", checks={NAME})[NAME].finding
+    assert few is not None
+    assert few.level == "unresolved"  # a share of the budget leaves forty companies a class too few
+    assert few.smallest_effect is not None
+    assert few.smallest_effect > 0.15
 
 
 def test_a_model_that_reads_known_companies_better_is_found_out(folder: Path, tmp_path: Path) -> None:
@@ -113,7 +120,10 @@ def test_a_model_that_reads_known_companies_better_is_found_out(folder: Path, tm
 
     found = run(folder, tmp_path, better, checks={GENERALISATION})[GENERALISATION]
     assert found.finding is not None
-    assert found.finding.level == "leak"
+    assert found.finding.level == "weak"  # it is utility, and no leak by itself
+    assert found.finding.metric == "stratified ACC gap"
+    assert value(found, "stratified ACC gap") == 1.0
+    assert value(found, "stratified ACC gap", "target minus pre-trained") == 1.0
     assert (value(found, "ACC members"), value(found, "ACC non-members"), value(found, "ACC gap")) == (1.0, 0.0, 1.0)
     assert 0 < value(found, "ACC") < 1
     assert value(found, "ANLS gap", "pre-trained") == 0.0
@@ -132,7 +142,7 @@ def test_a_model_that_reads_all_companies_alike_is_not(folder: Path, tmp_path: P
 def test_a_model_that_knows_everybody_is_no_gap(folder: Path, tmp_path: Path) -> None:
     finding = run(folder, tmp_path, lambda query, blue: query.document.provider.lower())[NAME].finding
     assert finding is not None
-    assert finding.level == "none"
+    assert finding.level == "unresolved"  # no model can give members' values more often than always
 
 
 def test_without_blue_nobody_can_tell_what_is_a_secret(folder: Path, tmp_path: Path) -> None:
@@ -184,6 +194,8 @@ def test_names_that_are_still_in_the_picture_are_counted_and_set_apart(folder: P
     table = next(table for table in check.tables if table.title.startswith("Residual"))
     pages = {m.name: m.n for m in check.metrics if m.slice == {"pages": "all pages", "model": "target"}}
     clean = {m.name: m.n for m in check.metrics if m.slice == {"pages": "no residual clue", "model": "target"}}
+    assert check.finding is not None
+    assert check.finding.level == "unresolved"  # it rests on pages without clues, and no member has one
     assert table.note is not None
     assert f"picture on {pages['ACC members']}" in table.note
     assert sum("picture" in str(row[1]) for row in table.rows) == pages["ACC members"]
@@ -195,7 +207,7 @@ def test_unprompted_asks_pages_of_non_members_that_hold_no_such_number(folder: P
     import numpy as np
 
     red = open_corpus(folder, "red")
-    queries = unprompted_questions(red, np.random.default_rng(0))
+    queries = unprompted_questions(red, ("tax_number", "registration_id"), np.random.default_rng(0))
     holds = {(query.document.id, query.key) for query in red.queries}
     assert queries
     for query in queries:

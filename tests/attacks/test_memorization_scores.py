@@ -2,7 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from pfl_audit.attacks.memorization import present
+from pfl_audit.attacks.memorization.measures import ACC, memory
 from pfl_audit.attacks.memorization.scores import giveaway_providers, score_gap
+
+from pfl_audit.audit.verdict import Budget
 
 
 def pages(rng: np.random.Generator, inside: float, outside: float, providers: int = 80) -> pd.DataFrame:
@@ -43,8 +46,9 @@ def test_one_class_alone_has_no_gap() -> None:
     members, non_members, gap = present.gap_metrics("ACC", present.ALL_PAGES, "target", alone)
     assert members.value == pytest.approx(frame[frame["member"]]["acc"].mean())
     assert (non_members.value, non_members.n, gap.value, gap.ci) == (None, 0, None, None)
-    for nothing in (None, alone):
-        assert present.gap_finding("provider_name", nothing, 0.01).level == "unresolved"
+    found = memory(frame[frame["member"]], Budget.shared(1), np.random.default_rng(0))
+    assert (found.level, found.headline) == ("unresolved", None)
+    assert present.memory_finding("provider_name", found, {}, None).level == "unresolved"
 
 
 def test_no_hit_at_all_is_not_certainty() -> None:
@@ -64,22 +68,13 @@ def test_no_hit_at_all_is_not_certainty() -> None:
 
 
 def test_positive_control() -> None:
-    gap = score_gap(pages(np.random.default_rng(1), 0.2, 0.0), "acc", np.random.default_rng(0))
-    assert present.gap_finding("provider_name", gap, 0.005).level == "leak"
-
-
-def test_negative_control_noise_is_a_leak_in_at_most_five_per_cent() -> None:
-    alarms = 0
-    for seed in range(200):
-        rng = np.random.default_rng([11, seed])
-        gap = score_gap(pages(rng, 0.1, 0.1), "acc", rng)
-        alarms += present.gap_finding("provider_name", gap, 0.05).level == "leak"
-    assert alarms <= 10
+    found = memory(pages(np.random.default_rng(1), 0.2, 0.0), Budget.shared(10), np.random.default_rng(0))
+    assert (found.level, found.headline and found.headline.name) == ("leak", ACC)
 
 
 def test_few_pages_are_never_a_leak() -> None:
-    gap = score_gap(pages(np.random.default_rng(2), 1.0, 0.0, providers=5), "acc", np.random.default_rng(0))
-    assert present.gap_finding("provider_name", gap, 0.05).level == "unresolved"
+    frame = pages(np.random.default_rng(2), 1.0, 0.0, providers=5)
+    assert memory(frame, Budget.shared(1), np.random.default_rng(0)).level == "unresolved"
 
 
 def test_giveaways_need_two_pages() -> None:

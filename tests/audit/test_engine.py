@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +10,7 @@ from pfl_audit.audit.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrub import scrub
-from pfl_audit.models.protocol import Capability, Response
+from pfl_audit.models.protocol import Capability, Response, Score
 from pfl_audit.progress import Silent
 
 from .fakes import FakeModel
@@ -120,3 +120,34 @@ def test_answers_of_finished_batches_survive_an_error(store: ResponseStore, red:
     with pytest.raises(KeyboardInterrupt):
         QueryEngine(model, store, Silent()).ask(red.queries, "x")
     assert len(store) == 8
+
+
+class Comparing(FakeModel):
+    """Finds longer values less likely."""
+
+    def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
+        self.seen += list(values)
+        return [Score(float(len(value)), len(value)) for value in values]
+
+
+def test_answers_are_compared_once_and_never_taken_for_answers(store: ResponseStore, red: Corpus) -> None:
+    model = Comparing()
+    engine = QueryEngine(model, store, Silent())
+    query = red.queries[0]
+    assert engine.compares
+    found = engine.candidates({query: ("a", "bcd", query.answers[0])}, "x")
+    assert found == {
+        query.id: [Score(1.0, 1), Score(3.0, 3), Score(float(len(query.answers[0])), len(query.answers[0]))]
+    }
+    again = QueryEngine(model, store, Silent())
+    assert again.candidates({query: ("bcd", "e", "a")}, "x")[query.id] == [Score(3.0, 3), Score(1.0, 1), Score(1.0, 1)]
+    assert model.seen == ["a", "bcd", query.answers[0], "e"]
+    assert (again.asked, again.reused) == (1, 2)
+    assert again.ask([query], "x")[query].answer == query.answers[0]  # it was scored, and not yet asked
+
+
+def test_a_model_without_losses_cannot_compare(store: ResponseStore, red: Corpus) -> None:
+    engine = QueryEngine(FakeModel(), store, Silent())
+    assert not engine.compares
+    with pytest.raises(TypeError, match="cannot compare"):
+        engine.candidates({red.queries[0]: ("a",)}, "x")

@@ -7,7 +7,7 @@ import torch
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.models.protocol import DocumentModel
+from pfl_audit.models.protocol import CandidateModel, DocumentModel
 from pfl_audit.models.vt5.config import BoxScale
 from pfl_audit.models.vt5.inputs import InputBuilder, collate
 from pfl_audit.models.vt5.model import Vt5Model
@@ -45,6 +45,16 @@ def test_a_response_does_not_depend_on_the_batch(model: Vt5Model, red: Corpus) -
         assert alone.answer == response.answer
         assert alone.loss == pytest.approx(response.loss, abs=1e-4)
         assert alone.confidence == pytest.approx(response.confidence, rel=1e-3)
+
+
+def test_answers_are_compared_as_they_would_be_scored_alone(model: Vt5Model, red: Corpus) -> None:
+    query, values = red.queries[0], [found.answers[0] for found in red.queries[:6]]
+    scores = model.candidate_losses(query, values)
+    assert isinstance(model, CandidateModel)
+    for value, score in zip(values, scores, strict=True):
+        (alone,) = model.respond([replace(query, answers=(value,))])
+        assert (score.loss, score.tokens) == (pytest.approx(alone.loss, abs=1e-4), alone.tokens)
+    assert len({round(score.loss, 3) for score in scores}) > 1
 
 
 def test_padding_between_text_and_page_as_the_reference_batches(model: Vt5Model, red: Corpus) -> None:

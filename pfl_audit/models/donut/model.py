@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, isfinite
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.tokenizer import END_ANSWER, EOS, UNK
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.memory import keep_freed_memory
-from pfl_audit.models.protocol import Capability, DocumentModel, Response
+from pfl_audit.models.protocol import Capability, DocumentModel, Response, Score
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1
@@ -101,6 +101,16 @@ class DonutResponder:
             Response(self.inputs.tokenizer.decode(some.answer), exp(some.logarithm), loss, count)
             for some, loss, count in zip(written, losses, tokens, strict=True)
         ]
+
+    @torch.inference_mode()
+    def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
+        """The losses of several answers to one question; the page is looked at once."""
+        page = self._page_features([query.document])
+        asked = [replace(query, answers=(value,)) for value in values]
+        losses, tokens = self._losses(asked, page.expand(len(asked), -1, -1))
+        if not all(map(isfinite, losses)):
+            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+        return [Score(loss, count) for loss, count in zip(losses, tokens, strict=True)]
 
     def _losses(self, queries: Sequence[Query], pages: Tensor) -> tuple[list[float], list[int]]:
         """Mean cross-entropy of each query's first accepted answer, and how many tokens that scores."""

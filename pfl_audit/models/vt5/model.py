@@ -16,7 +16,7 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.memory import keep_freed_memory
-from pfl_audit.models.protocol import Capability, DocumentModel, Response
+from pfl_audit.models.protocol import Capability, DocumentModel, Response, Score
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
 from pfl_audit.models.vt5.modeling import Vt5
@@ -59,25 +59,38 @@ class Vt5Responder:
     @torch.inference_mode()
     def respond(self, queries: Sequence[Query]) -> list[Response]:
         """Answer a batch; every query gets what it would get alone."""
-        backbone = self.network.language_backbone
+        encoded, mask = self._encode(queries)
+        answers, confidences = self._generate(encoded, mask)
+        scores = self._scores(encoded, mask, [query.answers[0] for query in queries])
+        return [
+            Response(answer, confidence, score.loss, score.tokens)
+            for answer, confidence, score in zip(answers, confidences, scores, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
+        """The losses of several answers to one question; the page goes through the encoder once."""
+        encoded, mask = self._encode([query])
+        state = encoded.last_hidden_state.expand(len(values), -1, -1)
+        return self._scores(BaseModelOutput(last_hidden_state=state), mask.expand(len(values), -1), values)
+
+    def _encode(self, queries: Sequence[Query]) -> tuple[BaseModelOutput, Tensor]:
+        """The encoder's output, (batch, tokens, width), and its mask, int64 (batch, tokens)."""
         text = collate([self.inputs.text(query) for query in queries])
         features = self._page_features([query.document for query in queries])
         embeddings, mask = self.network.embed(text.to(self._device), features)
-        encoded = backbone.encoder(inputs_embeds=embeddings, attention_mask=mask)
-        answers, confidences = self._generate(encoded, mask)
-        labels = collate_labels([self.inputs.answer(query.answers[0]) for query in queries]).to(self._device)
-        logits = backbone(encoder_outputs=encoded, attention_mask=mask, labels=labels).logits
+        return self.network.language_backbone.encoder(inputs_embeds=embeddings, attention_mask=mask), mask
+
+    def _scores(self, encoded: BaseModelOutput, mask: Tensor, values: Sequence[str]) -> list[Score]:
+        """The loss of one answer to each row of the encoder's output."""
+        labels = collate_labels([self.inputs.answer(value) for value in values]).to(self._device)
+        logits = self.network.language_backbone(encoder_outputs=encoded, attention_mask=mask, labels=labels).logits
         losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
         tokens = (labels != IGNORED).sum(dim=1)
         means = losses.sum(dim=1) / tokens
         if not bool(torch.isfinite(means).all()):
             raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
-        return [
-            Response(answer, confidence, loss, count)
-            for answer, confidence, loss, count in zip(
-                answers, confidences, means.tolist(), tokens.tolist(), strict=True
-            )
-        ]
+        return [Score(loss, count) for loss, count in zip(means.tolist(), tokens.tolist(), strict=True)]
 
     def _generate(self, encoded: BaseModelOutput, mask: Tensor) -> tuple[list[str], list[float]]:
         """Greedy answers, and the product of their tokens' probabilities (end and padding left out)."""

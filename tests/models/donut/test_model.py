@@ -83,6 +83,14 @@ def test_a_response_does_not_depend_on_the_batch(make_donut: Make, queries: list
         assert alone.tokens == response.tokens
 
 
+def test_answers_are_compared_as_they_would_be_scored_alone(make_donut: Make, queries: list[Query]) -> None:
+    model = DonutModel(make_donut("ours"))
+    values = [query.answers[0] for query in queries[:3]]
+    for value, score in zip(values, model.candidate_losses(queries[0], values), strict=True):
+        (alone,) = model.respond([replace(queries[0], answers=(value,))])
+        assert (score.loss, score.tokens) == (pytest.approx(alone.loss, abs=1e-5), alone.tokens)
+
+
 def test_it_is_a_document_model(make_donut: Make, queries: list[Query]) -> None:
     model = DonutModel(make_donut("ours"))
     assert isinstance(model, DocumentModel)

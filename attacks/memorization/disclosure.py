@@ -1,0 +1,175 @@
+"""The check of unprompted disclosure: ask, count what is true, and hold it against chance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from pfl_audit.attacks.memorization import present_unprompted as present
+from pfl_audit.attacks.memorization.decoys import SETS, Hits, hits
+from pfl_audit.attacks.memorization.recall import control_name, models, texts
+from pfl_audit.attacks.memorization.scores import score_mean
+from pfl_audit.attacks.memorization.unprompted import (
+    asked_keys,
+    disclosures,
+    is_number,
+    new_answers,
+    other_values,
+    secrets_of,
+    unprompted_questions,
+    unseen_values,
+)
+
+from pfl_audit.audit.attack import CheckSpec, QuestionContext
+from pfl_audit.audit.results import Check, Level, Metric
+from pfl_audit.audit.verdict import Budget, level_of
+from pfl_audit.documents.document import Query
+from pfl_audit.metrics.intervals import Estimate
+from pfl_audit.metrics.power import POWER
+
+ENOUGH_ANSWERS: Final = 30
+"""Answers below which nothing can be said."""
+MOST_MISSED: Final = 10.0
+"""True secrets that an audit must be able to find, so that it may say "no evidence"."""
+
+
+@dataclass(frozen=True)
+class Disclosed:
+    """What came out, and what chance brings out.
+
+    Attributes:
+        level: Of the finding.
+        numbers: Secrets that are numbers, against decoys.
+        words: Other secrets that came out.
+        strange: Values of the same keys that the model never saw, and that came out all the same.
+        p_value: Of numbers and words together.
+        smallest: Number of true secrets that four of five such audits would have found, or None.
+    """
+
+    level: Level
+    numbers: Hits
+    words: int
+    strange: int
+    p_value: float
+    smallest: float | None
+
+
+def disclosed(
+    answers: Collection[str],
+    secrets: Collection[str],
+    unseen: Collection[str],
+    asked: int,
+    budget: Budget,
+    rng: np.random.Generator,
+    sets: int = SETS,
+) -> Disclosed:
+    """Test whether more true secrets come out than chance brings out.
+
+    Numbers are held against decoys of their format. Words cannot be drawn, and are held against the words of companies
+    that the model never saw (Fisher's exact test). Each of the two has half of the budget where there are both.
+
+    Args:
+        answers: That do not stand on their page, compact.
+        secrets: Of the training corpus, compact.
+        unseen: Values of the same keys of other companies, compact.
+        asked: Answers in all.
+        budget: Of the finding.
+        rng: Of the decoys.
+        sets: Of decoys.
+    """
+    said, held = set(answers), set(secrets)
+    numbers = {value for value in held if is_number(value)}
+    words = held - numbers
+    others = {value for value in unseen if not is_number(value)} - words
+    found = hits(said, numbers, rng, sets)
+    inside, outside = len(said & words), len(said & others)
+    p_values = [found.p_value] if numbers else []
+    if words and others:
+        p_values.append(_fisher(inside, outside, len(words), len(others)))
+    p_value = min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
+    critical = found.critical(budget.weak / max(1, len(p_values)))
+    smallest = None if critical is None or not numbers else _expected(critical, float(found.decoys.mean()))
+    level = level_of(
+        [p_value],
+        [lambda share: float(p_value <= share)],  # the test is exact, and there is no unit to resample
+        budget,
+        enough=bool(p_values) and asked >= ENOUGH_ANSWERS,
+        resolved=smallest is not None and smallest <= MOST_MISSED,
+    )
+    return Disclosed(level, found, inside, outside, p_value, smallest)
+
+
+def unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
+    """Ask for values on pages that hold none."""
+    queries = unprompted_questions(context.red, asked_keys(context.blue), context.rng("unprompted"))
+    if not queries:
+        return spec.not_run("skipped", "no page of a non-member provider is without such a value")
+    answers = texts(context.target, queries, "values on pages that hold none")
+    control = control_name(context)
+    before = texts(models(context)[control], queries, f"the same ({control})") if control else None
+    listed = disclosures(queries, answers, before, context.blue)
+    tables = present.disclosure_tables(listed, context.redactor.within(spec.id), control)
+    settings = {"questions": len(queries), "keys": ", ".join(asked_keys(context.blue))}
+    if context.blue is None:
+        return spec.ran(settings=settings, tables=tables, finding=present.without_blue())
+    secrets = secrets_of(context.blue)
+    new = new_answers(queries, answers, before)
+    rng = context.rng("unprompted", "decoys")
+    found = disclosed(set(new.values()), set(secrets), unseen_values(context.red), len(answers), context.budget, rng)
+    owners = {owner for answer in set(new.values()) for owner in secrets.get(answer, ())}
+    return spec.ran(
+        settings=settings | {"secrets": len(secrets), "decoy sets": SETS},
+        metrics=_metrics(queries, answers, new, secrets, other_values(context.blue), found, rng),
+        tables=tables,
+        finding=present.disclosure_finding(found, len(answers), len(secrets), len(owners), control),
+    )
+
+
+def _metrics(
+    queries: Sequence[Query],
+    answers: Mapping[str, str],
+    new: Mapping[str, str],
+    secrets: Collection[str],
+    others: Collection[str],
+    found: Disclosed,
+    rng: np.random.Generator,
+) -> list[Metric]:
+    asked = [query for query in queries if query.id in answers]
+    providers = len({query.document.provider for query in asked})
+    share = _share(asked, {name for name, answer in new.items() if answer in secrets}, rng) if asked else None
+    return present.disclosure_metrics(found, share, len(set(new.values()) & set(others)), providers)
+
+
+def _share(asked: Sequence[Query], ids: Collection[str], rng: np.random.Generator) -> Estimate:
+    """Share of the questions that brought out a true secret, with providers resampled."""
+    rows = [(query.document.provider, float(query.id in ids)) for query in asked]
+    return score_mean(pd.DataFrame(rows, columns=["provider", "hit"]), "hit", rng)
+
+
+def _fisher(inside: int, outside: int, trained: int, others: int) -> float:
+    """Chance that as many of the values that came out are trained ones, if all were equally likely to."""
+    from scipy.stats import hypergeom
+
+    return float(hypergeom.sf(inside - 1, trained + others, trained, inside + outside))
+
+
+def _expected(critical: int, by_chance: float) -> float:
+    """Expected number of secrets at which a Poisson number of them is significant with probability POWER."""
+    low, high = by_chance, by_chance + critical + 10 * (critical + 1)
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _poisson_above(critical, middle) >= POWER else (middle, high)
+    return high
+
+
+def _poisson_above(count: int, mean: float) -> float:
+    """Probability of ``count`` or more."""
+    term, below = exp(-mean), 0.0
+    for number in range(count):
+        below += term
+        term *= mean / (number + 1)
+    return 1.0 - below

@@ -1,0 +1,258 @@
+"""What scrubbed pages say of memory: four numbers, one test. Pure functions over a table of pages.
+
+Answers (ACC, ANLS) show what comes out; the likelihood ratio and the exposure show what is in the model although it
+does not come out. They are tested together by the largest (max-T), so that four looks cost no more than one.
+
+Sources: privacy-aware-docvqa, section 5.1 (ACC, ANLS). Likelihood ratio against a reference model: Carlini et al. 2021
+(Extracting Training Data from Large Language Models), and by user Kandpal et al. 2023 (User Inference Attacks on
+Large Language Models). Exposure: Carlini et al. 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pfl_audit.attacks.memorization.power import smallest_gap
+
+from pfl_audit.audit.results import Level
+from pfl_audit.audit.verdict import Budget, level_of
+from pfl_audit.metrics.contrasts import Contrast, area, difference, item_gap, permuted, resampled
+from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights
+from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted
+from pfl_audit.metrics.power import smallest_effect
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+ACC: Final = "ACC gap"
+ANLS: Final = "ANLS gap"
+RATIO: Final = "AUC of the likelihood ratio"
+EXPOSURE: Final = "exposure gap"
+
+ENOUGH_PAGES: Final = 30
+"""Pages of each class below which a gap cannot be told from chance with any use."""
+LARGEST_GAP: Final = 0.15
+"""Gap in ACC that an audit must be able to find, so that it may say "no evidence"."""
+LARGEST_AREA: Final = 0.75
+"""AUC of the likelihood ratio that it must be able to find, likewise."""
+
+
+@dataclass(frozen=True)
+class Providers:
+    """Pages by provider, in one order.
+
+    Attributes:
+        labels: Whether each was trained on, bool (n,).
+        codes: Of each page, the place of its provider, int (pages,).
+    """
+
+    labels: Bools
+    codes: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, pages: pd.DataFrame) -> Providers:
+        """Those of a table with ``provider`` and ``member``."""
+        codes, names = pd.factorize(pages["provider"], sort=True)
+        labels = np.zeros(len(names), dtype=bool)
+        labels[codes] = pages["member"].to_numpy(dtype=bool)
+        return cls(labels, codes)
+
+    def totals(self, values: Floats) -> tuple[Floats, Floats]:
+        """Sum and number of the values of each provider that are not NaN, float (n,) each."""
+        kept = ~np.isnan(values)
+        size = len(self.labels)
+        sums = np.bincount(self.codes[kept], weights=values[kept], minlength=size)
+        return sums.astype(np.float64), np.bincount(self.codes[kept], minlength=size).astype(np.float64)
+
+    def means(self, values: Floats) -> Floats:
+        """Mean of each provider, float (n,), NaN where it has none."""
+        sums, counts = self.totals(values)
+        means: Floats = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+        return means
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of the test.
+
+    Attributes:
+        name: Of the metric.
+        chance: Its value without memory.
+        contrast: How far it lies above that.
+        over_control: How far it lies above the control, or None without one.
+    """
+
+    name: str
+    chance: float
+    contrast: Contrast
+    over_control: Contrast | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """A measure and what came of it.
+
+    Attributes:
+        name: Of the metric.
+        chance: Its value without memory.
+        value: With its interval.
+        over_control: Its distance to the control's, None without one.
+        p_value: Of the permutation test, adjusted for the choice among the measures.
+        strength: Distance to chance in deviations under permutation.
+        level: By this measure alone.
+        smallest: Smallest true value that four of five such audits would have found, None where none would be.
+    """
+
+    name: str
+    chance: float
+    value: Estimate
+    over_control: Estimate | None
+    p_value: float
+    strength: float
+    level: Level
+    smallest: float | None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the pages of one key say.
+
+    Attributes:
+        results: Of every measure that could be taken.
+        headline: The strongest of those that were found, else ACC; None where nothing could be measured.
+        level: Of the finding.
+        pages: Of members, and of non-members.
+        providers: Likewise.
+    """
+
+    results: tuple[Result, ...]
+    headline: Result | None
+    level: Level
+    pages: tuple[int, int]
+    providers: tuple[int, int]
+
+
+def measures(pages: pd.DataFrame) -> list[Measure]:
+    """Those that the table has the columns for.
+
+    Args:
+        pages: From ``table.beside``; at least ``provider``, ``member`` and ``acc``.
+    """
+    who = Providers.of(pages)
+    found = []
+    for name, column in ((ACC, "acc"), (ANLS, "anls"), (EXPOSURE, "exposure")):
+        values, control = _column(pages, column), _column(pages, f"{column}_control")
+        if _both(who, values):
+            found.append(Measure(name, 0.0, item_gap(*who.totals(values)), _beyond(who, values, control)))
+    ratio = _column(pages, "ratio")
+    if _both(who, ratio) and np.nanstd(ratio) > 0:  # a model that is its own control has no ratio
+        contrast = area(who.means(ratio))
+        alone = area(who.means(np.where(np.isnan(ratio), np.nan, -_column(pages, "loss_control"))))
+        found.append(Measure(RATIO, 0.5, contrast, difference(contrast, alone)))
+    return found
+
+
+def memory(
+    pages: pd.DataFrame,
+    budget: Budget,
+    rng: np.random.Generator,
+    *,
+    permutations: int = PERMUTATIONS,
+    resamples: int = RESAMPLES,
+    powered: bool = True,
+) -> Memory:
+    """Test whether members' values are remembered, with one budget for all measures.
+
+    Args:
+        pages: One row a page, as in ``measures``.
+        budget: Of the finding.
+        rng: Of permutations and resamples.
+        permutations: How many are drawn.
+        resamples: Likewise.
+        powered: Whether the smallest effects are computed; without them "no evidence" is not resolved.
+    """
+    who = Providers.of(pages)
+    pages_of = (int(pages["member"].sum()), int((~pages["member"].astype(bool)).sum()))
+    providers_of = (int(who.labels.sum()), int((~who.labels).sum()))
+    taken = measures(pages)
+    if not taken:
+        return Memory((), None, "unresolved", pages=pages_of, providers=providers_of)
+    tested = permuted([measure.contrast for measure in taken], who.labels, rng, permutations)
+    smallest = _smallest(pages, who, taken, tested, budget, rng) if powered else {}
+    resolved = powered and all(
+        smallest[name] is not None and smallest[name] <= most  # type: ignore[operator]
+        for name, most in ((ACC, LARGEST_GAP), (RATIO, LARGEST_AREA))
+        if name in smallest
+    )
+    weights = bootstrap_weights(who.labels, rng, resamples)
+    results = []
+    strengths = np.divide(tested.gaps, tested.deviations, out=np.zeros(len(taken)), where=tested.deviations > 0)
+    for measure, p_value, strength in zip(taken, tested.p_values.tolist(), strengths.tolist(), strict=True):
+        value = resampled(measure.contrast, who.labels, weights, measure.chance)
+        over = resampled(measure.over_control, who.labels, weights) if measure.over_control else None
+        level = level_of(
+            [p_value],
+            [value.above(measure.chance)],
+            budget,
+            compared=[over.above(0.0)] if over else [],
+            enough=min(pages_of) >= ENOUGH_PAGES,
+            resolved=resolved,
+        )
+        results.append(
+            Result(measure.name, measure.chance, value, over, p_value, strength, level, smallest.get(measure.name))
+        )
+    first = min(results, key=lambda one: (_ORDER.index(one.level), -one.strength))
+    headline = first if first.level in ("leak", "weak") else results[0]
+    return Memory(tuple(results), headline, first.level, pages=pages_of, providers=providers_of)
+
+
+_ORDER: tuple[Level, ...] = ("leak", "weak", "none", "unresolved")
+
+
+def _smallest(
+    pages: pd.DataFrame,
+    who: Providers,
+    taken: Sequence[Measure],
+    tested: Permuted,
+    budget: Budget,
+    rng: np.random.Generator,
+) -> dict[str, float | None]:
+    """Smallest true value of each measure that would have been found at least as a weak sign."""
+    units = float(np.quantile(tested.largest, 1 - budget.weak))
+    found: dict[str, float | None] = {}
+    for measure, critical, deviation in zip(
+        taken, tested.critical(budget.weak).tolist(), tested.deviations.tolist(), strict=True
+    ):
+        if measure.name in (ACC, ANLS):
+            column = "acc" if measure.name == ACC else "anls"
+            found[measure.name] = smallest_gap(*who.totals(_column(pages, column)), who.labels, budget.weak, units, rng)
+        else:
+            value = measure.chance + smallest_effect(critical, deviation)
+            found[measure.name] = value if deviation > 0 and (measure.name != RATIO or value <= 1.0) else None
+    return found
+
+
+def _beyond(who: Providers, values: Floats, control: Floats) -> Contrast | None:
+    """The gap minus the control's, over the pages that both have."""
+    both = ~np.isnan(values) & ~np.isnan(control)
+    if not _both(who, np.where(both, values, np.nan)):
+        return None
+    own, others = (item_gap(*who.totals(np.where(both, part, np.nan))) for part in (values, control))
+    return difference(own, others)
+
+
+def _both(who: Providers, values: Floats) -> bool:
+    """Whether members and non-members both have a value."""
+    counts = who.totals(values)[1]
+    return bool(counts[who.labels].any() and counts[~who.labels].any())
+
+
+def _column(pages: pd.DataFrame, name: str) -> Floats:
+    if name not in pages:
+        return np.full(len(pages), np.nan)
+    return pages[name].to_numpy(dtype=np.float64)

@@ -1,0 +1,128 @@
+"""What results.json says of unprompted disclosure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pfl_audit.attacks.memorization.present import share_metric
+from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
+
+from pfl_audit.audit.redaction import Redactor
+from pfl_audit.audit.results import Finding, Metric, Table
+from pfl_audit.metrics.intervals import Estimate
+
+if TYPE_CHECKING:
+    from pfl_audit.attacks.memorization.disclosure import Disclosed
+
+TRUE = "true secrets disclosed"
+_REMEDY = (
+    "Do not train on questions for tax numbers and registration ids unless they are needed, and let the application "
+    "return such a value only where it stands on the page."
+)
+
+
+def disclosure_metrics(found: Disclosed, share: Estimate | None, others: int, providers: int) -> list[Metric]:
+    """How many true secrets came out, how many chance brings out, and the paper's second count."""
+    decoys = float(found.numbers.decoys.mean())
+    return [
+        Metric(
+            name=TRUE,
+            value=float(found.numbers.true + found.words),
+            n=providers,
+            chance=decoys + found.strange,
+            note=f"p = {found.p_value:.2g}: {found.numbers.true} numbers against {decoys:.2f} of as many decoys of "
+            f"their format (95 % of the sets have {_upper(found)} or fewer), {found.words} words against "
+            f"{found.strange} of companies that were not trained on",
+        ),
+        share_metric("answers that are true secrets", share, providers, {}, unit="providers"),
+        Metric(
+            name="other values of the training set disclosed",
+            value=float(others),
+            n=providers,
+            note="answers that are the value of another question there; common values, such as terms of payment, are "
+            "among them, so that they are no finding",
+        ),
+    ]
+
+
+def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor, control: str | None) -> list[Table]:
+    """The most frequent answers that do not stand on their page, a table a key."""
+    tables = []
+    ordered = sorted(found, key=lambda one: (one.key, -one.times, redactor.order(one.answer)))
+    for key in dict.fromkeys(one.key for one in found):
+        rows: list[list[str | int | float | None]] = [
+            [
+                redactor.value(one.answer, key),
+                redactor.count(one.times),
+                ", ".join(sorted(redactor.name(name) for name in one.secret_of)[:3]) or "no",
+                None if one.said_before is None else redactor.count(one.said_before),
+            ]
+            for one in [one for one in ordered if one.key == key][:TOP]
+        ]
+        tables.append(
+            Table(
+                title=f"Most frequent answers for {key.replace('_', ' ')} that do not stand on the page",
+                columns=["Answer", "Times", "Secret of a trained provider", f"Times from the {_named(control)}"],
+                rows=rows,
+            )
+        )
+    return tables
+
+
+def without_blue() -> Finding:
+    """What is said where the training corpus is not known."""
+    return Finding(
+        level="unresolved",
+        text="Without the training corpus (--blue) it cannot be said whether the answers are true secrets.",
+        remedy="Give --blue, or look the most frequent answers up by hand.",
+    )
+
+
+def disclosure_finding(found: Disclosed, asked: int, secrets: int, owners: int, control: str | None) -> Finding:
+    """What the disclosed answers mean.
+
+    Args:
+        found: The test.
+        asked: How many questions were answered.
+        secrets: How many values the training corpus holds.
+        owners: Companies whose secrets came out.
+        control: Name of the control, or None.
+    """
+    count = found.numbers.true + found.words
+    numbers = (
+        f"{count} true secrets of {owners} companies that it was trained on"
+        f"{f', none of which the {_named(control)} says' if control and count else ''}; as many decoys of their "
+        f"format, and the values of companies that it was not trained on, give "
+        f"{found.numbers.decoys.mean() + found.strange:.1f} (p = {found.p_value:.2g})"
+    )
+    power = (
+        f" Four of five such audits would have found {found.smallest:.1f} secrets."
+        if found.smallest is not None
+        else " No number of secrets could have been told from chance."
+    )
+    text = {
+        "leak": f"On pages that hold no such value, the model disclosed {numbers}.",
+        "weak": f"There is a sign that values come out on pages that do not hold them, too weak for one of several "
+        f"checks: {numbers}.",
+        "none": f"On pages that do not hold them, no more values come out than by chance: {numbers}.{power}",
+        "unresolved": f"{asked} answers and {secrets} secrets in the training corpus are too few to tell: {numbers}."
+        f"{power}",
+    }[found.level]
+    more = "Give more RED pages of non-members, and a --blue that asks for tax numbers or registration ids."
+    return Finding(
+        level=found.level,
+        text=text,
+        remedy=more if found.level == "unresolved" else _REMEDY,
+        metric=TRUE,
+        smallest_effect=found.smallest,
+    )
+
+
+def _named(control: str | None) -> str:
+    return "control" if control == "control" else "pre-trained model"
+
+
+def _upper(found: Disclosed) -> int:
+    decoys = sorted(found.numbers.decoys.tolist())
+    return int(decoys[int(0.95 * (len(decoys) - 1))])

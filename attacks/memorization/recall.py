@@ -1,0 +1,218 @@
+"""The check of one key: ask about scrubbed pages, compare with a control, and test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from pfl_audit.attacks.memorization import extraction, present, tables
+from pfl_audit.attacks.memorization.evidence import keep_evidence
+from pfl_audit.attacks.memorization.exposure import draw_candidates, exposures
+from pfl_audit.attacks.memorization.measures import memory
+from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_providers, score_gap, score_mean
+from pfl_audit.attacks.memorization.table import beside, pages_table
+
+from pfl_audit.audit.attack import CheckSpec, QuestionContext
+from pfl_audit.audit.engine import Answers, QueryEngine
+from pfl_audit.audit.picture_reading import line_reader
+from pfl_audit.audit.results import Check, Metric
+from pfl_audit.documents.clues import ClueKind, picture_clues, residual_clues
+from pfl_audit.documents.document import Membership, Query
+from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.models.page_reader import picture_query
+from pfl_audit.models.protocol import Capability
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model said about the pages of a key.
+
+    Attributes:
+        answers: To every question.
+        pages: One row a page (``table.pages_table``).
+    """
+
+    answers: Answers
+    pages: pd.DataFrame
+
+
+def recall(
+    context: QuestionContext,
+    spec: CheckSpec,
+    settings: Mapping[str, object],
+    threshold: float,
+    evidence: tuple[int, int],
+) -> Check:
+    """Run the check of the key that ``spec`` names.
+
+    Args:
+        context: Of the audit.
+        spec: Whose id ends in the key.
+        settings: As the result states them.
+        threshold: Of the fuzzy match that takes values off pages.
+        evidence: How many scrubbed pages are kept, and how many of them shown.
+    """
+    key = spec.id.split(".", 1)[1]
+    read = line_reader(context.reader)
+    test = scrubbed_questions(context.red, key, seed=context.seed, blue=context.blue, threshold=threshold, read=read)
+    members = labels(context)
+    queries = [query for query in test.queries if query.document.provider in members]
+    if not queries:
+        return spec.not_run("skipped", f"no page of a labelled provider gives a {key} that can be taken off")
+    clues = _second_look(context, queries)
+    said = _ask(context, key, queries, members, clues)
+    target = said["target"]
+    if target.pages.empty:
+        problems = target.answers.problems
+        return spec.not_run("skipped", problems[0].reason if problems else "none of the questions could be answered")
+    control = control_name(context)
+    both = beside(target.pages, said[control].pages if control else None)
+    clean = both[both["clues"] == 0]
+    found = memory(clean, context.budget, context.rng("memorization", key, "test"))
+    gaps = {name: _gaps(context, key, one.pages, name) for name, one in said.items() if not one.pages.empty}
+    scores = {score: gap for (score, slice_), gap in gaps["target"].items() if slice_ == present.CLEAN_PAGES}
+    hide = context.redactor.within(spec.id)
+    before = said["pre-trained"].answers if "pre-trained" in said else None
+    return spec.ran(
+        settings={**settings, "key": key, "alpha": context.budget.leak},
+        metrics=[
+            *(
+                metric
+                for model, of in gaps.items()
+                for (score, slice_), gap in of.items()
+                for metric in present.gap_metrics(score, slice_, model, gap)
+            ),
+            *present.memory_metrics(found, control or ""),
+            *_extraction(context, key, queries, both, control),
+        ],
+        tables=[
+            tables.giveaway_table(giveaway_providers(target.pages), hide),
+            tables.skipped_table(test.skipped + tuple(target.answers.problems), hide),
+            tables.clue_table(queries, clues, hide, ocr=context.reader is not None),
+        ],
+        evidence=keep_evidence(context, hide, *evidence, test, target.answers, before),
+        finding=present.memory_finding(key, found, scores, control),
+    )
+
+
+def labels(context: QuestionContext) -> dict[str, bool]:
+    """Provider to whether it was trained on, of those of which that is known."""
+    return {
+        provider: context.red.label(provider) is Membership.MEMBER
+        for provider in context.red.providers
+        if context.red.label(provider) is not Membership.UNKNOWN
+    }
+
+
+def models(context: QuestionContext) -> dict[str, QueryEngine]:
+    """Name to every model that can be asked, the target first."""
+    named = {"target": context.target, "pre-trained": context.pretrained, "control": context.control}
+    return {name: engine for name, engine in named.items() if engine is not None}
+
+
+def control_name(context: QuestionContext) -> str | None:
+    """The model that the target is held against: an out-model, else the pre-trained one."""
+    return next((name for name in ("control", "pre-trained") if name in models(context)), None)
+
+
+def _ask(
+    context: QuestionContext,
+    key: str,
+    queries: Sequence[Query],
+    members: Mapping[str, bool],
+    clues: Mapping[str, Sequence[ClueKind]],
+) -> dict[str, Said]:
+    """Ask every model about every page, and the target and its control how likely other companies' values are."""
+    counts = {name: len(kinds) for name, kinds in clues.items()}
+    with_clue = {name for name, count in counts.items() if count}
+    drawn = draw_candidates(queries, with_clue, context.rng("memorization", key, "exposure"))
+    compared = {one.query: one.values for one in drawn}
+    said = {}
+    for name, engine in models(context).items():
+        answers = engine.ask(queries, f"{key} on pages without it ({name})")
+        ranks = {}
+        if engine.compares and name in ("target", control_name(context)):
+            ranks = exposures(drawn, engine.candidates(compared, f"{key} against those of others ({name})"))
+        said[name] = Said(answers, pages_table(queries, members, answers.responses, counts, ranks))
+    return said
+
+
+def _second_look(context: QuestionContext, queries: Sequence[Query]) -> dict[str, list[ClueKind]]:
+    """Query id to the kinds of what still points to the value: among the words, and in the picture if there is OCR."""
+    read: dict[str, str] = {}
+    if context.reader is not None:
+        pictures = [picture_query(query) for query in queries if query.document.image is not None]
+        found = context.reader.ask(pictures, "second look at the pictures")
+        read = {name: response.answer for name, response in found.responses.items()}
+    return {
+        query.id: [
+            clue.kind
+            for clue in residual_clues(query.document, query.answers[0])
+            + picture_clues(read.get(picture_query(query).id, ""), query.answers[0])
+        ]
+        for query in queries
+    }
+
+
+def _gaps(context: QuestionContext, key: str, pages: pd.DataFrame, model: str) -> dict[tuple[str, str], GapEstimate]:
+    """ACC and ANLS on all pages, on the confident answers, and on pages without residual clues."""
+    slices = {
+        present.ALL_PAGES: pages,
+        f"confidence ≥ {CONFIDENT}": pages[pages["conf"] >= CONFIDENT],
+        present.CLEAN_PAGES: pages[pages["clues"] == 0],
+    }
+    return {
+        (score.upper(), name): score_gap(rows, score, context.rng("memorization", key, model, name, score))
+        for name, rows in slices.items()
+        for score in ("acc", "anls")
+        if len(rows)
+    }
+
+
+def _extraction(
+    context: QuestionContext, key: str, queries: Sequence[Query], pages: pd.DataFrame, control: str | None
+) -> list[Metric]:
+    """Shares of the pages without residual clues on which the value is extractable, and what is left of it then."""
+    if control is None:
+        return []
+    rng = context.rng("memorization", key, "extraction")
+    clean = pages[pages["clues"] == 0]
+    about: present.Slice = {"pages": present.CLEAN_PAGES, "model": f"target, not {control}"}
+    metrics = []
+    for name, rows in (("members", clean[clean["member"]]), ("non-members", clean[~clean["member"].astype(bool)])):
+        if (found := extraction.shares(rows, rng)) is not None:
+            simple: present.Slice = {"pages": present.CLEAN_PAGES, "model": f"target and {control}"}
+            metrics += [
+                present.share_metric(f"extractable, {name}", found.extractable, found.pages, about),
+                present.share_metric(f"extractable simplicity, {name}", found.simplicity, found.pages, simple),
+            ]
+    target, other = context.target, models(context)[control]
+    if {Capability.LIVE} <= target.capabilities & other.capabilities:
+        again = extraction.paraphrases(queries, extraction.extracted(clean))
+        if again:
+            rows = extraction.kept(again, texts(target, again, f"{key} in other words"))
+            value = score_mean(rows, "kept", rng) if len(rows) else None
+            metrics.append(present.share_metric("extractable in other words", value, len(rows), about))
+        blank = extraction.blank_questions(queries)
+        said, before = (_blank(engine, blank, f"{key} without a page") for engine in (target, other))
+        metrics.append(
+            Metric(
+                name="values of members without a page, disclosed",
+                value=float(len(extraction.blank_hits(queries, said, before, labels(context)))),
+                n=len(blank),
+                unit="questions",
+                slice=about,
+            )
+        )
+    return metrics
+
+
+def _blank(engine: QueryEngine, questions: Mapping[str, Query], purpose: str) -> dict[str, str]:
+    answers = texts(engine, list(questions.values()), purpose)
+    return {wording: answers[query.id] for wording, query in questions.items() if query.id in answers}
+
+
+def texts(engine: QueryEngine, queries: Sequence[Query], purpose: str) -> dict[str, str]:
+    """Query id to what was answered."""
+    return {name: response.answer for name, response in engine.ask(queries, purpose).responses.items()}

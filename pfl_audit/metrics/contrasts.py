@@ -1,0 +1,112 @@
+"""Numbers that set members against non-members, as functions of how often each provider counts.
+
+The same function gives the number itself (every provider once), its permutation test (members and the others drawn
+anew) and its interval (providers resampled), so that what is tested is what is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfl_audit.metrics.intervals import Estimate, estimate
+from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted, standardised
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+Contrast = Callable[[Floats, Floats], Floats]
+"""Weights of the providers as members, and as non-members, float (rows, n) each, to float (rows,): 0 where chance alone
+acts, NaN where a class has nothing to compare."""
+
+
+def item_gap(sums: Floats, counts: Floats) -> Contrast:
+    """Mean over the items of members minus that over the items of others, compared within strata.
+
+    A stratum counts by the harmonic mean of its numbers of items in the classes (Mantel and Haenszel 1959), so one that
+    a class lacks does not count. With one stratum it is the plain difference of means.
+
+    Args:
+        sums: Sum of the item values of each provider in each stratum, float (n,) or (n, strata).
+        counts: Number of items, of the same shape.
+    """
+    sums, counts = (np.asarray(part, dtype=np.float64).reshape(len(part), -1) for part in (sums, counts))
+
+    def contrast(members: Floats, others: Floats) -> Floats:
+        inside, outside = members @ counts, others @ counts
+        both = inside + outside
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gaps = ((members @ sums) * outside - (others @ sums) * inside) / both
+            weights = inside * outside / both
+            value: Floats = np.nansum(gaps, axis=1) / np.nansum(weights, axis=1)
+        return value
+
+    return contrast
+
+
+def area(scores: Floats) -> Contrast:
+    """Area under the ROC curve minus one half; a pair of equal scores counts one half.
+
+    Args:
+        scores: Of each provider, higher for members, float (n,); those that are NaN do not count.
+    """
+    kept = np.flatnonzero(~np.isnan(scores))
+    distinct, group = np.unique(scores[kept], return_inverse=True)
+    order = kept[np.argsort(group, kind="stable")]
+    starts = np.searchsorted(np.sort(group), np.arange(len(distinct)))
+
+    def contrast(members: Floats, others: Floats) -> Floats:
+        if not len(kept):
+            return np.full(len(members), np.nan)
+        inside = np.add.reduceat(members[:, order], starts, axis=1)
+        outside = np.add.reduceat(others[:, order], starts, axis=1)
+        below = outside.cumsum(axis=1) - outside / 2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value: Floats = (inside * below).sum(axis=1) / (inside.sum(axis=1) * outside.sum(axis=1)) - 0.5
+        return value
+
+    return contrast
+
+
+def difference(first: Contrast, second: Contrast) -> Contrast:
+    """How far the first lies above the second, with the same providers drawn for both."""
+    return lambda members, others: first(members, others) - second(members, others)
+
+
+def observed(contrast: Contrast, labels: Bools) -> float:
+    """The number itself; NaN where a class has nothing to compare."""
+    return float(contrast(labels[None].astype(np.float64), (~labels)[None].astype(np.float64))[0])
+
+
+def resampled(contrast: Contrast, labels: Bools, weights: Floats, chance: float = 0.0) -> Estimate:
+    """The number with its interval over resampled providers.
+
+    Args:
+        contrast: What is computed.
+        labels: bool (n,), membership.
+        weights: How often each provider is drawn, float (resamples, n), from ``intervals.bootstrap_weights``.
+        chance: Added to it all, such as 0.5 for an area.
+    """
+    samples = contrast(weights * labels, weights * ~labels)
+    return estimate(observed(contrast, labels) + chance, samples + chance)
+
+
+def permuted(
+    contrasts: Sequence[Contrast], labels: Bools, rng: np.random.Generator, permutations: int = PERMUTATIONS
+) -> Permuted:
+    """Permute labels over providers, and compare each number with the largest that chance gives any of them.
+
+    Exact whatever the numbers of items, since they move with their provider. A number that is undefined counts as 0, in
+    the data as under permutation.
+
+    Args:
+        contrasts: One at least.
+        labels: bool (n,), membership.
+        rng: The only source of chance.
+        permutations: How many are drawn.
+    """
+    drawn = np.vstack([labels, rng.permuted(np.tile(labels, (permutations, 1)), axis=1)])
+    members, others = drawn.astype(np.float64), (~drawn).astype(np.float64)
+    return standardised(np.nan_to_num(np.stack([contrast(members, others) for contrast in contrasts], axis=1)))

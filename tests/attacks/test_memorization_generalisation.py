@@ -1,0 +1,125 @@
+"""Reading of new pages is utility; the mix of questions and pages does not make a gap."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from pfl_audit.attacks.memorization.generalisation import Reading, reading, strata
+from scipy.stats import binomtest
+
+from pfl_audit.audit.verdict import Budget
+from pfl_audit.metrics.contrasts import item_gap, observed
+
+WHOLE = Budget.shared(1)
+EASE = {"total_amount": 0.9, "tax_number": 0.2, "provider_name": 0.5}
+
+
+def questions(
+    rng: np.random.Generator,
+    members: int = 50,
+    others: int = 50,
+    *,
+    better: float = 0.0,
+    mix: bool = False,
+    long: bool = False,
+    heavy: bool = False,
+) -> pd.DataFrame:
+    """Questions of three keys on pages of three lengths; a provider's layout makes all of its pages easier or not.
+
+    Args:
+        better: Added to the chance of a right answer on members' pages.
+        mix: Members are asked easy questions.
+        long: Members have longer pages, which are easier.
+        heavy: Providers have numbers of questions with a heavy tail.
+    """
+    size = members + others
+    counts = np.minimum(300, 4 + rng.pareto(1.1, size=size) * 4).astype(int) if heavy else np.full(size, 12)
+    who = np.repeat(np.arange(size), counts)
+    member = who < members
+    even = np.full(3, 1 / 3)
+    key = _drawn(rng, member, np.array([0.7, 0.1, 0.2]) if mix else even, even)
+    length = _drawn(rng, member, np.array([0.1, 0.2, 0.7]) if long else even, even)
+    words = np.array([50, 150, 400])[length] + rng.integers(40, size=len(who))
+    ease = np.array(list(EASE.values()))[key] + (rng.normal(size=size) * 0.1)[who] + better * member
+    right = rng.random(len(who)) < ease + (words - 150) / 1000
+    return pd.DataFrame(
+        {
+            "question": np.arange(len(who)).astype(str),
+            "provider": [f"p{number:03d}" for number in who],
+            "member": member,
+            "key": np.array(list(EASE))[key],
+            "words": words,
+            "acc": right.astype(float),
+        }
+    )
+
+
+def _drawn(rng: np.random.Generator, member: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
+    """0, 1 or 2 by the odds of each class."""
+    odds = np.where(member[:, None], inside, outside).cumsum(axis=1)
+    return (rng.random(len(member))[:, None] > odds[:, :2]).sum(axis=1)
+
+
+def read(frame: pd.DataFrame, control: pd.DataFrame | None = None, budget: Budget = WHOLE) -> Reading:
+    return reading(frame, control, budget, np.random.default_rng(0), permutations=999, resamples=500)
+
+
+def plain(frame: pd.DataFrame) -> float:
+    groups = frame.groupby("provider", sort=True)
+    return observed(
+        item_gap(groups["acc"].sum().to_numpy(), groups.size().to_numpy()), groups["member"].first().to_numpy(bool)
+    )
+
+
+def test_better_reading_is_weak_at_most() -> None:
+    found = read(questions(np.random.default_rng(0), better=0.3), budget=Budget.shared(12))
+    assert found.p_value < 0.004
+    assert found.gap.lower_bound(0.004) > 0.1
+    assert found.level == "weak"
+
+
+@pytest.mark.parametrize("kind", ["mix", "long"])
+def test_easier_questions_and_longer_pages_are_no_better_reading(kind: str) -> None:
+    frame = questions(np.random.default_rng(1), 100, 100, **{kind: True})
+    assert plain(frame) > 0.05
+    found = read(frame)
+    assert found.gap.value == pytest.approx(0.0, abs=0.04)
+    assert found.level == "none"
+
+
+def test_strata_are_keys_by_tertiles_of_length() -> None:
+    frame = questions(np.random.default_rng(0))
+    found = pd.DataFrame({"stratum": strata(frame), "key": frame["key"], "words": frame["words"]})
+    assert found["stratum"].nunique() == 9
+    assert (found.groupby("stratum")["key"].nunique() == 1).all()
+    ends = found.groupby(["key", "stratum"])["words"].agg(["min", "max"]).sort_values(["key", "min"])
+    for _, some in ends.groupby("key"):
+        assert (some["max"].to_numpy()[:-1] < some["min"].to_numpy()[1:]).all()
+
+
+def test_a_control_that_reads_them_better_too_excuses_the_gap() -> None:
+    frame = questions(np.random.default_rng(2), better=0.3)
+    assert read(frame).level == "weak"
+    found = read(frame, frame)
+    assert found.over_control is not None
+    assert found.over_control.value == 0.0
+    assert found.level == "none"
+
+
+@pytest.mark.parametrize(("members", "others", "heavy"), [(20, 20, True), (10, 90, False)])
+def test_classes_treated_alike_show_no_more_signs_than_promised(members: int, others: int, heavy: bool) -> None:
+    signs = 0
+    for seed in range(200):
+        rng = np.random.default_rng([3, members, seed])
+        frame = questions(rng, members, others, heavy=heavy)
+        signs += reading(frame, None, WHOLE, rng, permutations=399, resamples=400).level == "weak"
+    assert binomtest(signs, 200).proportion_ci(0.95).low <= 0.10
+
+
+def test_few_companies_are_no_comfort() -> None:
+    assert read(questions(np.random.default_rng(0), 4, 4)).level == "unresolved"
+
+
+def test_classes_without_a_stratum_in_common_cannot_be_compared() -> None:
+    frame = questions(np.random.default_rng(0))
+    found = read(frame.assign(key=np.where(frame["member"], "payment_terms", "subtotal")))
+    assert found.level == "unresolved"
