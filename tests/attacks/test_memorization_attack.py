@@ -190,7 +190,10 @@ def test_names_that_are_still_in_the_picture_are_counted_and_set_apart(folder: P
         assert not query.document.words
         return f"invoice of {query.document.provider}" if query.document.provider in members else "invoice"
 
-    check = run(folder, tmp_path, lambda query, blue: query.document.provider.lower(), reader=read)[NAME]
+    def leak(query: Query, blue: Corpus) -> str:
+        return query.document.provider.lower() if query.document.provider in members else "?"
+
+    check = run(folder, tmp_path, leak, reader=read)[NAME]
     table = next(table for table in check.tables if table.title.startswith("Residual"))
     pages = {m.name: m.n for m in check.metrics if m.slice == {"pages": "all pages", "model": "target"}}
     clean = {m.name: m.n for m in check.metrics if m.slice == {"pages": "no residual clue", "model": "target"}}

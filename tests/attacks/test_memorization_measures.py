@@ -98,13 +98,12 @@ def test_permutation_and_interval_must_agree(monkeypatch: pytest.MonkeyPatch) ->
             lambda *args: type(t := true(*args))(t.gaps, t.deviations, np.ones_like(t.p_values), t.largest),
         )
         assert memory(frame, WHOLE, np.random.default_rng(0)).level in ("none", "unresolved")
+    alone = frame[["page", "provider", "member", "clues", "acc"]]
+    assert memory(alone, WHOLE, np.random.default_rng(0)).level == "leak"
+    below = measures.Estimate(0.5, -1.0, 1.0, np.full(9, -1.0))
     with monkeypatch.context() as patch:
-        patch.setattr(
-            measures,
-            "resampled",
-            lambda contrast, labels, weights, chance=0.0: measures.Estimate(0, -1, 1, np.full(9, -1.0)),
-        )
-        assert memory(frame, WHOLE, np.random.default_rng(0)).level in ("none", "unresolved")
+        patch.setattr(measures, "resampled", lambda *args: below)
+        assert memory(alone, WHOLE, np.random.default_rng(0)).level in ("none", "unresolved")
 
 
 def test_a_gap_that_the_control_has_too_is_no_leak() -> None:

@@ -115,6 +115,14 @@ def test_a_decoy_has_the_format_of_its_secret() -> None:
     assert hits([form("ab1234")], secrets, np.random.default_rng(0), sets=50).decoys.max() == 0
 
 
+def test_the_decoys_of_a_set_differ_as_secrets_do() -> None:
+    """Half of all numbers are answered and half are secrets: the hits spread as in draws without replacement."""
+    rng = np.random.default_rng(0)
+    found = hits(numbers(rng, 500, 3), numbers(rng, 500, 3), rng)
+    assert found.decoys.mean() == pytest.approx(250, abs=3)
+    assert found.decoys.std() == pytest.approx(np.sqrt(500 * 0.25 * 500 / 999), rel=0.15)
+
+
 def test_the_least_number_of_hits_that_is_significant() -> None:
     rng = np.random.default_rng(0)
     found = hits(numbers(rng, 400, 5), numbers(rng, 1000, 5), rng, sets=399)
