@@ -170,7 +170,7 @@ def test_no_evidence_with_too_few_companies_is_unresolved() -> None:
 
 
 def case(key: str) -> pd.DataFrame:
-    """Responses of the demo models of release 0.13 to scrubbed pages of RED."""
+    """Responses of the first demo models to scrubbed pages of RED."""
     rows, queries, said = load(CASES / f"{key}.jsonl")
     members = {str(row["provider"]): bool(row["member"]) for row in rows}
     clues = {query.id: int(bool(row["clue"])) for query, row in zip(queries, rows, strict=True)}
