@@ -124,6 +124,9 @@ def test_positive_control_a_model_that_knows_members_leaks(memory: tuple[Corpus,
     found = audited(tmp_path, red, knows, pretrained=some, control=some)
     assert set(found) == CHECKS
     assert level(found) == "leak"
+    # A control that knows members as well: it is not training on them that shows.
+    (tmp_path / "other").mkdir()
+    assert level(audited(tmp_path / "other", red, knows, pretrained=some, control=knows)) == "unresolved"
     parts = {name: check for name, check in found.items() if name != "membership.provider"}
     assert all(check.finding is None and check.part_of == "membership.provider" for check in parts.values())
     assert {metric.slice["model"] for metric in found["membership.azk"].metrics} == {"target", "control"}

@@ -85,6 +85,20 @@ def test_what_the_documents_alone_show_is_no_leak() -> None:
     assert levels == ["unresolved", "leak"]
 
 
+def test_bounds_hold_for_all_attacks_at_once() -> None:
+    frame, control, labels = leaking(leak=0.5)
+    alone, together = (
+        decide(frame, control, labels, 0, rows=rows, seeds=1, s=(0,)) for rows in (one_row("azk"), ROWS[:3])
+    )
+    bounds = [
+        one.beside["control"].bound(0.05)
+        for decision in (alone, together)
+        for one in decision.by_access["ZK"]
+        if one.outcome.row.id == "azk"
+    ]
+    assert bounds[1] < bounds[0]
+
+
 def test_every_level_of_access_costs_its_share() -> None:
     """Four thousand permutations reach neither attack: the smallest p there is, and twice that where two levels are."""
     frame, control, labels = leaking()

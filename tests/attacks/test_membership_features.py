@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features
+from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memory_features, query_features
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.protocol import Response
@@ -84,3 +84,27 @@ def test_a_provider_without_a_testable_page_has_nothing_memorised(queries: list[
     table = aggregate(query_features(queries, answers, None), memory)
     assert table.loc["B", "nls_mem"] == 0.0
     assert np.isfinite(table["delta_nls_mem"]).all()
+
+
+def test_losses_that_are_infinite_or_missing_are_defined(queries: list[Query]) -> None:
+    target = {
+        "a1": Response("right", 0.9, float("inf"), 2),
+        "a2": Response("right", 0.9, float("nan"), 2),
+        "b1": Response("no", 0.2, None, 2),
+    }
+    table = aggregate(query_features(queries, target, None))
+    assert table.loc["A", ["loss", "loglik"]].tolist() == [LARGEST_LOSS, -2 * LARGEST_LOSS]
+    assert table.loc["B", "loss"] == table.loc["A", "loss"]  # the median of those that have one
+
+
+def test_an_empty_answer_to_no_question_is_no_memory(queries: list[Query]) -> None:
+    pairs = [
+        (Query(f"{at}-before", query.document, "", ("",)), Query(f"{at}-after", query.document, "", ("",)))
+        for at, query in enumerate((queries[0], queries[2]))
+    ]
+    said = {
+        "0-before": Response(" "), "0-after": Response(""),
+        "1-before": Response("total"), "1-after": Response("other"),
+    }  # fmt: skip
+    memory = memory_features([], {}, pairs, said)
+    assert list(memory["provider"]) == ["B"]
