@@ -83,12 +83,11 @@ def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:
     """
     recipe.check()
     require_new(folder)
-    seeds = np.random.SeedSequence(recipe.seed).spawn(3)
-    company_rng, plan_rng = (np.random.default_rng(seed) for seed in seeds[:2])
-    providers = draw_providers(recipe.members + recipe.non_members, company_rng)
-    plan = _plan(recipe, providers, plan_rng)
+    _, plan_seed, pages_seed = _seeds(recipe)
+    providers = companies_of(recipe)
+    plan = _plan(recipe, providers, np.random.default_rng(plan_seed))
     queries: list[Query] = []
-    page_seeds = seeds[2].spawn(len(plan))
+    page_seeds = pages_seed.spawn(len(plan))
     with progress.task("pages", len(plan)) as task:
         for (split, provider, client), seed in zip(plan, page_seeds, strict=True):
             queries += _draw_page(recipe, folder, split, provider, client, np.random.default_rng(seed))
@@ -99,6 +98,16 @@ def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:
     write_pfl_docvqa(corpus, folder)
     write_json(folder / "recipe.json", asdict(recipe), private=False)
     return corpus
+
+
+def companies_of(recipe: Recipe) -> list[Provider]:
+    """The companies that a recipe draws, members first."""
+    return draw_providers(recipe.members + recipe.non_members, np.random.default_rng(_seeds(recipe)[0]))
+
+
+def _seeds(recipe: Recipe) -> list[np.random.SeedSequence]:
+    """Of the companies, of who gets which page, and of the pages."""
+    return np.random.SeedSequence(recipe.seed).spawn(3)
 
 
 def _plan(
