@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from pfl_audit.fixtures import reading_lessons
-from pfl_audit.fixtures.build import OUTSIDE, PRIVATE, PUBLIC, WHOLE
+from pfl_audit.fixtures.build import OUTSIDE, PRIVATE, PUBLIC
 from pfl_audit.fixtures.cut_pages import BEFORE, CutPages, cut, find_value
 from pfl_audit.fixtures.reading_lessons import ReadingLessons, teach_reading
 
@@ -50,10 +50,8 @@ def _values(page: Document) -> list[Query]:
 
 def test_no_two_corpora_share_a_company_with_the_audited_one() -> None:
     """RED's companies are PRIVATE's; the out-model's control would be worth nothing if it knew one of them."""
-    names = [{company.name.lower() for company in companies_of(recipe)} for recipe in (PRIVATE, OUTSIDE)]
-    public = [{company.name.lower() for company in companies_of(recipe)} for recipe in (PUBLIC, WHOLE)]
-    assert not names[0] & names[1]
-    assert not any(ours & theirs for ours, theirs in itertools.product(names, public))
+    names = [{company.name.lower() for company in companies_of(recipe)} for recipe in (PRIVATE, OUTSIDE, PUBLIC)]
+    assert not any(some & others for some, others in itertools.combinations(names, 2))
 
 
 def test_a_corpus_holds_the_companies_of_its_recipe(tmp_path: Path) -> None:
@@ -110,9 +108,8 @@ def test_a_value_that_was_misread_is_no_lesson() -> None:
 
 def test_the_rate_warms_up_stays_and_falls_to_nought_at_the_end() -> None:
     lessons = ReadingLessons(TrainSettings(steps=100, learning_rate=1e-3, warmup=10), decay=50)
-    assert [lessons.rate(step) for step in (0, 9, 10, 50, 75, 99)] == pytest.approx(
-        [1e-4, 1e-3, 1e-3, 1e-3, 5e-4, 2e-5]
-    )
+    rates = [lessons.rate(step) for step in (0, 9, 10, 50, 75, 99)]
+    assert rates == pytest.approx([1e-4, 1e-3, 1e-3, 1e-3, 5e-4, 2e-5])
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +138,7 @@ def test_lessons_that_were_cut_off_go_on_to_the_same_weights(
             teach_reading(lessons_corpus, tmp_path / "cut", lessons, Silent())
     assert not (tmp_path / "cut" / "model.safetensors").exists()
     with pytest.raises(UsageError):
-        teach_reading(lessons_corpus, tmp_path / "cut", replace(lessons, decay=3), Silent())
+        teach_reading(lessons_corpus, tmp_path / "cut", replace(lessons, share=0.3), Silent())
     teach_reading(lessons_corpus, tmp_path / "cut", lessons, Silent())
     assert fingerprint_files(tmp_path / "cut") == fingerprint_files(tmp_path / "whole")
     record = json.loads((tmp_path / "cut" / "training.json").read_text())
@@ -154,6 +151,6 @@ def test_lessons_leave_the_visual_encoder_as_it_was(lessons_corpus: Path, tmp_pa
     training = TrainSettings(steps=2, batch_size=8, warmup=1, validation_queries=4)
     teach_reading(lessons_corpus, tmp_path / "out", ReadingLessons(training), Silent())
     after, before = load_vt5(tmp_path / "out").network.state_dict(), new_vt5("small", 1000, seed=0).state_dict()
-    same = {name: torch.equal(after[name], before[name]) for name in before}
+    same = {name: torch.equal(after[name], before[name].half().float()) for name in before}
     assert all(equal for name, equal in same.items() if "image_model" in name)
     assert not same["language_backbone.shared.weight"]
