@@ -14,7 +14,7 @@ import torch
 from pfl_audit.fixtures import reading_lessons
 from pfl_audit.fixtures.build import OUTSIDE, PRIVATE, PUBLIC
 from pfl_audit.fixtures.cut_pages import BEFORE, CutPages, cut, find_value
-from pfl_audit.fixtures.reading_lessons import ReadingLessons, teach_reading
+from pfl_audit.fixtures.reading_lessons import BACK, ReadingLessons, look_back, teach_reading
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import templates
@@ -110,6 +110,17 @@ def test_the_rate_warms_up_stays_and_falls_to_nought_at_the_end() -> None:
     lessons = ReadingLessons(TrainSettings(steps=100, learning_rate=1e-3, warmup=10), decay=50)
     rates = [lessons.rate(step) for step in (0, 9, 10, 50, 75, 99)]
     assert rates == pytest.approx([1e-4, 1e-3, 1e-3, 1e-3, 5e-4, 2e-5])
+
+
+def test_heads_begin_by_looking_at_the_pieces_before() -> None:
+    network = new_vt5("small", 1000, seed=0)
+    look_back(network)
+    t5 = network.language_backbone
+    for stack, distances in ((t5.encoder, (1, 2)), (t5.decoder, (1,))):
+        scores = stack.block[0].layer[0].SelfAttention.compute_bias(6, 6)[0]
+        for head, distance in enumerate(distances):
+            assert scores[head].argmax(dim=1)[distance:].tolist() == list(range(6 - distance))
+            assert scores[head, 3, 3 - distance] == BACK
 
 
 @pytest.fixture(scope="module")
