@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from pfl_audit.fixtures import reading_lessons
-from pfl_audit.fixtures.build import OUTSIDE, PRIVATE, PUBLIC
+from pfl_audit.fixtures.build import PAGES, PRIVATE
 from pfl_audit.fixtures.cut_pages import BEFORE, CutPages, cut, find_value
 from pfl_audit.fixtures.reading_lessons import BACK, ReadingLessons, look_back, teach_reading
 
@@ -49,8 +49,8 @@ def _values(page: Document) -> list[Query]:
 
 
 def test_no_two_corpora_share_a_company_with_the_audited_one() -> None:
-    """RED's companies are PRIVATE's; the out-model's control would be worth nothing if it knew one of them."""
-    names = [{company.name.lower() for company in companies_of(recipe)} for recipe in (PRIVATE, OUTSIDE, PUBLIC)]
+    """RED's companies are PRIVATE's, and a model that learnt to read on them would know them."""
+    names = [{company.name.lower() for company in companies_of(recipe)} for recipe in (PRIVATE, PAGES)]
     assert not any(some & others for some, others in itertools.combinations(names, 2))
 
 
