@@ -19,6 +19,7 @@ from pfl_audit.attacks.membership.features import G4, MEANING, aggregate, memory
 from pfl_audit.attacks.membership.present_blind import SPEC as BLIND_SPEC
 from pfl_audit.attacks.membership.present_blind import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, accuracies, finding, metrics
+from pfl_audit.attacks.membership.references import SCORES, with_scores
 from pfl_audit.attacks.membership.rows import ABLATION, BLIND, DOCUMENTS, PROVIDER, ROWS, WHOLE, AttackRow, spec
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,7 +48,7 @@ class MembershipSettings(BaseModel):
 
 
 class MembershipAttack:
-    """AZK, APK, their ensembles, and likelihood ratios."""
+    """AZK, APK, their ensembles, likelihood ratios, and attacks with reference models."""
 
     name = "membership"
     specs = (WHOLE, BLIND_SPEC, *(spec(row) for row in ROWS))
@@ -203,12 +204,17 @@ def _features(
     wanted = {column for row in rows for column in row.columns}
     answers = engine.ask(corpus.queries, "questions to the model")
     before = pretrained.ask(corpus.queries, "the same to the pre-trained model") if pretrained else None
-    frame = query_features(corpus.queries, answers.responses, before.responses if before else None)
+    references = [
+        engine.ask(corpus.queries, f"the same to reference model {number} of {len(context.references)}").responses
+        for number, engine in enumerate(context.references if wanted & set(SCORES) else (), 1)
+    ]
+    frame = query_features(corpus.queries, answers.responses, before.responses if before else None, references)
     if frame.empty:
         reason = f": {answers.problems[0].reason}" if answers.problems else ""
         raise NotAuditableError(f"none of the questions could be answered{reason}", "See 'pfl-audit data check'")
     memory = _memory(context, corpus, engine, settings) if wanted & set(G4) else None
-    return aggregate(frame, memory)
+    table = aggregate(frame, memory)
+    return with_scores(table, len(references)) if references else table
 
 
 def _memory(

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from pfl_audit.attacks.membership.references import names
 
 from pfl_audit.documents.document import Query
 from pfl_audit.metrics.answers import accuracy, anls, similarity
@@ -33,29 +34,37 @@ MEANING: Final = {
     "loglik": "log-likelihood of the right answers under the model",
     "loglik_before": "log-likelihood of the right answers under the pre-trained model",
     "llr": "log-likelihood of the right answers under the model minus that under the pre-trained model",
+    "lira": "log-likelihood of the right answers above the mean of the reference models, in their standard deviations",
+    "rmia": "probability of the right answers a token, over the mean of models with and without the provider (RMIA)",
 }
 LARGEST_LOSS: Final = 50.0
 """Nats a token; what is less likely, or impossible, counts as this."""
 
 
 def query_features(
-    queries: Sequence[Query], target: Mapping[str, Response], pretrained: Mapping[str, Response] | None
+    queries: Sequence[Query],
+    target: Mapping[str, Response],
+    pretrained: Mapping[str, Response] | None,
+    references: Sequence[Mapping[str, Response]] = (),
 ) -> pd.DataFrame:
-    """Features of every query that the target (and the pre-trained model, if any) answered.
+    """Features of every query that the target answered, and every model beside it.
 
     Args:
         queries: To look at.
         target: Query id to response of the model under audit.
         pretrained: The same of the pre-trained model.
+        references: The same of each reference model.
 
     Returns:
-        One row a query: ``provider``, G1, and as far as the responses carry them G2, G3 and llr.
+        One row a query: ``provider``, G1, and as far as the responses carry them G2, G3, the log-likelihoods
+        and those of the reference models.
     """
     rows = []
     for query in queries:
         response = target.get(query.id)
         before = pretrained.get(query.id) if pretrained is not None else None
-        if response is None or (pretrained is not None and before is None):
+        others = [found[query.id] for found in references if query.id in found]
+        if response is None or (pretrained is not None and before is None) or len(others) < len(references):
             continue
         row = {
             "provider": query.document.provider,
@@ -70,8 +79,11 @@ def query_features(
             row["delta_conf"] = _difference(response.confidence, before.confidence)
             row["loglik_before"] = _loglik(before)
             row["llr"] = _difference(_loglik(response), _loglik(before))
+        for number, other in enumerate(others):
+            row |= dict(zip(names(number), (_loglik(other), _loss(other)), strict=True))
         rows.append(row)
-    frame = pd.DataFrame(rows, columns=["provider", *G1, *G2, *G3, *LIKELIHOODS])
+    beside = [name for number in range(len(references)) for name in names(number)]
+    frame = pd.DataFrame(rows, columns=["provider", *G1, *G2, *G3, *LIKELIHOODS, *beside])
     return frame.astype({column: np.float64 for column in frame.columns if column != "provider"})
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pfl_audit.attacks.membership.features import G1, G2, G3, G4, LIKELIHOODS
+from pfl_audit.attacks.membership.references import SCORES
 
 from pfl_audit.audit.attack import CheckSpec, Need, Resource
 from pfl_audit.models.protocol import Capability
@@ -13,7 +14,11 @@ from pfl_audit.models.protocol import Capability
 Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "residual"]
 PROVIDER: Final = "membership.provider"
 BLIND: Final = "membership.blind"
-ACCESS: Final = {"ZK": "answers", "PK": "answers, confidences and losses, and those of the public model"}
+ACCESS: Final = {
+    "ZK": "answers",
+    "PK": "answers, confidences and losses, and those of the public model",
+    "RK": "answers, confidences and losses, and those of several reference models",
+}
 """What an attacker sees, from the least."""
 
 
@@ -27,7 +32,7 @@ class AttackRow:
         kind: Clusters are AZK's, forests APK's; vote adds CLS1 and CLS2. A ratio is compared as it is, a residual after
             the public model's line has been fitted on known non-members.
         features: Columns it uses.
-        knowledge: ZK or PK, and U(nsupervised) or S(upervised).
+        knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
         base: Of a vote, the attack whose calls CLS1 and CLS2 join.
     """
 
@@ -58,12 +63,14 @@ class AttackRow:
         """What of the target, and besides it, the columns take."""
         columns = set(self.columns)
         needs: set[Need] = {Capability.ANSWER}
-        if columns & {"loss", "delta_loss", *LIKELIHOODS}:
+        if columns & {"loss", "delta_loss", *LIKELIHOODS, *SCORES}:
             needs.add(Capability.LOSS)
         if columns & {"conf", "delta_conf"}:
             needs.add(Capability.CONFIDENCE)
         if columns & {*G3, "llr", "loglik_before"}:
             needs.add(Resource.PRETRAINED)
+        if columns & set(SCORES):
+            needs.add(Resource.REFERENCES)
         if columns & set(G4):
             needs.add(Capability.LIVE)
         return frozenset(needs)
@@ -80,9 +87,11 @@ ROWS: Final = (
     AttackRow("likelihood-ratio", "Likelihood ratio against the pre-trained model", "ratio", ("llr",), "PK+U"),
     AttackRow("loss-residual", "Loss beyond what the pre-trained model predicts", "residual",
               ("loglik", "loglik_before"), "PK+S"),
+    AttackRow("lira", "LiRA with reference models, offline", "ratio", ("lira",), "RK+U"),
+    AttackRow("rmia", "RMIA with reference models, offline", "ratio", ("rmia",), "RK+U"),
 )  # fmt: skip
-"""Rows of Table 4 in its order, the user-inference statistic of Kandpal et al. (2023), and an offline LiRA by provider
-after Carlini et al. (2022), with the public model as the only reference."""
+"""Rows of Table 4 in its order, the user-inference statistic of Kandpal et al. (2023), an offline LiRA by provider
+after Carlini et al. (2022) with the public model as the only reference, and LiRA and RMIA with several."""
 
 DOCUMENTS: Final = AttackRow("documents", "Documents alone", "ratio", (), "ZK+S")
 """What the blind baseline is measured as."""
@@ -101,6 +110,7 @@ ABLATION: Final = (
 _SEES = {
     "ZK": "answers of the model to questions about new documents of the company",
     "PK": "answers, confidences and losses of the model and of the public model it was trained from",
+    "RK": "answers and losses of the model, and of several models like it that the company's documents did not train",
 }
 _KNOWS = {
     "U": "the right answers; no membership of any company",

@@ -37,6 +37,7 @@ class Resource(StrEnum):
     """What an audit may have besides the target's own capabilities."""
 
     PRETRAINED = "pre-trained model (--pretrained)"
+    REFERENCES = "reference models (--reference)"
     BLUE = "training corpus (--blue)"
     FORMS = "forms with labelled fields (--forms)"
     PUBLIC = "masked language model of public forms (--public)"
@@ -134,6 +135,7 @@ class QuestionContext(AuditContext):
         blue: The training corpus, or None.
         reader: Reads pages' pictures by OCR, or None.
         control: A model that saw no provider of RED, as competent as the target (an out-model), or None.
+        references: Further out-models, for attacks that compare the target with several; none, or two at least.
         classes_random: The user declares that members and non-members were drawn at random.
     """
 
@@ -143,6 +145,7 @@ class QuestionContext(AuditContext):
     blue: Corpus | None
     reader: QueryEngine | None = None
     control: QueryEngine | None = None
+    references: tuple[QueryEngine, ...] = ()
     classes_random: bool = False
 
 

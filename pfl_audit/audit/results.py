@@ -258,6 +258,9 @@ class Results(_Part):
     target: Target
     pretrained: Target | None = None
     control: Target | None = Field(default=None, description="A model that saw no provider of the corpus")
+    references: Annotated[list[Target], _few(limits.MODELS)] = Field(
+        default_factory=list, description="Further models that saw no provider of the corpus"
+    )
     data: Data
     checks: Annotated[list[Check], _few(limits.CHECKS)]
     provenance: Provenance

@@ -40,6 +40,7 @@ from pfl_audit.errors import AuditError, NotAuditableError, StorageError, Unansw
 from pfl_audit.files import write_json
 from pfl_audit.models.open import open_model
 from pfl_audit.models.page_reader import PageReader
+from pfl_audit.models.protocol import Capability, DocumentModel
 from pfl_audit.models.recorded import RecordedModel
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
@@ -60,6 +61,7 @@ class AuditPlan:
         pretrained: Checkpoint that it was trained from, or None.
         blue: Training corpus, or None.
         control: Checkpoint that saw no provider of RED and is as competent as the target, or None.
+        references: Checkpoints like the target that saw no provider of RED; none, or two at least.
         classes_random: Members and non-members were drawn at random.
         forms: Forms for a model that reads their tokens, or None.
         gradients: Templates and pages for a model of which gradients are shared, or None. One of the three it is.
@@ -83,6 +85,7 @@ class AuditPlan:
     pretrained: str | None = None
     blue: Path | None = None
     control: str | None = None
+    references: tuple[str, ...] = ()
     classes_random: bool = False
     forms: FormPlan | None = None
     gradients: GradientPlan | None = None
@@ -107,6 +110,7 @@ class AuditPlan:
             "red": str(self.red) if self.red else None,
             "blue": str(self.blue) if self.blue else None,
             "control": self.control,
+            "references": list(self.references),
             "classes_random": self.classes_random,
             "forms": self.forms.identity() if self.forms else None,
             "gradients": self.gradients.identity() if self.gradients else None,
@@ -170,6 +174,7 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
             target=_target(models.target, plan.model),
             pretrained=_beside(models.before, plan.forms.public if plan.forms else plan.pretrained),
             control=_beside(models.control, plan.control),
+            references=[_target(facts, name) for facts, name in zip(models.references, plan.references, strict=False)],
             data=opened.data(documents, hide),
             checks=checks,
             provenance=Provenance(
@@ -229,8 +234,25 @@ def _open_questions(plan: AuditPlan, store: ResponseStore, progress: Progress) -
         red=red,
         blue=blue,
         control=QueryEngine(control, store, progress) if control else None,
+        references=tuple(QueryEngine(one, store, progress) for one in _references(plan, model)),
         classes_random=plan.classes_random,
     )
+
+
+def _references(plan: AuditPlan, target: DocumentModel) -> list[DocumentModel]:
+    """Open the reference models: none, or several, of which none is the target or given twice."""
+    if len(plan.references) == 1:
+        raise UsageError("one reference model shows no spread", "Give --reference twice at least, or not at all")
+    opened = [open_model(name, device=plan.device, download=plan.download) for name in plan.references]
+    for name, one in zip(plan.references, opened, strict=True):
+        if Capability.LOSS not in one.capabilities:
+            raise UsageError(f"the reference model {name} gives no losses", "Give checkpoints like --model")
+    if len({one.fingerprint for one in (target, *opened)}) <= len(opened):
+        raise UsageError(
+            "two of the reference models and the model under audit are the same",
+            "Train each --reference apart, with a --seed of its own",
+        )
+    return opened
 
 
 def _recorded(path: Path, red: Corpus) -> RecordedModel:
@@ -320,7 +342,7 @@ def _beside(facts: Mapping[str, Any] | None, name: str | None) -> Target | None:
 def _without_paths(results: Results, plan: AuditPlan) -> Results:
     """The results with paths shortened; the full ones go to the private folder."""
     said = results.model_dump(mode="json")
-    parts = [said[name] for name in ("target", "pretrained", "control", "data") if said[name]]
+    parts = [said[name] for name in ("target", "pretrained", "control", "data") if said[name]] + said["references"]
     full = {"command": plan.command, "folder": str(Path.cwd()), "paths": [part["path"] for part in parts]}
     write_json(plan.out / PRIVATE / "provenance.json", full)
     for part in parts:

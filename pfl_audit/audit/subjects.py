@@ -36,11 +36,13 @@ class Models(NamedTuple):
         target: Under audit.
         before: Public one that it was trained from, or that the attacker has.
         control: One that saw no provider of the corpus.
+        references: Further ones that saw none.
     """
 
     target: dict[str, Any]
     before: dict[str, Any] | None = None
     control: dict[str, Any] | None = None
+    references: tuple[dict[str, Any], ...] = ()
 
 
 class Opened(Protocol):
@@ -77,6 +79,7 @@ class OpenedQuestions:
     red: Corpus
     blue: Corpus | None
     control: QueryEngine | None = None
+    references: tuple[QueryEngine, ...] = ()
     classes_random: bool = False
 
     def have(self) -> frozenset[Need]:
@@ -86,6 +89,8 @@ class OpenedQuestions:
             have.add(Resource.PRETRAINED)
         if self.blue is not None:
             have.add(Resource.BLUE)
+        if self.references:
+            have.add(Resource.REFERENCES)
         return frozenset(have)
 
     def context(self, common: AuditContext) -> QuestionContext:
@@ -97,14 +102,16 @@ class OpenedQuestions:
             blue=self.blue,
             reader=self.reader,
             control=self.control,
+            references=self.references,
             classes_random=self.classes_random,
             **_shared(common),
         )
 
     def models(self) -> Models:
         """Facts of the model under audit, and of those beside it."""
-        beside = (engine.model.describe() if engine else None for engine in (self.pretrained, self.control))
-        return Models(self.target.model.describe(), *beside)
+        before, control = (engine.model.describe() if engine else None for engine in (self.pretrained, self.control))
+        references = tuple(engine.model.describe() for engine in self.references)
+        return Models(self.target.model.describe(), before, control, references)
 
     def data(self, path: Path, hide: Redactor) -> Data:
         """What the model was asked about."""
@@ -132,7 +139,8 @@ class OpenedQuestions:
         }
 
     def _engines(self) -> list[QueryEngine]:
-        return [engine for engine in (self.target, self.pretrained, self.control, self.reader) if engine is not None]
+        every = (self.target, self.pretrained, self.control, *self.references, self.reader)
+        return [engine for engine in every if engine is not None]
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ def audit(
     pretrained: options.Pretrained = None,
     blue: options.Blue = None,
     control: options.Control = None,
+    reference: options.References = None,
     classes_random: options.ClassesRandom = False,
     check: Checks = None,
     out: options.Out = None,
@@ -62,6 +63,7 @@ def audit(
         pretrained=pretrained,
         blue=blue,
         control=control,
+        references=tuple(reference or ()),
         classes_random=classes_random,
         checks=tuple(check or ()),
         store=store or shared_store(out),
@@ -153,6 +155,7 @@ def mia(
     answers: options.Recorded = None,
     pretrained: options.Pretrained = None,
     control: options.Control = None,
+    reference: options.References = None,
     classes_random: options.ClassesRandom = False,
     s: Annotated[
         list[int] | None,
@@ -179,7 +182,7 @@ def mia(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Tell which companies' documents were in the training set: AZK, APK, ensembles, likelihood ratio.
+    """Tell which companies' documents were in the training set: AZK, APK, ensembles, likelihood ratios.
 
     Example: pfl-audit mia --model ckpt --red data/red --pretrained base
     """
@@ -201,6 +204,7 @@ def mia(
         answers=answers,
         pretrained=pretrained,
         control=control,
+        references=tuple(reference or ()),
         classes_random=classes_random,
         checks=tuple(check or ("membership",)),
         settings={"membership": settings},

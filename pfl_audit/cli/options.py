@@ -72,6 +72,14 @@ Control = Annotated[
         show_default="the pre-trained model",
     ),
 ]
+References = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        help="Checkpoint like the model that saw no provider of RED (repeat; twice at least), for LiRA and RMIA.",
+        show_default=False,
+    ),
+]
 ClassesRandom = Annotated[
     bool,
     typer.Option("--classes-random", help="Declare that members and non-members were drawn at random."),

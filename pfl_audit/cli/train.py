@@ -174,6 +174,13 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print plan, messages, noise, time and memory; train nothing.")
     ] = False,
+    providers_share: Annotated[
+        float,
+        typer.Option(
+            "--providers-share",
+            help="Train on about this share of the providers, drawn by --seed, as for audit --reference.",
+        ),
+    ] = 1.0,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
     as_json: options.AsJson = False,
@@ -224,6 +231,7 @@ def train(
         mode=mode,
         device=device,
         lora=lora,
+        providers_share=providers_share,
     )
     settings: TrainSettings | FederatedSettings
     if mode == "central":
@@ -306,6 +314,8 @@ def _unused(mode: str, engine: str, *, by_clients: bool, has_start: bool) -> dic
         found |= dict.fromkeys(("size", "vocabulary"), "with --from")
     if engine != "flower":
         found |= dict.fromkeys(("app", "clients", "secagg"), "without --engine flower")
+    else:
+        found["providers_share"] = "with --engine flower: each client decides what it holds"
     return found
 
 

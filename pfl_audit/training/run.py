@@ -14,6 +14,7 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.files import sha256_json
 from pfl_audit.inputs import is_regular, read_json
 from pfl_audit.models.open import require_device
 from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5, save_vt5
@@ -51,6 +52,7 @@ class TrainRun:
         mode: How to train.
         device: torch's name of the device; no part of the run's identity.
         lora: Rank of adapters, or 0 to train whole tensors.
+        providers_share: Probability with which each provider is trained on; the settings' seed draws.
     """
 
     data: Path
@@ -62,6 +64,7 @@ class TrainRun:
     mode: Mode
     device: str = "cpu"
     lora: int = 0
+    providers_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -245,6 +248,9 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
     train, valid = split_queries(corpus)
     if not train:
         raise NotAuditableError(f"{run.data} holds no BLUE training document", "Give a corpus with a blue_train part")
+    train = of_some_providers(train, run.providers_share, settings.seed)
+    if not train:
+        raise NotAuditableError("no provider was drawn", "Give a larger --providers-share, or another --seed")
     identity: dict[str, Any] = {
         "mode": run.mode,
         "data": corpus.digest,
@@ -254,6 +260,8 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
     }
     if run.lora:
         identity["lora"] = run.lora
+    if run.providers_share < 1:
+        identity["providers_share"] = run.providers_share
     if privacy is not None:
         identity["privacy"] = privacy.to_public()
         refuse_trained_start(run.start, corpus.digest)
@@ -265,6 +273,27 @@ def split_queries(corpus: Corpus) -> tuple[list[Query], list[Query]]:
     train = [query for query in corpus.queries if "train" in query.document.split]
     valid = [query for query in corpus.queries if "val" in query.document.split]
     return train, valid or [query for query in corpus.queries if "test" in query.document.split]
+
+
+def of_some_providers(queries: list[Query], share: float, seed: int) -> list[Query]:
+    """Queries of randomly drawn providers, in their order.
+
+    Each provider is drawn by itself, from the seed and its name: one that comes or goes changes nothing for the others,
+    so that a promise of privacy for providers holds as it is.
+
+    Args:
+        queries: Of all providers.
+        share: Probability of a provider, above 0 and 1 at the most.
+        seed: Of the draw.
+
+    Raises:
+        UsageError: The share is no share.
+    """
+    if not 0 < share <= 1:
+        raise UsageError("--providers-share lies above 0 and is 1 at the most", "Give 0.5 for a half")
+    providers = {query.document.provider for query in queries}
+    drawn = {name for name in providers if int(sha256_json(["providers", seed, name])[:13], 16) / 16**13 < share}
+    return [query for query in queries if query.document.provider in drawn]
 
 
 def begin(run: TrainRun, corpus: Corpus, seed: int) -> tuple[LoadedVt5, Path]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from pfl_audit.attacks.membership.references import score_by_lira, score_by_rmia
 
 COLUMNS = ("acc", "nls", "loss", "conf", "delta_loss", "delta_conf", "nls_mem", "delta_nls_mem", "llr")
 
@@ -24,6 +25,10 @@ def table(members: int, others: int, rng: np.random.Generator, *, leak: float = 
     frame["queries"] = rng.integers(3, 20, size=len(labels))
     frame["loglik_before"] = rng.normal(size=len(labels))
     frame["loglik"] = 0.7 * frame["loglik_before"] + frame["llr"]
+    # Chance of their own, so that the other features are what they would be without.
+    references = 0.7 * frame[["loglik_before"]].to_numpy() + rng.spawn(1)[0].normal(size=(len(labels), 4))
+    frame["lira"] = score_by_lira(frame["loglik"].to_numpy(), references)
+    frame["rmia"] = score_by_rmia(3 - 0.3 * frame["loglik"].to_numpy(), 3 - 0.3 * references)
     shuffle = rng.permutation(len(labels))
     frame = frame.iloc[shuffle]
     frame.index = [f"provider {n:04d}" for n in rng.permutation(len(labels))]

@@ -36,7 +36,7 @@ def test_a_whole_audit(plan: AuditPlan) -> None:
     results = run_audit(replace(plan, settings={"membership": {"seeds": 2, "s": (0, 5), "ablate": True}}), Silent())
     assert read_results(plan.out) == results
     assert {check.status for check in results.checks} <= {"ran", "skipped"}
-    assert len(results.checks) == 20
+    assert len(results.checks) == 22
     whole, azk = (next(c for c in results.checks if c.id == f"membership.{name}") for name in ("provider", "azk"))
     assert [table.title.split()[0] for table in whole.tables] == ["Attacks", "Accuracy", "Ablation"]
     assert len(whole.tables[2].rows) == 7
@@ -44,6 +44,33 @@ def test_a_whole_audit(plan: AuditPlan) -> None:
     assert (azk.finding, azk.part_of) == (None, "membership.provider")
     assert {metric.slice["model"] for metric in azk.metrics} == {"target", "pre-trained"}
     assert json.loads((plan.out / "run.json").read_text())["status"] == "success"
+
+
+def test_reference_models_are_asked_and_listed(plan: AuditPlan, make_checkpoint: Make) -> None:
+    names = (str(make_checkpoint(2)), str(make_checkpoint(3)))
+    plan = replace(plan, blue=None, references=names, checks=("membership.lira", "membership.rmia"))
+    results = run_audit(plan, Silent())
+    assert {check.id: check.status for check in results.checks} == dict.fromkeys(
+        ("membership.lira", "membership.rmia", "membership.provider"), "ran"
+    )
+    assert [one.path for one in results.references] == [Path(name).name for name in names]
+    assert len({one.sha256 for one in (results.target, *results.references)}) == 3
+    assert read_results(plan.out) == results
+    written = (plan.out / "results.json").read_text()
+    assert not any(name in written for name in names)
+    assert all(name in (plan.out / "private/provenance.json").read_text() for name in names)
+    with pytest.raises(UsageError, match="other settings"):
+        run_audit(replace(plan, references=names[::-1]), Silent())
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"), [((2,), "no spread"), ((2, 2), "are the same"), ((0, 2), "are the same")]
+)
+def test_reference_models_that_show_no_spread(
+    plan: AuditPlan, make_checkpoint: Make, seeds: tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        run_audit(replace(plan, references=tuple(str(make_checkpoint(seed)) for seed in seeds)), Silent())
 
 
 def test_what_is_missing_becomes_a_row_with_its_reason(plan: AuditPlan) -> None:
@@ -56,6 +83,7 @@ def test_what_is_missing_becomes_a_row_with_its_reason(plan: AuditPlan) -> None:
         assert check.status == "skipped"
         assert "needs pre-trained model" in str(check.reason)
         assert "the audit has" in str(check.reason)
+    assert "needs reference models (--reference)" in str(by_id["membership.rmia"].reason)
     assert by_id["membership.azk"].status == "ran"
     assert by_id["memorization.unprompted"].finding is not None
     assert by_id["memorization.unprompted"].finding.level == "unresolved"

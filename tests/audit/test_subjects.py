@@ -84,8 +84,8 @@ def test_the_context_of_an_attack(store: ResponseStore, tmp_path: Path) -> None:
 
 
 def test_facts_of_the_models(store: ResponseStore) -> None:
-    target, public, control = opened(store, notes=("trained elsewhere",)).models()
-    assert control is None
+    target, public, control, references = opened(store, notes=("trained elsewhere",)).models()
+    assert (control, references) == (None, ())
     assert target["notes"] == ["as it is", "trained elsewhere"]
     assert public == {"family": "public", "notes": ["as it is"]}
     assert opened(store, public=False).models()[1] is None

@@ -2,6 +2,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -15,7 +16,7 @@ from pfl_audit.models.vt5.inputs import InputBuilder
 from pfl_audit.progress import Silent
 from pfl_audit.training.central import STATE_FILE, train_central
 from pfl_audit.training.examples import Examples
-from pfl_audit.training.run import split_queries
+from pfl_audit.training.run import of_some_providers, split_queries
 from pfl_audit.training.settings import TrainSettings
 from tests.training.killed import kill_once_there
 
@@ -148,3 +149,47 @@ def test_batches_are_put_on_the_device(make_checkpoint: Make, blue: Corpus) -> N
     batch = Examples(blue.queries[:4], inputs, None, Silent(), "meta").batch([0, 1])
     tensors = (batch.pages, batch.labels, batch.text.ids, batch.text.boxes, batch.text.lengths)
     assert {tensor.device.type for tensor in tensors} == {"meta"}
+
+
+def test_a_share_of_the_providers_is_drawn_provider_by_provider(blue: Corpus) -> None:
+    queries, _ = split_queries(blue)
+
+    def drawn(share: float, seed: int, left_out: str = "") -> set[str]:
+        held = [query for query in queries if query.document.provider != left_out]
+        return {query.document.provider for query in of_some_providers(held, share, seed)}
+
+    every = drawn(1.0, 0)
+    assert every == {query.document.provider for query in queries}
+    assert of_some_providers(queries, 1.0, 3) == queries
+    halves = [drawn(0.5, seed) for seed in range(40)]
+    assert len({frozenset(half) for half in halves}) > 20
+    assert 0.4 < np.mean([len(half) / len(every) for half in halves]) < 0.6
+    for name in every:
+        assert 0.2 < np.mean([name in half for half in halves]) < 0.8
+        assert drawn(0.5, 0, left_out=name) == drawn(0.5, 0) - {name}
+
+
+def test_a_share_of_the_providers_is_recorded_without_names(
+    make_checkpoint: Make, corpus_folder: Path, blue: Corpus, tmp_path: Path
+) -> None:
+    arguments = ["train", "--data", str(corpus_folder), "--from", str(make_checkpoint(0)), "--steps", "1", "-q"]
+    out = tmp_path / "half"
+    assert run([*arguments, "--out", str(out), "--providers-share", "0.5", "--seed", "1"]) == 0
+    record = json.loads((out / "training.json").read_text())
+    queries, _ = split_queries(blue)
+    kept = of_some_providers(queries, 0.5, 1)
+    assert record["identity"]["providers_share"] == 0.5
+    assert record["data"]["providers"] == len({query.document.provider for query in kept})
+    assert record["data"]["queries"] == len(kept) < len(queries)
+    assert not any(name in (out / "training.json").read_text() for name in blue.providers)
+    # The same folder is of another run for another share.
+    assert run([*arguments, "--out", str(out), "--seed", "1"]) == 4
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "-1", "nan"])
+def test_a_share_that_is_none_is_refused(
+    share: str, make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "--data", str(corpus_folder), "--from", str(make_checkpoint(0)), "--out", str(tmp_path / "x")]
+    assert run([*arguments, "--providers-share", share, "-q"]) == 4
+    assert "--providers-share lies above 0" in capsys.readouterr().err
