@@ -10,6 +10,7 @@ import pandas as pd
 from pfl_audit.attacks.membership import present
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, evaluate
+from pfl_audit.attacks.membership.references import SCORES
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
 
 from pfl_audit.audit.results import Level
@@ -74,6 +75,11 @@ def decide(
     return decide_membership([*outcomes(target).values()], beside, told, budget, rng, trusted=trusted)
 
 
+def drawn_anew(frame: pd.DataFrame) -> pd.Index:
+    """Columns that a case makes up; scores against reference models stay the noise that they are."""
+    return frame.columns.drop(["queries", *SCORES])
+
+
 def equal(rng: np.random.Generator) -> Tables:
     """Eighty providers of each class, a control as good as the model."""
     frame, labels = table(80, 80, rng)
@@ -90,7 +96,7 @@ def unequal(rng: np.random.Generator) -> Tables:
 def ties(rng: np.random.Generator) -> Tables:
     """Features of few values: four answers of each provider, right or wrong."""
     frame, labels = table(60, 60, rng)
-    for column in frame.columns.drop("queries"):
+    for column in drawn_anew(frame):
         frame[column] = rng.binomial(4, 0.3, len(frame)) / 4
     return frame, None, labels
 
@@ -101,7 +107,7 @@ def correlated(rng: np.random.Generator) -> Tables:
     common = rng.normal(size=len(frame))
     control = frame.copy()
     for one in (frame, control):
-        for column in one.columns.drop("queries"):
+        for column in drawn_anew(one):
             one[column] = common + 0.3 * rng.normal(size=len(one))
     return frame, control, labels
 
@@ -110,7 +116,7 @@ def heavy(rng: np.random.Generator) -> Tables:
     """Numbers of questions with a long tail, and means that are the less sure the fewer there are."""
     frame, labels = table(60, 60, rng)
     queries = np.minimum(rng.geometric(0.12, len(frame)) + 1, 200)
-    for column in frame.columns.drop("queries"):
+    for column in drawn_anew(frame):
         frame[column] = rng.normal(size=len(frame)) / np.sqrt(queries)
     return frame.assign(queries=queries), None, labels
 
@@ -121,7 +127,7 @@ def unlike(rng: np.random.Generator) -> Tables:
     easier = 0.8 * labels + 0.5 * rng.normal(size=len(frame))
     control = frame.copy()
     for one in (frame, control):
-        for column in one.columns.drop(["queries", "nls_mem", "delta_nls_mem"]):
+        for column in drawn_anew(one).drop(["nls_mem", "delta_nls_mem"]):
             sign = -1.0 if column == "loss" else 1.0
             one[column] = sign * easier + rng.normal(size=len(one))
     return frame, control, labels
