@@ -189,6 +189,14 @@ def test_a_report_without_any_check_renders(folder: Path) -> None:
     assert "The audit is incomplete" in to_html(results(), folder)
 
 
+def test_reference_models_are_listed_among_what_was_audited(folder: Path) -> None:
+    found = results(check())
+    assert "Reference models" not in to_html(found, folder)
+    beside = [found.target.model_copy(update={"path": path}) for path in ("ref-1", "<b>ref-2")]
+    html = to_html(found.model_copy(update={"references": beside}), folder)
+    assert "<dt>Reference models</dt><dd><code>ref-1</code>, <code>&lt;b&gt;ref-2</code></dd>" in html
+
+
 def test_letters_that_turn_text_around_or_cover_it_do_not_reach_a_page(folder: Path) -> None:
     text = "a\u202etxt.exe\u2066\x1b[2J e" + "\u0301" * 99 + "\x00"
     html = to_html(results(check(text=text), text=text), folder)
