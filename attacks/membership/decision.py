@@ -16,7 +16,7 @@ from pfl_audit.attacks.membership.evaluation import Outcome, enough
 from pfl_audit.attacks.membership.rows import ACCESS
 
 from pfl_audit.audit.results import Level
-from pfl_audit.audit.verdict import COMPARED, Bound, Budget, at_most_weak, level_of
+from pfl_audit.audit.verdict import COMPARED, COMPARED_ATTACKS, Bound, Budget, at_most_weak, level_of
 from pfl_audit.metrics.intervals import Estimate, estimate
 from pfl_audit.metrics.permutation import permute
 from pfl_audit.metrics.power import smallest_effect
@@ -134,8 +134,8 @@ def _judge(
     permuted = permute(np.array([one.values for one in outcomes]), outcomes[0].attacked, rng)
     critical = permuted.critical(budget.leak / levels) / 2
     compared = {
-        "control": _compare(outcomes, [control.get(one.row.id) for one in outcomes], COMPARED / levels),
-        "documents": _compare(outcomes, [blind for _ in outcomes], COMPARED / levels),
+        "control": _compare(outcomes, [control.get(one.row.id) for one in outcomes], COMPARED_ATTACKS / levels),
+        "documents": _compare(outcomes, [blind for _ in outcomes], COMPARED_ATTACKS / levels),
     }
     judged = []
     for at, one in enumerate(outcomes):

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pfl_audit.audit.verdict import COMPARED, LEAK_BUDGET
+from pfl_audit.audit.verdict import COMPARED, COMPARED_ATTACKS, LEAK_BUDGET
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Membership
 from pfl_audit.metrics.power import effect_found, power_at
@@ -74,7 +74,7 @@ def power_table(corpus: Corpus) -> PowerTable | None:
 
     The rule that is modelled (``verdict.level_of``): an effect is found where a permutation of the labels over
     providers is significant at LEAK_BUDGET / FINDINGS, one-sided, and, with a control, where the paired difference to
-    what the control shows is significant at COMPARED, one-sided. Without a control an attack on membership that is
+    what the control shows is significant at COMPARED_ATTACKS or COMPARED. Without a control an attack that is
     found is a leak only where the classes were drawn at random, else a weak sign. Statistics are taken as normal (calls
     with a continuity correction), the control as showing nothing and as independent of the target, and the documents
     alone as showing nothing. The bootstrap bound, which is hardly ever the stricter test, is left out.
@@ -139,7 +139,7 @@ def membership_power(accuracy: float, members: int, others: int, *, control: boo
     critical = _critical() * np.sqrt(_spread(called) * size) / 2 + size / 4  # Yates: calls are counts
     deviation = np.sqrt(_spread(accuracy) * size) / 2
     compared = np.sqrt(size) / 4 if control else None
-    return power_at(accuracy - 0.5, float(critical), float(deviation), compared, COMPARED)
+    return power_at(accuracy - 0.5, float(critical), float(deviation), compared, COMPARED_ATTACKS)
 
 
 def gap_power(gap: float, members: Sequence[int], others: Sequence[int], *, control: bool) -> float:

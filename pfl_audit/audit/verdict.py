@@ -16,6 +16,8 @@ WEAK_BUDGET: Final = 0.10
 """Chance that it reports a leak or a weak sign, shared out in the same way."""
 COMPARED: Final = 0.05
 """Level at which a finding must exceed what a control or the documents alone show (one-sided)."""
+COMPARED_ATTACKS: Final = 0.025
+"""The same for attacks on membership: resampling holds what they decided fixed, so that its bounds are too short."""
 
 FailOn = Literal["leak", "weak", "never"]
 Bound = Callable[[float], float]

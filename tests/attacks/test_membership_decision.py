@@ -11,7 +11,7 @@ from pfl_audit.attacks.membership.rows import ROWS, AttackRow
 from scipy.stats import binomtest
 
 from pfl_audit.audit.results import Level
-from pfl_audit.audit.verdict import LEAK_BUDGET, WEAK_BUDGET, Budget
+from pfl_audit.audit.verdict import COMPARED, LEAK_BUDGET, WEAK_BUDGET, Budget
 
 from .noise_audits import CASES, decide
 from .simulated import table
@@ -91,7 +91,7 @@ def test_bounds_hold_for_all_attacks_at_once() -> None:
         decide(frame, control, labels, 0, rows=rows, seeds=1, s=(0,)) for rows in (one_row("azk"), ROWS[:3])
     )
     bounds = [
-        one.beside["control"].bound(0.05)
+        one.beside["control"].bound(COMPARED)
         for decision in (alone, together)
         for one in decision.by_access["ZK"]
         if one.outcome.row.id == "azk"

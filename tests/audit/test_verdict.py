@@ -1,7 +1,7 @@
 import pytest
 
 from pfl_audit.audit.results import Check, Finding, Level
-from pfl_audit.audit.verdict import Budget, FailOn, at_most_weak, decide, exit_code, level_of
+from pfl_audit.audit.verdict import COMPARED, Budget, FailOn, at_most_weak, decide, exit_code, level_of
 
 
 def check(level: Level | None = None, status: str = "ran") -> Check:
@@ -29,7 +29,7 @@ def test_levels(p_value: float, at_leak: float, at_weak: float, compared: float,
         [0.001, p_value],
         [lambda alpha: 1.0, lambda alpha: at_leak if alpha == 0.02 else at_weak],
         Budget(0.02, 0.04),
-        compared=[lambda alpha: 1.0, lambda alpha: compared if alpha == 0.05 else 1.0],
+        compared=[lambda alpha: 1.0, lambda alpha: compared if alpha == COMPARED else 1.0],
     )
     assert found == level
 

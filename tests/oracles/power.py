@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from pfl_audit.audit.power import BASE, FINDINGS, WITHIN
-from pfl_audit.audit.verdict import COMPARED, LEAK_BUDGET
+from pfl_audit.audit.verdict import COMPARED_ATTACKS, LEAK_BUDGET
 
 _ALPHA = LEAK_BUDGET / FINDINGS
 
@@ -26,7 +26,7 @@ def membership(accuracy: float, members: int, others: int, *, control: bool, dra
         if control:
             ahead = [called.astype(float) - (rng.random(len(called)) < 0.5) for called in calls]
             means = [one[rng.integers(0, len(one), size=(400, len(one)))].mean(axis=1) for one in ahead]
-            if np.quantile(means[0] - means[1], COMPARED) <= 0:
+            if np.quantile(means[0] - means[1], COMPARED_ATTACKS) <= 0:
                 continue
         found += 1
     return found / draws
