@@ -16,6 +16,8 @@ from pfl_audit.audit.attack import (
     Attack,
     AuditContext,
     CheckSpec,
+    Need,
+    Resource,
     Subject,
     choose_checks,
     installed_attacks,
@@ -282,6 +284,7 @@ def _run_checks(
     progress: Progress,
 ) -> list[Check]:
     have = opened.have()
+    specs = {key: spec for key, spec in specs.items() if key in plan.checks or not _optional(spec, have)}
     unmet = {key: reason for key, spec in specs.items() if (reason := unmet_needs(spec, have)) is not None}
     runnable = frozenset(key for key in specs if key not in unmet)
     common = AuditContext(
@@ -301,6 +304,11 @@ def _run_checks(
     for key, reason in unmet.items():
         done[key] = specs[key].not_run("skipped", reason)
     return [done[key] for key in specs]
+
+
+def _optional(spec: CheckSpec, have: frozenset[Need]) -> bool:
+    """Whether a check is run only where it is asked for by name, or where reference models are given."""
+    return Resource.REFERENCES in spec.needs - have
 
 
 def _run_attack(
