@@ -44,8 +44,8 @@ GLOSSARY: Final = {
     "Gap": "A score on pages of members minus the same on pages of non-members. Without memorization it is zero.",
     "Control": "The same attack on a model that saw neither members nor non-members. What it reaches is not what "
     "training gave away, and a finding rests on the difference.",
-    "Documents alone": "How well members and non-members are told apart by their documents and questions, without any "
-    "model. An attack that does no better is no leak.",
+    "Documents alone": "How well members and non-members are distinguished by their documents and questions, without "
+    "any model. An attack that does no better is no leak.",
     "Permutation p": "How often chance alone would do as well: labels of the attacked providers are exchanged, and the "
     "best of all attacks counts.",
     "s": "Attacks are made on the providers with more than s questions; more questions show more.",

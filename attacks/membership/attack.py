@@ -115,14 +115,14 @@ def _whole(
     """The finding, and the tables that concern all attacks."""
     main = {name: present.primary(found) for name, found in outcomes.items()}
     beside = {name: found[_place(outcomes[name], main[name])] for name, found in control.items()}
-    told = _documents_alone(context, blind, tables["target"], labels, next(iter(main.values())).s, settings)
+    documents = _documents_alone(context, blind, tables["target"], labels, next(iter(main.values())).s, settings)
     trusted = bool(control) or context.classes_random
     decision = decide_membership(
-        [*main.values()], beside, told, context.budget, context.rng("membership", "permutation"), trusted=trusted
+        [*main.values()], beside, documents, context.budget, context.rng("membership", "permutation"), trusted=trusted
     )
     strongest = decision.strongest.outcome
     others = {"control": beside[strongest.row.id]} if strongest.row.id in beside else {}
-    others["documents alone"] = told
+    others["documents alone"] = documents
     overview, curves = _overview(context, outcomes, tables["target"], labels, settings)
     found = {name: table["acc"].groupby(labels).mean() for name, table in tables.items()}
     accuracy = accuracies({name: (means[True], means[False]) for name, means in found.items()})

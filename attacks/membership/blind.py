@@ -1,4 +1,4 @@
-"""The blind baseline: members and non-members told apart from their documents alone, without any model.
+"""The blind baseline: members and non-members distinguished by their documents alone, without any model.
 
 Where this succeeds, the classes differ in more than membership, and a membership attack may have read that difference
 instead of the model. Sources: Das, Zhang and Tramèr, "Blind baselines beat membership inference attacks for foundation
@@ -77,7 +77,7 @@ def blind_baseline(
     Args:
         features: One row a provider.
         labels: bool (n,), membership of the rows.
-        rng: Of the folds, the permutations and the bootstrap.
+        rng: Draws the folds, the permutations and the bootstrap.
         permutations: How many labellings are drawn.
 
     Raises:
@@ -205,7 +205,7 @@ def out_of_fold_scores(matrix: Floats, folds: Integers, labels: Bools) -> Floats
 def permutation_p_value(
     matrix: Floats, folds: Integers, labels: Bools, rng: np.random.Generator, permutations: int
 ) -> float:
-    """How often permuted labels are told apart as well as these, each labelling fitted anew; one-sided, by AUC.
+    """How often permuted labels are distinguished as well as these, each labelling fitted anew; one-sided, by AUC.
 
     Args:
         matrix: float (n, n), from ``out_of_fold_matrix``.

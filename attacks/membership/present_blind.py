@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pfl_audit.attacks.membership.blind import PENALTY, PERMUTATIONS, Blind
+from pfl_audit.attacks.membership.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
 from pfl_audit.attacks.membership.rows import BLIND, PROVIDER
 
 from pfl_audit.audit.attack import CheckSpec
@@ -46,7 +46,7 @@ def present_blind(blind: Blind) -> Check:
         settings={
             "permutations": PERMUTATIONS,
             "penalty": PENALTY,
-            "learner": "kernel ridge regression, leave-one-out",
+            "learner": f"kernel ridge regression, {FOLDS} folds of providers",
         },
         metrics=[
             _metric("AUC", blind.auc, len(blind.labels), p_value),
@@ -77,7 +77,7 @@ def _table(blind: Blind) -> Table:
         if (found := blind.kinds.get(kind)) is not None
     ]
     return Table(
-        title="Members and non-members told apart by one kind of feature alone",
+        title="Members and non-members distinguished by one kind of feature alone",
         columns=["Kind", "Features", "AUC", "Interval"],
         rows=rows,
         note="Chance is 0.5; below it nothing was learnt. Kinds in which all companies are alike are left out.",

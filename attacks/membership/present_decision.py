@@ -40,11 +40,11 @@ def finding(decision: Decision, control: str | None, *, trusted: bool) -> Findin
     )
     would = f"an attack with {outcome.metric} of {100 * strongest.smallest:.0f} % would have been found in four of five"
     text = {
-        "leak": f"{who}, it can be told who was trained on. {numbers}.",
+        "leak": f"{who}, an attack distinguishes who was trained on. {numbers}.",
         "weak": f"{who}, there is a sign of membership. {numbers}.",
-        "none": f"{who}, no attack tells who was trained on better than chance, the control and the documents alone do "
+        "none": f"{who}, no attack distinguishes who was trained on beyond chance, control and documents alone "
         f"({would} such audits). {numbers}.",
-        "unresolved": f"{who}, nothing can be told: {_why_unresolved(decision, would)}. {numbers}.",
+        "unresolved": f"{who}, nothing can be said: {_why_unresolved(decision, would)}. {numbers}.",
     }[decision.level]
     return Finding(
         level=decision.level,

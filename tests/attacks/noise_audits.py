@@ -63,16 +63,16 @@ def decide(
             ]  # fmt: skip
         return {name: present.primary(every) for name, every in found.items()}
 
-    told = None
+    documents = None
     if blind is not None:
         row = AttackRow("documents", "Documents", "ratio", ("score",), "ZK+U")
         frame = pd.DataFrame({"score": blind, "queries": target["queries"].to_numpy()}, index=target.index)
-        told = evaluate(
+        documents = evaluate(
             row, frame, labels, s[0], seeds=range(seeds), share=0.15, rng=np.random.default_rng([seed, s[0]])
         )
     beside = outcomes(control) if control is not None else {}
     rng = np.random.default_rng([seed, 99])
-    return decide_membership([*outcomes(target).values()], beside, told, budget, rng, trusted=trusted)
+    return decide_membership([*outcomes(target).values()], beside, documents, budget, rng, trusted=trusted)
 
 
 def drawn_anew(frame: pd.DataFrame) -> pd.Index:
