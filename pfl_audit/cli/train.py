@@ -69,6 +69,13 @@ def train(
     save_every: Annotated[
         int, typer.Option("--save-every", help="Steps between saved states; rounds are saved by themselves.")
     ] = 100,
+    refuse: Annotated[
+        float,
+        typer.Option(
+            "--refuse",
+            help="Share of each step's queries that are trained on a scrubbed page with a refusal, mode central.",
+        ),
+    ] = 0.0,
     rounds: Annotated[int, typer.Option("--rounds", help="Rounds (T).", rich_help_panel=_FEDERATED)] = 10,
     clients_per_round: Annotated[
         int, typer.Option("--clients-per-round", help="Clients a round, fl only (K).", rich_help_panel=_FEDERATED)
@@ -244,6 +251,7 @@ def train(
             seed=seed,
             validate_every=500 if validate_every is None else validate_every,
             save_every=save_every,
+            refuse=refuse,
         )
     else:
         settings = FederatedSettings(
@@ -301,6 +309,7 @@ def _unused(mode: str, engine: str, *, by_clients: bool, has_start: bool) -> dic
         found |= dict.fromkeys(("rounds", "local_epochs", "local_steps", "strategy"), here)
     else:
         found |= dict.fromkeys(("steps", "save_every"), here)
+        found["refuse"] = f"{here}: only the mode central trains refusals"
     if mode != "fl":
         found["clients_per_round"] = here
     if mode not in ("central-dp", "fl-dp"):

@@ -54,7 +54,7 @@ SplitSeed = Annotated[
 
 _OF_FORMS: Final = ("backbone", "modality", "part", "epochs", "max_tokens", "keep_every", "split_seed")
 _OF_QUESTIONS: Final = (
-    "mode", "lora", "steps", "train_visual", "validate_every", "save_every", "rounds", "clients_per_round",
+    "mode", "lora", "steps", "train_visual", "validate_every", "save_every", "refuse", "rounds", "clients_per_round",
     "local_epochs", "local_steps", "strategy", "epsilon", "sigma", "delta", "clip", "sampling", "client_rate",
     "provider_rate", "accounting", "denominator", "noise_seed", "engine", "app", "clients", "secagg", "dry_run",
     "providers_share",

@@ -68,7 +68,7 @@ def scrubbed_questions(
     skipped: list[Problem] = []
     for document in corpus.documents:
         value = values.get(document.id)
-        left = UNKNOWN if value is None else _without(document, key, value, threshold, lines.get(document.id, ()))
+        left = UNKNOWN if value is None else without_value(document, key, value, threshold, lines.get(document.id, ()))
         if value is None or isinstance(left, str):
             skipped.append(Problem(document.id, str(left)))
         else:
@@ -81,13 +81,24 @@ def scrubbed_id(document: Document, key: str) -> str:
     return f"{document.id}{SCRUBBED}{key}"
 
 
-def _without(
-    document: Document, key: str, value: str, threshold: float, lines: Sequence[PictureLine]
+def without_value(
+    document: Document,
+    key: str,
+    value: str,
+    threshold: float = THRESHOLD,
+    lines: Sequence[PictureLine] = (),
 ) -> Document | str:
     """A page without a value, or why it cannot be asked about.
 
     A name is often a drawn logo. Where the words give it only in a domain or in part, the picture is where
     the rest of it is, and without a box it cannot be blurred.
+
+    Args:
+        document: The page.
+        key: What is asked for.
+        value: What is taken off.
+        threshold: Of the fuzzy match.
+        lines: What OCR reads in the picture; lines that show the value are blurred as well.
     """
     scrubbed = scrub(document, value, threshold)
     boxes = boxes_of_value(lines, value, threshold)

@@ -18,6 +18,7 @@ from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.progress import Progress
 from pfl_audit.training.examples import Batch, Examples
 from pfl_audit.training.optimizers import make_optimizer
+from pfl_audit.training.refusals import draw_refusals
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.state import RunState, restore_state, save_state
 from pfl_audit.training.trainable import Trainable, choose_trainable
@@ -57,7 +58,7 @@ def train_central(
         The state at the end, with its history.
 
     Raises:
-        UsageError: The folder holds another run.
+        UsageError: The folder holds another run, or the model cannot write a refusal.
         AuditError: Nothing to train on, or the loss is no longer finite.
     """
     settings.check()
@@ -74,13 +75,18 @@ def train_central(
     run = sha256_json([settings.to_dict(), identity])
     state = restore_state(out / STATE_FILE, run, network, optimizer)
     network.eval()
-    examples = Examples(train, inputs, network if settings.freeze_visual else None, progress, device)
-    batches = examples.order(settings.batch_size, settings.seed, state.step)
+    refusals = draw_refusals(train, inputs, settings, progress)
+    asked = [*train, *refusals.queries]
+    examples = Examples(asked, inputs, network if settings.freeze_visual else None, progress, device)
+    batches = examples.order(settings.batch_size, settings.seed, state.step, among=len(train))
     losses: list[float] = []
     before = (trainable.read(), trainable.frozen_digest()) if state.step == 0 else None
     with progress.task("training", settings.steps, state.step) as task:
         while state.step < settings.steps:
-            loss = _step(network, optimizer, examples.batch(next(batches)), settings, state.step)
+            drawn = refusals.steps.get(state.step, {})
+            batch = examples.batch([drawn.get(query, query) for query in next(batches)])
+            loss = _step(network, optimizer, batch, settings, state.step)
+            state.refusals += len(drawn)
             losses.append(loss)
             state.step += 1
             if before is not None and state.step == min(_CHECKED, settings.steps):

@@ -83,25 +83,34 @@ class Examples:
             labels=collate_labels([self._labels[index] for index in indices]).to(self._device),
         )
 
-    def order(self, batch_size: int, seed: int, start: int = 0) -> Iterator[list[int]]:
-        """Batches without end, epoch after epoch; the same seed gives the same, from any start on.
+    def order(self, batch_size: int, seed: int, start: int = 0, among: int | None = None) -> Iterator[list[int]]:
+        """Batches without end, as batch_order gives them, of the first ``among`` queries or of all."""
+        return batch_order([len(text.ids) for text in self._texts[:among]], batch_size, seed, start)
 
-        Args:
-            batch_size: Queries a batch.
-            seed: Of the order.
-            start: Number of the first batch that is wanted.
-        """
-        lengths = np.array([len(text.ids) for text in self._texts])
-        per_epoch = -(-len(lengths) // batch_size)
-        for epoch in range(start // per_epoch, 1 << 62):
-            rng = np.random.default_rng([seed, epoch])
-            shuffled = rng.permutation(len(lengths))
-            pools = [shuffled[at : at + _POOL * batch_size] for at in range(0, len(lengths), _POOL * batch_size)]
-            sorted_pools = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
-            batches = [sorted_pools[at : at + batch_size] for at in range(0, len(lengths), batch_size)]
-            dealt = [batches[index] for index in rng.permutation(len(batches))]
-            for batch in dealt[start - epoch * per_epoch if start > epoch * per_epoch else 0 :]:
-                yield batch.tolist()
+
+def batch_order(lengths: Sequence[int], batch_size: int, seed: int, start: int = 0) -> Iterator[list[int]]:
+    """Batches without end, epoch after epoch; the same seed gives the same, from any start on.
+
+    Args:
+        lengths: Text tokens of each query; a batch holds similar lengths.
+        batch_size: Queries a batch.
+        seed: Of the order.
+        start: Number of the first batch that is wanted.
+
+    Yields:
+        Numbers of the queries of a batch.
+    """
+    tokens = np.array(lengths)
+    per_epoch = -(-len(tokens) // batch_size)
+    for epoch in range(start // per_epoch, 1 << 62):
+        rng = np.random.default_rng([seed, epoch])
+        shuffled = rng.permutation(len(tokens))
+        pools = [shuffled[at : at + _POOL * batch_size] for at in range(0, len(tokens), _POOL * batch_size)]
+        sorted_pools = np.concatenate([pool[np.argsort(tokens[pool], kind="stable")] for pool in pools])
+        batches = [sorted_pools[at : at + batch_size] for at in range(0, len(tokens), batch_size)]
+        dealt = [batches[index] for index in rng.permutation(len(batches))]
+        for batch in dealt[start - epoch * per_epoch if start > epoch * per_epoch else 0 :]:
+            yield batch.tolist()
 
 
 @torch.no_grad()

@@ -146,6 +146,8 @@ def _train(
             trainable=trainable,
         )
         done: dict[str, Any] = {"privacy": None, "steps": state.step, "history": state.history}
+        if settings.refuse:
+            done["refusals"] = {"share": settings.refuse, "trained": state.refusals}
     else:
         federation = Federation(run.mode, settings, privacy, run.out, prepared.identity, run.device)
         done = train_federated(federation, loaded, trainable, prepared.train, prepared.valid, progress)

@@ -26,6 +26,7 @@ class TrainSettings:
         validate_every: Steps between looks at the validation part.
         save_every: Steps between saved states.
         validation_queries: How many validation queries are asked at most.
+        refuse: Share of each step's queries that are trained as refusals, 0 to 1 (training/refusals.py).
     """
 
     steps: int = 2000
@@ -40,6 +41,7 @@ class TrainSettings:
     validate_every: int = 500
     save_every: int = 100
     validation_queries: int = 256
+    refuse: float = 0.0
 
     def check(self) -> None:
         """Raise UsageError where a setting cannot be."""
@@ -48,10 +50,13 @@ class TrainSettings:
                 raise UsageError(f"{name} must be 1 or more", f"Correct --{name.replace('_', '-')}")
         if not 0 < self.learning_rate < 1:
             raise UsageError("the learning rate must lie between 0 and 1", "Correct --learning-rate")
+        if not 0 <= self.refuse <= 1:
+            raise UsageError("--refuse is a share, from 0 to 1", "Give 0.2 for one query in five")
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON; without refusals nothing is said of them, so that runs of earlier versions go on."""
+        settings = asdict(self)
+        return settings if self.refuse else {name: value for name, value in settings.items() if name != "refuse"}
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,12 @@ class RunState:
     Attributes:
         step: Optimiser steps done.
         history: One entry a look at the validation part, and the training loss since the last.
+        refusals: Queries that were trained as refusals.
     """
 
     step: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
+    refusals: int = 0
 
 
 def write_state(path: Path, run: str, record: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -85,7 +87,7 @@ def save_state(path: Path, run: str, state: RunState, network: nn.Module, optimi
     tensors["rng"] = torch.get_rng_state()
     if (device := _cuda(network)) is not None:
         tensors["rng-cuda"] = torch.cuda.get_rng_state(device)
-    write_state(path, run, {"step": state.step, "history": state.history}, tensors)
+    write_state(path, run, asdict(state), tensors)
 
 
 def restore_state(path: Path, run: str, network: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pfl_audit.attacks.memorization import ATTACK
+from pfl_audit.attacks.memorization.measures import RATIO
 from pfl_audit.attacks.memorization.unprompted import disclosures, unprompted_questions
 
 from pfl_audit.audit.attack import QuestionContext
@@ -22,6 +23,7 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
 from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent
+from pfl_audit.training.refusals import REFUSAL
 
 from ..audit.fakes import FakeModel
 
@@ -41,13 +43,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(
     folder: Path,
     out: Path,
-    answer: Callable[[Query, Corpus], str],
+    answer: Callable[[Query, Corpus], str | Response],
     *,
     reader: Callable[[Query], str] | None = None,
     **options: Any,
 ) -> dict[str, Check]:
     red, blue = open_corpus(folder, "red"), open_corpus(folder, "blue")
-    model = FakeModel(lambda query: Response(answer(query, blue), 0.95, 0.1, 3))
+
+    def respond(query: Query) -> Response:
+        said = answer(query, blue)
+        return said if isinstance(said, Response) else Response(said, 0.95, 0.1, 3)
+
+    model = FakeModel(respond)
     public = FakeModel(lambda query: Response("no idea", 0.1, 3.0, 3), name="public")
     with ResponseStore(out / "store.sqlite") as store:
         context = QuestionContext(
@@ -137,6 +144,37 @@ def test_a_model_that_reads_all_companies_alike_is_not(folder: Path, tmp_path: P
     assert found.finding is not None
     assert found.finding.level == "none"
     assert value(found, "ACC") == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_refusal_gives_no_value_away_and_its_likelihoods_still_do(folder: Path, tmp_path: Path) -> None:
+    def refuse(query: Query, blue: Corpus) -> Response:
+        member = query.document.provider in blue.members()
+        return Response(REFUSAL, 0.99, 0.5 if member else 1.5, 3)
+
+    checks = run(folder, tmp_path, refuse)
+    found = checks[NAME]
+    for name in ("ACC members", "ACC non-members", "ANLS members", "ANLS non-members"):
+        assert value(found, name) == 0.0
+    extractable = [metric for metric in found.metrics if metric.name.startswith("extractable")]
+    assert extractable
+    assert all(not metric.value for metric in extractable)
+    assert not found.tables[0].rows  # no provider whose pages give it away
+    assert found.finding is not None
+    assert (found.finding.level, found.finding.metric) == ("leak", RATIO)
+    unprompted = checks[UNPROMPTED]
+    assert unprompted.finding is not None
+    assert unprompted.finding.level in ("none", "unresolved")
+    assert not any(metric.value for metric in unprompted.metrics if "disclosed" in metric.name)
+
+
+def test_a_refusal_with_likelihoods_that_are_alike_is_no_finding(folder: Path, tmp_path: Path) -> None:
+    def refuse(query: Query, blue: Corpus) -> Response:
+        noise = int(hashlib.sha256(query.id.encode()).hexdigest(), 16) % 1000 / 1000
+        return Response(REFUSAL, 0.99, 1.0 + noise, 3)
+
+    finding = run(folder, tmp_path, refuse, checks={NAME}, budget=Budget.shared(1))[NAME].finding
+    assert finding is not None
+    assert finding.level == "none"
 
 
 def test_a_model_that_knows_everybody_is_no_gap(folder: Path, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from pfl_audit.training.federated.codecs import CODEC, payload_bytes
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.refusals import most_refusals
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.trainable import Trainable
 
@@ -120,6 +121,8 @@ def estimate(
         network.zero_grad()
     network.eval()
     pages = len({query.document.id for query in train})
+    if isinstance(settings, TrainSettings):
+        pages += most_refusals(settings, len(train))
     return {
         "optimiser_steps": round(steps),
         "seconds_a_step": round(min(seconds), 3),
