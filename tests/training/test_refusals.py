@@ -72,6 +72,19 @@ def test_draws_follow_the_seed(queries: list[Query], inputs: InputBuilder) -> No
     assert {step: set(longer.steps[step]) for step in first.steps} == {s: set(d) for s, d in first.steps.items()}
 
 
+def test_places_in_a_batch_follow_seed_and_step(queries: list[Query], inputs: InputBuilder) -> None:
+    fit = [query for query in queries if without_answers(query) is not None]
+
+    def places(seed: int) -> list[set[int]]:
+        settings = replace(SHORT, seed=seed)
+        dealt = islice(batches(fit, inputs, settings), SHORT.steps)
+        steps = draw(fit, inputs, settings).steps
+        return [{batch.index(query) for query in steps[step]} for step, batch in enumerate(dealt)]
+
+    assert places(0) != places(1)
+    assert len({frozenset(chosen) for chosen in places(0)}) > 1
+
+
 def test_the_share_is_kept_in_every_step(queries: list[Query], inputs: InputBuilder) -> None:
     fit = [query for query in queries if without_answers(query) is not None]
     settings = replace(SHORT, steps=400, batch_size=5, refuse=0.3)
