@@ -14,8 +14,15 @@ from pfl_audit.attacks.membership import present
 from pfl_audit.attacks.membership.blind import Blind, blind_baseline
 from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.document_features import document_features
-from pfl_audit.attacks.membership.evaluation import Outcome, evaluate, measure, subset, trial_of
-from pfl_audit.attacks.membership.features import G4, MEANING, aggregate, memory_features, query_features
+from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
+from pfl_audit.attacks.membership.features import (
+    G4,
+    MEANING,
+    SCRUBBED_RATIO,
+    aggregate,
+    memory_features,
+    query_features,
+)
 from pfl_audit.attacks.membership.present_blind import SPEC as BLIND_SPEC
 from pfl_audit.attacks.membership.present_blind import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, accuracies, finding, metrics
@@ -70,7 +77,7 @@ class MembershipAttack:
         blind = _blind(context, corpus)
         missing = [_left_out(table, labels, s) for s in sorted(set(settings.s) - set(subsets))]
         checks = [
-            self._part(context, row, outcomes[row.id], control.get(row.id, []), missing, settings)
+            self._part(context, row, table, outcomes[row.id], control.get(row.id, []), missing, settings)
             for row in rows
             if f"membership.{row.id}" in context.checks
         ]
@@ -84,16 +91,20 @@ class MembershipAttack:
         self,
         context: QuestionContext,
         row: AttackRow,
+        table: pd.DataFrame,
         outcomes: Sequence[Outcome],
         control: Sequence[Outcome],
         missing: Sequence[Metric],
         settings: MembershipSettings,
     ) -> Check:
         """One attack; what it means is said of all attacks together."""
+        used = [*columns_used(row, table), *(column for column in row.columns if column not in row.features)]
+        unused = [column for column in row.columns if column not in table]
         return spec(row).ran(
             settings={
                 **settings.model_dump(mode="json"),
-                "features": {column: MEANING[column] for column in row.columns},
+                "features": {column: MEANING[column] for column in used},
+                **({"features without values": unused} if unused else {}),
                 "decided at s": present.primary(outcomes).s,
             },
             metrics=[metric for outcome in outcomes for metric in present.metrics(outcome, "target")]
@@ -189,6 +200,8 @@ def _tables(
         both = tables["target"].index.intersection(tables["control"].index)
         tables = {name: table.loc[both] for name, table in tables.items()}
         tables["control"] = tables["control"].assign(queries=tables["target"]["queries"])
+        if SCRUBBED_RATIO not in tables["target"]:  # what the target is not attacked by, the control is not either
+            tables["control"] = tables["control"].drop(columns=[SCRUBBED_RATIO, "loglik_mem"], errors="ignore")
     return tables
 
 
@@ -212,17 +225,24 @@ def _features(
     if frame.empty:
         reason = f": {answers.problems[0].reason}" if answers.problems else ""
         raise NotAuditableError(f"none of the questions could be answered{reason}", "See 'pfl-audit data check'")
-    memory = _memory(context, corpus, engine, settings) if wanted & set(G4) else None
+    memory = None
+    if wanted & {*G4, SCRUBBED_RATIO}:
+        memory = _memory(context, corpus, engine, pretrained if SCRUBBED_RATIO in wanted else None, settings)
     table = aggregate(frame, memory)
     return with_scores(table, len(references)) if references else table
 
 
 def _memory(
-    context: QuestionContext, corpus: Corpus, engine: QueryEngine, settings: MembershipSettings
+    context: QuestionContext,
+    corpus: Corpus,
+    engine: QueryEngine,
+    pretrained: QueryEngine | None,
+    settings: MembershipSettings,
 ) -> pd.DataFrame:
-    """G4: the memorization test on the provider's name, and what changes when nothing was asked."""
+    """The memorization test on the provider's name, also against the public model, and what changes unasked."""
     test = scrubbed_questions(corpus, "provider_name", seed=context.seed, threshold=settings.threshold)
     known = engine.ask(test.queries, "provider names on pages without them")
+    before = pretrained.ask(test.queries, "the same to the pre-trained model").responses if pretrained else None
     silent = [_unasked(document, "before") for document in corpus.documents]
     said = engine.ask(silent, "pages without a question")
     pairs = [
@@ -232,7 +252,7 @@ def _memory(
     ]
     still = engine.ask([after for _, after in pairs], "the same without the answer")
     responses: Mapping[str, Response] = said.responses | still.responses
-    return memory_features(test.queries, known.responses, pairs, responses)
+    return memory_features(test.queries, known.responses, pairs, responses, before)
 
 
 def _unasked(document: Document, when: str) -> Query:

@@ -108,6 +108,22 @@ def score_by_residual(after: Floats, before: Floats, queries: Floats, reference:
     return residuals
 
 
+def score_by_ratios(ratios: Floats) -> Floats:
+    """One likelihood ratio as it is; of several the mean, each standardised over the attacked providers.
+
+    The ratios have units of their own (one is of whole answers, one a token), and no label says which one is worth
+    more: they count alike. A provider that lacks one has its median, which moves the score neither up nor down by much.
+
+    Args:
+        ratios: float (n, ratios), finite.
+
+    Returns:
+        float (n,).
+    """
+    scores: Floats = ratios[:, 0] if ratios.shape[1] == 1 else standardise(ratios).mean(axis=1)
+    return scores
+
+
 def call_by_memory(nls_mem: Floats) -> Bools:
     """CLS1: the name came back at least once although it was not on the page."""
     calls: Bools = nls_mem > 0.0

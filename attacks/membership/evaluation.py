@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pfl_audit.attacks.membership import calls
+from pfl_audit.attacks.membership.features import SCRUBBED_RATIO
 from pfl_audit.attacks.membership.rows import AttackRow
 from scipy.stats import rankdata
 
+from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
 
@@ -96,6 +98,25 @@ def subset(table: pd.DataFrame, labels: Bools, s: int) -> tuple[pd.DataFrame, Bo
     return table[keep], labels[keep]
 
 
+def columns_used(row: AttackRow, table: pd.DataFrame) -> list[str]:
+    """Columns that an attack decides by: those of its features that the table has.
+
+    In place of a likelihood ratio, a model that was not held against the public one has its log-likelihood.
+
+    Raises:
+        NotAuditableError: The table has none of them.
+    """
+    alone = {"llr": "loglik", SCRUBBED_RATIO: "loglik_mem"}
+    wanted = (column if column in table else alone.get(column, column) for column in row.features)
+    found = [column for column in wanted if column in table]
+    if not found:
+        raise NotAuditableError(
+            f"{row.title}: a model gave none of {', '.join(row.features)}",
+            "Use models that give losses, or leave it out",
+        )
+    return found
+
+
 def run_trial(
     row: AttackRow,
     table: pd.DataFrame,
@@ -121,8 +142,7 @@ def run_trial(
     """
     known = calls.draw_known(labels, share, seed)
     test = np.setdiff1d(np.arange(len(labels)), known)
-    # A control may lack what the target has: it is attacked by what there is.
-    columns = [column for column in row.features if column in table] or ["loglik"]
+    columns = columns_used(row, table)
     features = table[columns].to_numpy(dtype=np.float64)
     scores: Floats | None = None
     if base is not None:
@@ -140,8 +160,8 @@ def run_trial(
         scores = calls.score_by_residual(features[:, 0], features[:, 1], queries, others)[test]
         called = calls.call_by_clusters(scores[:, None], scores, seed)
     else:
-        scores = features[test, 0]
-        called = calls.call_by_clusters(features[test], scores, seed)
+        scores = calls.score_by_ratios(features[test])
+        called = calls.call_by_clusters(scores[:, None], scores, seed)
     if row.kind.endswith("vote"):
         change = table["delta_nls_mem"].to_numpy()[test]
         by_memory = calls.call_by_memory(table["nls_mem"].to_numpy()[test])

@@ -1,6 +1,7 @@
-"""What tells a provider whose documents were trained on: the features of groups G1 to G4.
+"""Features of providers that differ where their documents were trained on: groups G1 to G4, and likelihood ratios.
 
-Source: privacy-aware-docvqa, section 5.2.2. One row a provider, each value a mean over its queries.
+Source: privacy-aware-docvqa, section 5.2.2. One row a provider, each value a mean over its queries. Not of
+that paper: likelihood ratios of the right answers and, beside its G4, of the true name on pages that do not show it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ G1: Final = ("acc", "nls")
 G2: Final = ("loss", "conf")
 G3: Final = ("delta_loss", "delta_conf")
 G4: Final = ("nls_mem", "delta_nls_mem")
+SCRUBBED_RATIO: Final = "llr_mem"
+"""Scrubbed-value likelihood ratio; not of the paper, whose G4 is made of answers alone."""
 LIKELIHOODS: Final = ("loglik", "loglik_before", "llr")
 
 MEANING: Final = {
@@ -34,6 +37,9 @@ MEANING: Final = {
     "loglik": "log-likelihood of the right answers under the model",
     "loglik_before": "log-likelihood of the right answers under the pre-trained model",
     "llr": "log-likelihood of the right answers under the model minus that under the pre-trained model",
+    SCRUBBED_RATIO: "log-likelihood of the true provider name, a token, on pages without it, under the model minus "
+    "that under the pre-trained model (not in the paper)",
+    "loglik_mem": "log-likelihood of the true provider name, a token, on pages without it",
     "lira": "log-likelihood of the right answers above the mean of the reference models, in their standard deviations",
     "rmia": "probability of the right answers a token, over the mean of models with and without the provider (RMIA)",
 }
@@ -92,8 +98,9 @@ def memory_features(
     scrubbed_answers: Mapping[str, Response],
     unasked: Sequence[tuple[Query, Query]],
     unasked_answers: Mapping[str, Response],
+    scrubbed_before: Mapping[str, Response] | None = None,
 ) -> pd.DataFrame:
-    """Features of the memorization test, per page (G4).
+    """Features of the memorization test, per page (G4, and the scrubbed-value likelihood ratio).
 
     Args:
         scrubbed: Provider-name questions about pages without the name.
@@ -101,15 +108,27 @@ def memory_features(
         unasked: For each page, the query without a question before and after the answer to it was
             taken off.
         unasked_answers: Responses to both.
+        scrubbed_before: Responses of the pre-trained model to ``scrubbed``; None where the model is asked by itself.
 
     Returns:
-        One row a page and feature: ``provider``, ``nls_mem``, ``delta_nls_mem`` (NaN where not tested).
+        One row a page and feature: ``provider``, ``nls_mem``, ``delta_nls_mem``, and in nats a token ``llr_mem``, or
+        ``loglik_mem`` where the model is asked by itself. NaN where not tested, or where one of the losses is missing.
     """
-    rows = [
-        {"provider": query.document.provider, "nls_mem": anls(scrubbed_answers[query.id].answer, query.answers)}
-        for query in scrubbed
-        if query.id in scrubbed_answers
-    ]
+    rows: list[dict[str, object]] = []
+    for query in scrubbed:
+        if (response := scrubbed_answers.get(query.id)) is None:
+            continue
+        row: dict[str, object] = {
+            "provider": query.document.provider,
+            "nls_mem": anls(response.answer, query.answers),
+        }
+        loss = _loss(response)
+        if scrubbed_before is None:
+            row["loglik_mem"] = _difference(0.0, loss)
+        else:
+            control = scrubbed_before.get(query.id)
+            row[SCRUBBED_RATIO] = _difference(_loss(control) if control else None, loss)
+        rows.append(row)
     for before, after in unasked:
         if before.id in unasked_answers and after.id in unasked_answers:
             said, still = unasked_answers[before.id].answer, unasked_answers[after.id].answer
@@ -117,20 +136,26 @@ def memory_features(
                 continue
             change = 0.0 if said == still else 1.0 - similarity(still, (said,))
             rows.append({"provider": before.document.provider, "delta_nls_mem": change})
-    return pd.DataFrame(rows, columns=["provider", *G4]).astype({"nls_mem": np.float64, "delta_nls_mem": np.float64})
+    likelihood = "loglik_mem" if scrubbed_before is None else SCRUBBED_RATIO
+    numbers = [*G4, likelihood]
+    return pd.DataFrame(rows, columns=["provider", *numbers]).astype(dict.fromkeys(numbers, np.float64))
 
 
 def aggregate(queries: pd.DataFrame, memory: pd.DataFrame | None = None) -> pd.DataFrame:
     """One row a provider, sorted by its name: means of the features, and ``queries``, their number.
 
     A provider whose name could not be taken off any page has nothing memorised to show: its
-    ``nls_mem`` is 0. What else a provider lacks, such as an answer to no question or a loss, is the median.
+    ``nls_mem`` is 0. What else a provider lacks, such as an answer to no question, a loss, or a scrubbed page to take
+    a likelihood ratio on, is the median. A column without any value is left out.
     """
     groups = queries.groupby("provider", sort=True)
     table = groups.mean(numeric_only=True)
     table["queries"] = groups.size()
     if memory is not None:
         means = memory.groupby("provider").mean(numeric_only=True).reindex(table.index)
+        for column in (SCRUBBED_RATIO, "loglik_mem"):
+            if column in means:
+                table[column] = means[column]
         table["nls_mem"] = means["nls_mem"].fillna(0.0)
         change = means["delta_nls_mem"]
         table["delta_nls_mem"] = change if change.notna().any() else 1.0

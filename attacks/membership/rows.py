@@ -1,11 +1,11 @@
-"""The attacks of the paper's Table 4, the ablation of its Table 11, and one more."""
+"""The attacks of the paper's Table 4, the ablation of its Table 11, and likelihood ratios."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pfl_audit.attacks.membership.features import G1, G2, G3, G4, LIKELIHOODS
+from pfl_audit.attacks.membership.features import G1, G2, G3, G4, LIKELIHOODS, SCRUBBED_RATIO
 from pfl_audit.attacks.membership.references import SCORES
 
 from pfl_audit.audit.attack import CheckSpec, Need, Resource
@@ -29,8 +29,9 @@ class AttackRow:
     Attributes:
         id: Last part of the check's id.
         title: As the paper has it.
-        kind: Clusters are AZK's, forests APK's; vote adds CLS1 and CLS2. A ratio is compared as it is, a residual after
-            the public model's line has been fitted on known non-members.
+        kind: Clusters are AZK's, forests APK's; vote adds CLS1 and CLS2. A ratio is compared as it is,
+            several by their standardised mean, a residual after the public model's line has been fitted on known
+            non-members.
         features: Columns it uses.
         knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
         base: Of a vote, the attack whose calls CLS1 and CLS2 join.
@@ -63,15 +64,15 @@ class AttackRow:
         """What of the target, and besides it, the columns take."""
         columns = set(self.columns)
         needs: set[Need] = {Capability.ANSWER}
-        if columns & {"loss", "delta_loss", *LIKELIHOODS, *SCORES}:
+        if columns & {"loss", "delta_loss", *LIKELIHOODS, SCRUBBED_RATIO, *SCORES}:
             needs.add(Capability.LOSS)
         if columns & {"conf", "delta_conf"}:
             needs.add(Capability.CONFIDENCE)
-        if columns & {*G3, "llr", "loglik_before"}:
+        if columns & {*G3, "llr", "loglik_before", SCRUBBED_RATIO}:
             needs.add(Resource.PRETRAINED)
         if columns & set(SCORES):
             needs.add(Resource.REFERENCES)
-        if columns & set(G4):
+        if columns & {*G4, SCRUBBED_RATIO}:
             needs.add(Capability.LIVE)
         return frozenset(needs)
 
@@ -82,16 +83,21 @@ ROWS: Final = (
     AttackRow("forest-g1", "Random forest on answers alone", "forest", G1, "ZK+S"),
     AttackRow("apk", "APK", "forest", G1 + G2 + G3, "PK+S"),
     AttackRow("apk-g4", "APK with memorization features", "forest", G1 + G2 + G3 + G4, "PK+S"),
+    AttackRow("apk-g4-ratio", "APK with memorization features and the scrubbed-value likelihood ratio", "forest",
+              (*G1, *G2, *G3, *G4, SCRUBBED_RATIO), "PK+S"),
     AttackRow("azk-vote", "AZK + CLS1 + CLS2", "clusters+vote", G1, "ZK+U", base="azk"),
     AttackRow("apk-vote", "APK + CLS1 + CLS2", "forest+vote", G1 + G2 + G3, "PK+S", base="apk"),
     AttackRow("likelihood-ratio", "Likelihood ratio against the pre-trained model", "ratio", ("llr",), "PK+U"),
+    AttackRow("likelihood-ratio-g4", "Likelihood ratio on questions and on scrubbed pages", "ratio",
+              ("llr", SCRUBBED_RATIO), "PK+U"),
     AttackRow("loss-residual", "Loss beyond what the pre-trained model predicts", "residual",
               ("loglik", "loglik_before"), "PK+S"),
     AttackRow("lira", "LiRA with reference models, offline", "ratio", ("lira",), "RK+U"),
     AttackRow("rmia", "RMIA with reference models, offline", "ratio", ("rmia",), "RK+U"),
 )  # fmt: skip
-"""Rows of Table 4 in its order, the user-inference statistic of Kandpal et al. (2023), an offline LiRA by provider
-after Carlini et al. (2022) with the public model as the only reference, and LiRA and RMIA with several."""
+"""Rows of Table 4 in its order, with one of ours that adds the scrubbed-value likelihood ratio to G4; then the user
+inference of Kandpal et al. (2023), alone and with that ratio; an offline LiRA by provider after Carlini et al. (2022)
+with the public model as the only reference; LiRA and RMIA with several."""
 
 DOCUMENTS: Final = AttackRow("documents", "Documents alone", "ratio", (), "ZK+S")
 """What the blind baseline is measured as."""

@@ -7,7 +7,9 @@ from pfl_audit.attacks.membership.references import score_by_lira, score_by_rmia
 COLUMNS = ("acc", "nls", "loss", "conf", "delta_loss", "delta_conf", "nls_mem", "delta_nls_mem", "llr")
 
 
-def table(members: int, others: int, rng: np.random.Generator, *, leak: float = 0.0) -> tuple[pd.DataFrame, np.ndarray]:
+def table(
+    members: int, others: int, rng: np.random.Generator, *, leak: float = 0.0, scrubbed_leak: float | None = None
+) -> tuple[pd.DataFrame, np.ndarray]:
     """One row a provider.
 
     Args:
@@ -15,6 +17,7 @@ def table(members: int, others: int, rng: np.random.Generator, *, leak: float = 
         others: How many non-members.
         rng: The only source of chance.
         leak: How many standard deviations the members' features stand apart.
+        scrubbed_leak: The same of the likelihood ratio on scrubbed pages; ``leak`` unless it is given.
     """
     labels = np.array([True] * members + [False] * others)
     base = rng.normal(size=(len(labels), len(COLUMNS))) + leak * labels[:, None]
@@ -29,6 +32,8 @@ def table(members: int, others: int, rng: np.random.Generator, *, leak: float = 
     references = 0.7 * frame[["loglik_before"]].to_numpy() + rng.spawn(1)[0].normal(size=(len(labels), 4))
     frame["lira"] = score_by_lira(frame["loglik"].to_numpy(), references)
     frame["rmia"] = score_by_rmia(3 - 0.3 * frame["loglik"].to_numpy(), 3 - 0.3 * references)
+    apart = leak if scrubbed_leak is None else scrubbed_leak
+    frame["llr_mem"] = rng.spawn(1)[0].normal(size=len(labels)) + apart * labels
     shuffle = rng.permutation(len(labels))
     frame = frame.iloc[shuffle]
     frame.index = [f"provider {n:04d}" for n in rng.permutation(len(labels))]

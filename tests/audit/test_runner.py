@@ -36,7 +36,7 @@ def test_a_whole_audit(plan: AuditPlan) -> None:
     results = run_audit(replace(plan, settings={"membership": {"seeds": 2, "s": (0, 5), "ablate": True}}), Silent())
     assert read_results(plan.out) == results
     assert {check.status for check in results.checks} <= {"ran", "skipped"}
-    assert len(results.checks) == 20  # without those that want reference models, which are run where some are given
+    assert len(results.checks) == 22  # without those that want reference models, which are run where some are given
     whole, azk = (next(c for c in results.checks if c.id == f"membership.{name}") for name in ("provider", "azk"))
     assert [table.title.split()[0] for table in whole.tables] == ["Attacks", "Accuracy", "Ablation"]
     assert len(whole.tables[2].rows) == 7
@@ -78,7 +78,7 @@ def test_what_is_missing_becomes_a_row_with_its_reason(plan: AuditPlan) -> None:
         replace(plan, pretrained=None, blue=None, checks=("membership", "memorization.unprompted")), Silent()
     )
     by_id = {check.id: check for check in results.checks}
-    for name in ("apk", "apk-g4", "apk-vote", "likelihood-ratio"):
+    for name in ("apk", "apk-g4", "apk-g4-ratio", "apk-vote", "likelihood-ratio", "likelihood-ratio-g4"):
         check = by_id[f"membership.{name}"]
         assert check.status == "skipped"
         assert "needs pre-trained model" in str(check.reason)
