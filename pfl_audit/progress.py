@@ -1,4 +1,4 @@
-"""How long work tells that it is getting on, without knowing who watches."""
+"""Progress of long work, reported independently of how it is displayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Task(Protocol):
 
 
 class Progress(Protocol):
-    """Somebody who watches."""
+    """Display of progress."""
 
     def task(self, name: str, total: int, done: int = 0) -> AbstractContextManager[Task]:
         """Start a piece of work of ``total`` parts, ``done`` of which were done before."""
@@ -28,7 +28,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Nobody watches."""
+    """Displays nothing."""
 
     @contextmanager
     def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:

@@ -161,7 +161,7 @@ def _scatter(axes: Axes, every: Sequence[Series]) -> None:
 
 
 def _roc(axes: Axes, every: Sequence[Series]) -> None:
-    """A logarithmic axis: what matters is how many members are found before anybody is wrongly accused.
+    """A logarithmic axis: what matters is how many members are found before a non-member is wrongly accused.
 
     Steps, because an attack reaches a point only at one of its thresholds. Points without a false
     accusation stand on the left edge.

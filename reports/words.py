@@ -34,7 +34,7 @@ GLOSSARY: Final = {
     "ones, not those that were trained on.",
     "Interval": "Where the number would lie, in 95 of 100 cases, had other providers been drawn. It comes from "
     "resampling whole providers. The spread over random seeds is given apart, after ±.",
-    "Chance": "What somebody would reach without the model. For accuracy it is the share of the more frequent class.",
+    "Chance": "What is reached without the model. For accuracy it is the share of the more frequent class.",
     "Accuracy": "Share of providers that the attack puts on the right side.",
     "Balanced accuracy": "Mean of the shares of right calls among members and among non-members.",
     "AUC": "Chance that a member gets a higher score than a non-member. One half is guessing.",
@@ -53,8 +53,8 @@ GLOSSARY: Final = {
 FORMS_GLOSSARY: Final = {
     "Form": "A page with labelled fields. Private forms are those that the model was trained on; new forms were seen "
     "neither by it nor by the public model.",
-    "Public knowledge alone": "The same procedure with a model that was trained on public forms only: what anybody "
-    "could have guessed.",
+    "Public knowledge alone": "The same procedure with a model that was trained on public forms only: what "
+    "can be guessed without the private forms.",
     "Improvement factor": "How many times better the attack is than public knowledge alone, averaged over perfect "
     "reconstructions and the three distances. One is no better.",
     "Perfect reconstructions": "Share of the fields of which every token is right.",

@@ -14,8 +14,8 @@ from pfl_audit.audit.gradient_case import Observation
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import Text
 
-MIXED = "question and answer cannot be told apart in the gradient of a batch"
-TELL = "Tell them with --known both; of a captured gradient, give --document, --question and --answer as well"
+MIXED = "question and answer cannot be separated in the gradient of a batch"
+TELL = "Give them with --known both; of a captured gradient, give --document, --question and --answer as well"
 _ENDS = ("start_positions", "end_positions")
 
 
@@ -55,7 +55,7 @@ def hindrance(model: Any, seen: Observation, got: Recovery) -> str | None:
         return "the closed form recovered no words, or no boxes"
     row, _ = _head(model)
     if row not in seen.gradient or not seen.gradient[row].any():
-        return f"without the gradient of {row} nobody can tell where the answer stands"
+        return f"without the gradient of {row} the place of the answer is unknown"
     return None
 
 

@@ -43,7 +43,7 @@ def speaking(gradient: Mapping[str, Tensor], layers: Layers = "all", before: tup
 
 
 def distance(match: Match, target: Sequence[Tensor], patches: int | None = None) -> Distance:
-    """A function that tells how far tensors are from ``target``.
+    """A function that measures how far tensors are from ``target``.
 
     Args:
         match: ``layered``: sum over the tensors of mean squared error and one minus cosine (GI-DQA, equation 5).

@@ -21,7 +21,7 @@ from pfl_audit.metrics.intervals import LEVEL, Estimate, all_or_nothing, bootstr
 from pfl_audit.metrics.intervals import estimate as estimated
 
 REMEDY = (
-    "Do not let anybody see a single client's gradient: secure aggregation over many clients, and noise that is "
+    "Do not expose a single client's gradient: secure aggregation over many clients, and noise that is "
     "calibrated to a promise (train --mode fl-dp). Share updates after several local steps and pages, not gradients of "
     "one. Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms."
 )
@@ -75,7 +75,7 @@ class Presenter:
         ]  # fmt: skip
         text = (
             f"Of {count} {_plural(count, 'query', 'queries')}, {right} came back token by token, question and answer, "
-            f"without being told anything but the model and the gradient; of all tokens {_percent(tokens.value)}."
+            f"from the model and the gradient alone; of all tokens {_percent(tokens.value)}."
         )
         return spec.ran(
             metrics=[
@@ -148,7 +148,7 @@ class Presenter:
             f"at {psnr:.1f} dB inside the private fields."
         )
         if not found.original.value > 0:
-            text += " The reader cannot read the original pages, so that nothing can be told from words."
+            text += " The reader cannot read the original pages, so that words show nothing."
         return Finding(level=level, text=text, remedy=REMEDY, metric=EXACT, slice={"place": _PLACES["fields"]})
 
     def _metrics(self, found: Summary) -> list[Metric]:

@@ -23,7 +23,7 @@ class Asked:
         tokens: That the decoder read.
         right: Of these, recovered in their places.
         sure: Of these, said to be beyond doubt.
-        how: Which tensors told.
+        how: Which tensors it was recovered from.
         limits: Why something is missing.
     """
 

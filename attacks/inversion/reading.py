@@ -47,7 +47,7 @@ class Word:
 
 
 class ReadingEngine(Protocol):
-    """Somebody who reads."""
+    """A reader of pages."""
 
     @property
     def name(self) -> str:
@@ -160,7 +160,7 @@ class TrOcr:
         self._model = model.eval()
 
     def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
-        """Generate the text of each line, greedily; a line's confidence is not told."""
+        """Generate the text of each line, greedily; a line's confidence is not given."""
         import torch
 
         read = []

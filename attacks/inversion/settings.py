@@ -26,7 +26,7 @@ class InversionSettings(BaseModel):
     scheduler: Scheduler = Field(default="decay", description="When priors count")
     known: Known = Field(
         default="recovered",
-        description="What the observer has of question and answer: read from the gradient, told (for comparison), or "
+        description="What the observer has of question and answer: read from the gradient, given (for comparison), or "
         "random characters in their places",
     )
     init: Start | None = Field(default=None, description="Where the search begins; as the method has it if None")

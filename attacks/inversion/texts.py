@@ -40,14 +40,14 @@ def given_for(
 
     Args:
         model: Whose gradient was shared.
-        case: The observation. Its truth is looked at only where the observer is told of it, for comparison: every
+        case: The observation. Its truth is looked at only where the observer is given it, for comparison: every
             ``known`` but ``recovered``.
         known: What the observer has.
         rng: Of random tokens.
         recovers: Whether the method reads question and answer first; else they are random tokens, as many.
 
     Raises:
-        NotAuditableError: They cannot be read from this gradient, or there is nobody to tell them.
+        NotAuditableError: They cannot be read from this gradient, or they are not given.
     """
     if not sees(model):
         raise NotAuditableError(
@@ -56,7 +56,7 @@ def given_for(
     if known == "recovered" and recovers:
         return _recover(model, case)
     if not case.truths:
-        raise NotAuditableError("nobody knows question and answer of this gradient", "Leave --known out")
+        raise NotAuditableError("question and answer of this gradient are unknown", "Leave --known out")
     if known in ("both", "recovered") and recovers:
         return Given([truth.text for truth in case.truths])
     tokenizer = _tokenizer(model)
@@ -82,7 +82,7 @@ def _tokenizer(model: GradientModel) -> DonutTokenizer:
     tokenizer = getattr(inputs, "tokenizer", None)
     if not isinstance(tokenizer, DonutTokenizer):
         raise NotAuditableError(
-            f"a {model.family} has no question and answer in a row of tokens", "Tell them with --known both"
+            f"a {model.family} has no question and answer in a row of tokens", "Give them with --known both"
         )
     return tokenizer
 

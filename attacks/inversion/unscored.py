@@ -1,4 +1,4 @@
-"""What came back of a gradient whose page nobody showed: kept for its owner, for there is nothing to score it with."""
+"""What came back of a gradient whose page is not given: kept for its owner, for there is nothing to score it with."""
 
 from __future__ import annotations
 

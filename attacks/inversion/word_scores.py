@@ -1,6 +1,6 @@
 """How much of what a client wrote can be read in the reconstruction.
 
-An engine errs on perfect pages as well. It therefore reads the original too, and two shares are told: of all words
+An engine errs on perfect pages as well. It therefore reads the original too, and two shares are reported: of all words
 those that are read exactly (``exact``; the paper's Binary, "text segments that are perfectly reconstructed", section
 4.1), and of the words that it reads exactly on the original those that it reads so on the reconstruction too
 (``relative``). Words count as often as they are written; their order within a field does not.
@@ -37,7 +37,7 @@ class FieldReading:
 
     Attributes:
         field: Its id.
-        truth: What is written there; what the engine reads on the original where nobody knows.
+        truth: What is written there; what the engine reads on the original where it is unknown.
         original: What the engine reads on the original page.
         read: What it reads on the reconstruction.
     """

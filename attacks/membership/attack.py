@@ -148,7 +148,7 @@ def _whole(
 
 
 def _blind(context: QuestionContext, corpus: Corpus) -> Blind:
-    """How well the documents alone tell members from non-members."""
+    """How well the documents alone distinguish members from non-members."""
     described = document_features(corpus, context.progress)
     labels = np.array([corpus.label(provider) is Membership.MEMBER for provider in described.providers])
     return blind_baseline(described, labels, context.rng("membership", "blind"))

@@ -33,12 +33,12 @@ def call_by_clusters(features: Floats, orient: Floats, seed: int) -> Bools:
     Features are standardised first, so that none outweighs the others by its unit. No label is used.
 
     Args:
-        features: Of the providers to tell apart.
+        features: Of the providers to classify.
         orient: float (n,), what members are expected to have more of.
         seed: Of the initial centres.
 
     Returns:
-        Nobody is a member where all providers are alike, or where both clusters have the same mean.
+        No provider is a member where all providers are alike, or where both clusters have the same mean.
     """
     scaled = standardise(features)
     if len(np.unique(scaled, axis=0)) < 2:

@@ -105,7 +105,7 @@ def decide_membership(
     Args:
         outcomes: One an attack, of one T_s, evaluated with the same seeds and bootstrap.
         control: Id of an attack to the same attack on the control, over the same providers.
-        blind: What the documents alone tell, evaluated in the same way.
+        blind: What the documents alone reach, evaluated in the same way.
         budget: Of the finding.
         rng: Of the permutations.
         trusted: Whether something speaks against the classes being unlike in themselves: a control, or the user, who

@@ -1,4 +1,4 @@
-"""How well an attack tells members from non-members: over seeds, subsets and resampled providers."""
+"""How well an attack distinguishes members from non-members: over seeds, subsets and resampled providers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 
 FPR_LIMITS = (0.01, 0.03, 0.10)
 ENOUGH = 20
-"""Attacked providers of each class below which no rate can be told from chance with any use."""
+"""Attacked providers of each class below which an attack of realistic strength is not distinguishable from chance."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Outcome:
         s: Which subset.
         labels: bool (n,), of the subset.
         trials: One a seed.
-        estimates: Metric name to its estimate; no entry where it cannot be told.
+        estimates: Metric name to its estimate; no entry where it cannot be resolved.
         spread: Metric name to its deviation over the seeds.
-        notes: Metric name to why it cannot be told.
+        notes: Metric name to why it cannot be resolved.
         samples: Metric name to its value on every resample of providers, float (resamples,); NaN where there is none.
         chance: Accuracy of always naming the more frequent class of the attacked providers.
     """
@@ -76,7 +76,7 @@ class Outcome:
         """Metric that it is judged by: AUC for a score without a threshold, else balanced accuracy.
 
         Accuracy itself is reported beside it, as the paper does. Where the classes differ in size it is no
-        test: naming the larger class for everybody beats an attack that tells half of the members.
+        test: always naming the larger class beats an attack that finds half of the members.
         """
         return "AUC" if self.row.score else "balanced accuracy"
 
@@ -242,7 +242,7 @@ def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rn
 
 
 def enough(labels: Bools) -> bool:
-    """Whether there are providers enough of both classes to tell anything."""
+    """Whether there are enough providers of both classes for a test."""
     return min(int(labels.sum()), int((~labels).sum())) >= ENOUGH
 
 

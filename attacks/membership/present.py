@@ -26,7 +26,7 @@ def primary(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def metrics(outcome: Outcome, model: str) -> list[Metric]:
-    """Every metric of an outcome, with the reason where it cannot be told."""
+    """Every metric of an outcome, with the reason where it cannot be resolved."""
     chances = {"accuracy": outcome.chance, "balanced accuracy": 0.5, "AUC": 0.5}
     named = [*outcome.estimates, *outcome.notes]
     out = []

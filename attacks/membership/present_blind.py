@@ -21,7 +21,7 @@ SPEC: Final = CheckSpec(
     threat_model={
         "knows": "of nine in ten companies whether they were trained on",
         "sees": "new documents of the companies and the questions about them; no answer of the model",
-        "does": "tells from this which companies' documents were in the training set",
+        "does": "decides from this which companies' documents were in the training set",
     },
 )
 _METHOD: Final = "percentile bootstrap over providers"

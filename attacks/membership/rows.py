@@ -135,7 +135,7 @@ def spec(row: AttackRow) -> CheckSpec:
         threat_model={
             "knows": _KNOWS[learning],
             "sees": _SEES[knowledge],
-            "does": "tells from this which companies' documents were in the training set",
+            "does": "decides from this which companies' documents were in the training set",
         },
     )
 
@@ -147,6 +147,6 @@ WHOLE: Final = CheckSpec(
     threat_model={
         "knows": "new documents of a company, and the right answers about them",
         "sees": "what each attack says: answers alone, or losses and the public model as well",
-        "does": "tells from this whether the company's documents were in the training set",
+        "does": "decides from this whether the company's documents were in the training set",
     },
 )

@@ -213,7 +213,7 @@ def _finding(found: Reading, plain: GapEstimate) -> Finding:
         "weak": f"The model reads new pages of companies that it knows better: it answers {numbers}. That is utility, "
         "and gives no value away by itself.",
         "none": f"The model reads new pages of known companies no better than others: it answers {numbers}.{power}",
-        "unresolved": f"There are too few questions to tell known companies from others: it answers {numbers}.{power}",
+        "unresolved": f"Too few questions to compare known companies with others: it answers {numbers}.{power}",
     }[found.level]
     return Finding(
         level=found.level,

@@ -35,7 +35,7 @@ RATIO: Final = "AUC of the likelihood ratio"
 EXPOSURE: Final = "exposure gap"
 
 ENOUGH_PAGES: Final = 30
-"""Pages of each class below which a gap cannot be told from chance with any use."""
+"""Pages of each class below which a gap of realistic size is not distinguishable from chance."""
 LARGEST_GAP: Final = 0.15
 """Gap in ACC that an audit must be able to find, so that it may say "no evidence"."""
 LARGEST_AREA: Final = 0.75

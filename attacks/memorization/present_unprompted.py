@@ -99,7 +99,7 @@ def disclosure_finding(found: Disclosed, asked: int, secrets: int, owners: int, 
     power = (
         f" Four of five such audits would have found {found.smallest:.1f} secrets."
         if found.smallest is not None
-        else " No number of secrets could have been told from chance."
+        else " No number of secrets could have been distinguished from chance."
     )
     text = {
         "leak": f"On pages that hold no such value, the model disclosed {numbers}.",

@@ -100,7 +100,7 @@ def _fields(
 
 
 def _labels(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """What is asked for, or what is personal on a form: the answers, where they are told from questions (section 5.1).
+    """What is asked for, or what is personal on a form: the answers where these have a label (section 5.1).
 
     Raises:
         UsageError: No form has such a label.
@@ -114,7 +114,7 @@ def _labels(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
 
 
 def _tell(context: FormContext, settings: ReconstructionSettings, chosen: Chosen, new: Chosen | None) -> None:
-    """How much work it will be; how long, the progress tells after the first fields."""
+    """How much work it will be; how long, the progress shows after the first fields."""
     rounds = 1 + len(context.epochs)
     fields = [blank for blank, _ in chosen.fields * rounds + (new.fields if new is not None else ())]
     passes = count_passes(fields, settings, mlm=context.target.task == "mlm")

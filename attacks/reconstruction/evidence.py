@@ -48,5 +48,5 @@ def show_reconstructions(context: FormContext, outcome: Outcome, ranking: Member
 
 
 def place_of(hide: Redactor, form: Form, field: Field) -> str:
-    """A form; masked, a pseudonym of the field's own: labels and lengths of all fields together tell forms apart."""
+    """A form; masked, a pseudonym of the field's own: labels and lengths of all fields together identify forms."""
     return hide.page(form.id if hide.reveal else f"{form.id} {field.id}")

@@ -134,7 +134,7 @@ class Presenter:
 
         Of the second the bootstrap and a permutation of the documents must be sure alike.
 
-        Without such forms nobody can tell memory of these forms from knowing their kind: that is a weak sign at most.
+        Without such forms, memory of these forms cannot be distinguished from knowing their kind: a weak sign at most.
         """
         documents = min(some.documents for some in by if some is not None)
         effects, p_values = [found.above(chance)], []

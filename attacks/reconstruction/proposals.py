@@ -27,7 +27,7 @@ from pfl_audit.models.form_protocol import Attempt, FormModel
 from pfl_audit.models.protocol import Capability
 
 _LEAST = float(np.log(np.finfo(np.float64).tiny))
-"""Below this a logarithm of a likelihood is not told apart, so that it stays a number."""
+"""Below this a logarithm of a likelihood is cut off, so that it stays a number."""
 
 Kind = Literal["attack", "baseline"]
 

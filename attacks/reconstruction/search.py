@@ -25,7 +25,7 @@ from pfl_audit.progress import Progress, Task
 FIELDS_AT_ONCE = 16
 """Fields that go through the steps together: what a killed run loses at most, and what one call is made of."""
 FIRST_FIELDS = 2
-"""Fields of the first chunk, from which the time is told."""
+"""Fields of the first chunk, from which the time is estimated."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pfl_audit.audit.results import Check, Metric, read_results
 from pfl_audit.inputs import read_json
 
 TITLES = {
-    "text": "Question and answer, without being told (Donut)",
+    "text": "Question and answer, not given (Donut)",
     "methods": "Methods (Table 1)",
     "priors": "Priors of GI-DQA (Tables 2 and 6)",
     "known": "What is known of question and answer (Table 3)",

@@ -43,7 +43,7 @@ class Truth:
     Attributes:
         page: uint8 (*model.page, 3), as the network saw it.
         text: What went in beside it.
-        values: Field id to what is written there; None where nobody said (a page of the user's own).
+        values: Field id to what is written there; None where it is unknown (a page of the user's own).
     """
 
     page: NDArray[np.uint8]

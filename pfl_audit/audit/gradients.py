@@ -38,7 +38,7 @@ class GradientPlan:
         document: A filled page, or None to fill pages in as clients would.
         question: Asked about every page, with ``answer``; or None to ask about a field that chance picks.
         answer: What training asks for.
-        gradient: A gradient that somebody captured, or None to compute it.
+        gradient: A captured gradient, or None to compute it.
         batch: Samples that a gradient is the mean over.
         documents: How many pages are filled in, each with a gradient of its own.
         noise: Standard deviation of what is added to every entry of a gradient that is computed.

@@ -20,7 +20,7 @@ class Redactor:
     """Turns what must not leave the machine into what may.
 
     Args:
-        salt: Random, of the response store; without it nobody can test a guessed name.
+        salt: Random, of the response store; without it a guessed name cannot be tested.
         reveal: Leave everything as it is.
     """
 
@@ -50,7 +50,7 @@ class Redactor:
         return visible(text) if self.reveal else f"{_MASK} ({key.removeprefix('provider_').replace('_', ' ')})"
 
     def count(self, number: int) -> int | str:
-        """A number that belongs to one company, page or value: exact numbers tell these apart, coarse ranges do not."""
+        """A number that belongs to one company, page or value: exact numbers identify these, coarse ranges do not."""
         return number if self.reveal else _RANGES[bisect_right(_STEPS, number) - 1]
 
     def part(self, number: int, of: int) -> str:

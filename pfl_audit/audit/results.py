@@ -64,7 +64,7 @@ class Metric(_Part):
     """A number, with all that is needed to judge it."""
 
     name: Name
-    value: Finite | None = Field(description="None where it cannot be told; `note` says why")
+    value: Finite | None = Field(description="None where it cannot be computed or resolved; `note` says why")
     ci: Interval | None = None
     level: Confidence | None = Field(default=None, description="Confidence level of `ci`")
     method: Name | None = Field(default=None, description="How `ci` was found")

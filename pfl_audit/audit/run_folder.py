@@ -20,7 +20,7 @@ Status = Literal["started", "success", "cancelled", "error"]
 class RunFolder:
     """Claims a folder for one set of settings, and locks it until it is closed.
 
-    A run that came to no results holds its folder for nobody: what it asked is in the store, by content.
+    A run that came to no results does not reserve its folder: what it asked is in the store, by content.
     As a context it marks how the run failed, and removes a run.json of its own where nothing was asked.
 
     Args:

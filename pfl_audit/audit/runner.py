@@ -210,7 +210,7 @@ def _open(plan: AuditPlan, store: ResponseStore, progress: Progress) -> Opened:
 def _live(plan: AuditPlan) -> str:
     """The model, where no recorded answers will do."""
     if plan.model is None:
-        raise UsageError(f"recorded answers tell nothing about {plan.subject}", "Give --model")
+        raise UsageError(f"recorded answers say nothing about {plan.subject}", "Give --model")
     return plan.model
 
 

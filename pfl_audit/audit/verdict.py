@@ -75,7 +75,7 @@ def level_of(
 
 
 def at_most_weak(level: Level) -> Level:
-    """The level of what is no leak by itself, or cannot be told from one."""
+    """The level of what is no leak by itself, or cannot be distinguished from one."""
     return "weak" if level == "leak" else level
 
 

@@ -173,7 +173,7 @@ def _explain(sampling: Sampling, figures: dict[str, Spent]) -> None:
     typer.echo(
         f"valid:     epsilon {figures['valid'].epsilon:.4g}. The server and the other providers' updates show which "
         f"clients took part; sampling them only makes rounds rarer, and the provider rate {sampling.provider_rate:g} "
-        "alone hides anybody."
+        "alone hides a provider."
     )
     typer.echo(
         f"published: epsilon {figures['published'].epsilon:.4g}. As if each provider were drawn alone with "

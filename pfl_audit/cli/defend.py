@@ -17,7 +17,7 @@ BUDGETS = (8, 12, 16, 32)
 FILE_NAME = "defence.json"
 NOTE = (
     "Closed forms need no template: words, boxes and page of a LayoutLM (--method analytic), and question and answer, "
-    "are recovered whatever is published. Nor does this help against anybody who has the clean form, or cleans the "
+    "are recovered whatever is published. Nor does this help against an attacker who has the clean form, or cleans the "
     "published one: on white paper, making almost white pixels white undoes most of it."
 )
 _BEFORE = "before"

@@ -33,7 +33,7 @@ BLUR_MARGIN = 0.5
 
 @dataclass(frozen=True)
 class PageImage:
-    """A page image on disk, and the boxes that must be blurred before anybody sees it.
+    """A page image on disk, and the boxes that must be blurred before it is shown.
 
     Attributes:
         path: The file. It is opened only when pixels are asked for.

@@ -1,4 +1,4 @@
-"""What can be asked of an invoice: the keys, their question templates, and how a key is told from a question.
+"""What can be asked of an invoice: the keys, their question templates, and how a key is recognised in a question.
 
 PFL-DocVQA has 20 templates a key (privacy-aware-docvqa, section 3) and does not publish them, nor
 does a record name its key. Here a template is a frame with one of the key's names in it; the key of

@@ -1,4 +1,4 @@
-"""How well scores tell members from non-members, with equal scores kept together.
+"""How well scores distinguish members from non-members, with equal scores kept together.
 
 Everywhere: ``scores`` float (n,), higher means "member"; ``labels`` bool (n,), true for members;
 ``weights`` float (n,) or (resamples, n), how often each provider counts.
@@ -79,7 +79,7 @@ def tpr_at_fpr(scores: Floats, labels: Bools, limit: float, weights: Floats | No
 
 
 def resolvable(scores: Floats, labels: Bools, limit: float) -> str | None:
-    """Why TPR at this FPR cannot be told, or None where it can.
+    """Why TPR at this FPR cannot be resolved, or None where it can.
 
     Hard labels give one point of the curve and nothing below it; and fewer than 1 / ``limit``
     non-members cannot show a share of ``limit``.

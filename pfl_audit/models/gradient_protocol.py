@@ -64,7 +64,7 @@ class GradientModel(Protocol):
 
     @property
     def reads(self) -> bool:
-        """Whether it takes the page's words, which somebody has to read."""
+        """Whether it takes the page's words, which have to be read first."""
         ...
 
     def describe(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""OCR as somebody who can be asked: the answer to a page is what its picture says."""
+"""OCR as a model that can be asked: the answer to a page is what its picture says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed on a page that nobody has transcribed: words with boxes, and the labels of its fields."""
+"""What is printed on a page without a transcription: words with boxes, and the labels of its fields."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_page(pixels: Pixels) -> tuple[tuple[str, ...], Boxes]:
 
 
 def with_print(template: Template) -> Template:
-    """A template whose words nobody has told, with what is printed on it; fields without a label get theirs.
+    """A template whose words are not given, with what is printed on it; fields without a label get theirs.
 
     Raises:
         UsageError: rapidocr is not installed.

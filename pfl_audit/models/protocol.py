@@ -24,7 +24,7 @@ class Capability(StrEnum):
     LOSS = "loss"
     """The loss of the right answer."""
     LIVE = "live"
-    """Questions that nobody has asked before, such as ones about a scrubbed page."""
+    """Questions that have not been asked before, such as ones about a scrubbed page."""
     TOKENS = "tokens"
     """Likely tokens of a masked place on a form."""
     FORM_LOSS = "form loss"

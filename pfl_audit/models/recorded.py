@@ -1,4 +1,4 @@
-"""A model that nobody has: answers that its vendor has given, from a file."""
+"""A model that is not at hand: answers that its vendor has given, from a file."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pfl_audit.privacy.sampling import MOST_ROUNDS, Sampling
 
 CRYPTOGRAPHIC = "cryptographic"
-"""How the name of a noise generator begins that nobody can predict."""
+"""How the name of an unpredictable noise generator begins."""
 
 Text = Annotated[str, Field(max_length=300)]
 Sentence = Annotated[str, Field(max_length=2000)]
@@ -56,7 +56,7 @@ class PrivacyClaim(BaseModel):
     sampling: ClaimedSampling
     providers: Annotated[int, Field(ge=1)] | None = None
     denominator: Positive = Field(description="Constant that the noisy sum was divided by")
-    noise_generator: Text = Field(description=f"Begins with `{CRYPTOGRAPHIC}` where nobody can predict it")
+    noise_generator: Text = Field(description=f"Begins with `{CRYPTOGRAPHIC}` where it is unpredictable")
     forced_participation: bool = False
     not_covered: list[Text] = Field(default_factory=list, max_length=50)
 
@@ -118,7 +118,7 @@ def warnings_for(
         fixed_size: Groups of a fixed size were drawn, where the accountants assume Poisson sampling.
         rounds: That were run.
         rounds_accounted: That epsilon was computed for.
-        forced_participation: Somebody is put into a round in which nobody was drawn.
+        forced_participation: A provider is put into a round in which none was drawn.
         noise_generator: Its name.
     """
     found = []
@@ -136,7 +136,7 @@ def warnings_for(
     if accountant == "classical-gaussian" and epsilon is not None and epsilon > 1:
         found.append(f"epsilon {epsilon:g} comes from the classical Gaussian formula, which is proven up to 1 only")
     if forced_participation:
-        found.append("a provider is forced into rounds in which nobody was drawn, which Poisson sampling never does")
+        found.append("a provider is forced into rounds in which none was drawn, which Poisson sampling never does")
     if noise_generator is not None and not noise_generator.casefold().startswith(CRYPTOGRAPHIC):
         found.append(
             f"the noise comes from {noise_generator}, which is not cryptographic: who learns its seed or state "

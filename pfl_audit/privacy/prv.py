@@ -1,7 +1,7 @@
 """Upper bound of epsilon by composing privacy random variables numerically (prv-accountant).
 
 Source of the method and its error bounds: Gopi, Lee and Wutschitz 2021, "Numerical Composition of
-Differential Privacy". The library composes; what one round of ours looks like is told to it here.
+Differential Privacy". The library composes; what one round of ours looks like is specified here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 EPSILON_ERROR = 0.01
 """Of the published search; what an upper bound gives away at the most is about twice that."""
 FINE_EPSILON_ERROR = 0.002
-"""Where participation is mixed, which nobody published figures of, and few cells are enough."""
+"""Where participation is mixed, for which no figures are published, and few cells are enough."""
 DELTA_ERROR = 1e-9
 _MOST_CELLS = 1 << 22
 """Of the discretised variable: a few hundred MB of extended floats, and some ten seconds."""

@@ -61,7 +61,7 @@ def to_epsilon(orders: Floats, divergences: Floats, delta: float) -> float:
 def round_moments(sampling: Sampling, noise_multiplier: float, orders: Floats) -> Floats:
     """Log of E_Q[(P / Q)^a] of one round, mixed over known participation of the client.
 
-    A round without the client tells nothing and has moment 1, so that the mixture is
+    A round without the client reveals nothing and has moment 1, so that the mixture is
     1 - q_c + q_c exp((a - 1) r_a), with r_a the divergence of a round with the client.
 
     Args:

@@ -337,5 +337,5 @@ def test_one_subject_an_audit(plan: GradientPlan, tmp_path: Path) -> None:
         run_audit(replace(audit, red=tmp_path), Silent())
     with pytest.raises(UsageError, match="one of --red, --forms and --template is needed, and no two"):
         run_audit(replace(audit, gradients=None), Silent())
-    with pytest.raises(UsageError, match="recorded answers tell nothing about gradients"):
+    with pytest.raises(UsageError, match="recorded answers say nothing about gradients"):
         run_audit(replace(audit, model=None, answers=tmp_path / "a.jsonl"), Silent())

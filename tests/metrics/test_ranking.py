@@ -48,7 +48,7 @@ def test_the_order_of_the_rows_does_not_matter(case: tuple[list[float], list[boo
 
 
 def test_a_coin_is_no_attack_however_the_file_is_sorted() -> None:
-    """Members first, non-members first, or shuffled: a hard label's TPR at 1 % FPR cannot be told."""
+    """Members first, non-members first, or shuffled: a hard label's TPR at 1 % FPR cannot be resolved."""
     rng = np.random.default_rng(0)
     labels = np.array([True] * 200 + [False] * 200)
     coin = rng.random(400) < 0.5

@@ -51,7 +51,7 @@ def loss_of(there: NDArray[np.bool_], sums: Floats) -> Floats:
 
 
 def loss_of_sums_alone(sums: Floats) -> Floats:
-    """The same for somebody who sees the noisy sums and not who took part, float (runs,)."""
+    """The same for an observer who sees the noisy sums and not who took part, float (runs,)."""
     rate, (runs, rounds, _) = RUN.client_rate, sums.shape
     absent, _ = log_densities(np.zeros((runs, rounds), dtype=np.bool_), sums)
     sides = [

@@ -3,7 +3,7 @@
 Each position adds its signal to the x table twice, for the left and for the right edge, and to the y table
 likewise; in LayoutLMv3 these are two slices of the signal, so the edges tell themselves apart, and in LayoutLM the
 whole signal both times, where the smaller coordinate is the left one. Tokens of a word share its box, so their
-signals are one unknown. The tokenizer tells which tokens go on with a word; and for the y table, which is the
+signals are one unknown. The tokenizer knows which tokens continue a word; and for the y table, which is the
 harder one since the words of a line share it, neighbours with the same left and right edges are of one word. The
 tables of heights and widths repeat what the edges say, and so show whether all of it is right.
 """

@@ -71,7 +71,7 @@ def mixture(sums: Floats, signals: Floats, noise: Noise) -> float:
         noise: Of both.
 
     Returns:
-        1 where there are as many signals as coordinates, and nothing can be told.
+        1 where there are as many signals as coordinates, and nothing can be recovered.
     """
     (count, width), rows = signals.shape, len(sums)
     if not rows or not 0 < count < width:
@@ -111,7 +111,7 @@ def reading_limits(
     return [
         Limit(
             Cause.CROWDED,
-            f"{what}: {unsure} of {count} cannot be told apart, {count} positions in vectors of {width} numbers, "
+            f"{what}: {unsure} of {count} cannot be separated, {count} positions in vectors of {width} numbers, "
             "or more than one sample",
         )
     ]

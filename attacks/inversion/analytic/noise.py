@@ -1,4 +1,4 @@
-"""How exact the numbers of a gradient are, told from the gradient itself.
+"""How exact the numbers of a gradient are, estimated from the gradient itself.
 
 A table's row that was not looked up has a gradient of exactly zero. Noise that a client adds spares no row, so the
 rows in the middle show how large it is. Where there is none, what is left is rounding: in the precision that the

@@ -3,8 +3,8 @@
     Y = A D + E,   D[p, :] ~ N(0, v_p),   E ~ N(0, s^2)
 
 A row of D has one variance v_p for all columns, and the variances are those that make Y likeliest. Rows without
-anything in them get v_p = 0, which leaves the equations to the others; so more rows than equations can be told,
-as long as few of them hold something, and rows that A hardly tells apart do not fill with noise.
+anything in them get v_p = 0, which leaves the equations to the others; so more rows than equations can be recovered,
+as long as few of them hold something, and rows that A hardly separates do not fill with noise.
 
 Source: Wipf and Rao, An empirical Bayesian strategy for solving the simultaneous sparse approximation problem, 2007
 (M-SBL, with the fixed-point update of its equation 20).

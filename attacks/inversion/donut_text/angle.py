@@ -2,7 +2,7 @@
 
 The signal s of a position is what comes back through the LayerNorm behind the embeddings, and LayerNorm gives back
 nothing along its own input: s (e(v, p) - mean) = 0 for the token v that stands there, but for epsilon and rounding.
-It is one number a token, which tells few thousand tokens apart alone, and no span is needed for it.
+It is one number a token, which separates a few thousand tokens alone, and no span is needed for it.
 
 In a batch a position's row of the gradient is the sum of the signals of all samples. But a row of the embedding that
 one token in one place wrote is a signal, and so is a position's row where all samples have the same token. So

@@ -33,7 +33,7 @@ _CHUNK = 8192
 
 
 class How(StrEnum):
-    """What told the tokens."""
+    """What the tokens were recovered from."""
 
     ROWS = auto()
     SPAN = auto()
@@ -46,7 +46,7 @@ class TextRecovery:
     Attributes:
         ids: int64 (n,), what the decoder read, -1 where unknown.
         sure: bool (n,), tokens that no other comes near; the rest is the likeliest reading.
-        how: ROWS where the embedding's rows told every token, SPAN where span or angle had to help.
+        how: ROWS where the embedding's rows gave every token, SPAN where span or angle had to help.
         candidates: For every place the tokens that may stand there, in rising order; of a batch, all that do.
         present: int64, tokens that stand anywhere, in rising order, as far as it is known.
         mixed: Whether the gradient is of more than one sample, or of more than one step.
@@ -221,7 +221,7 @@ class _Reader:
             for tensor, what, lost in (
                 (word, "the token embeddings", "no rows tell the tokens"),
                 (position, "the positions", "no signals tell which token stands where"),
-                (attention, "the first self-attention", "no span tells which tokens fit"),
+                (attention, "the first self-attention", "no span shows which tokens fit"),
             ):
                 if tensor is None:
                     self.limits.append(missing(what, lost))

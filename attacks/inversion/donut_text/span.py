@@ -53,7 +53,7 @@ class Span:
 
     @property
     def tells(self) -> bool:
-        """Whether it tells anything: it is neither empty nor everything."""
+        """Whether it carries information: it is neither empty nor everything."""
         return 0 < self.rank < self.directions.shape[1]
 
     def odds(self, states: Tensor) -> tuple[Tensor, Tensor]:

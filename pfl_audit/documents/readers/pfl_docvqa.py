@@ -1,6 +1,6 @@
 """PFL-DocVQA as it is published: imdb ``.npy`` files, provider maps and page images.
 
-The files go by several names (starter kit, red-team kit, releases 1.0 and 1.2); they are told apart
+The files go by several names (starter kit, red-team kit, releases 1.0 and 1.2); they are distinguished
 by the words in their names, not by a fixed list.
 """
 

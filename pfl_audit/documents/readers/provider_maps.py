@@ -77,7 +77,7 @@ class ProviderMaps:
 
 
 def _providers(path: Path) -> dict[str, str]:
-    """Document to provider; documents whose provider nobody knows (null) are left out."""
+    """Document to provider; documents of unknown provider (null) are left out."""
     found: dict[str, str] = {}
     for document, value in _mapping(path).items():
         provider = value.get("provider") if isinstance(value, dict) else value

@@ -56,7 +56,7 @@ def make_forms(recipe: FormRecipe, folder: Path, progress: Progress) -> FormCorp
 
     The same recipe gives the same bytes. Every part has a generator of its own, so that more forms of
     one leave the others as they were. Fields are labelled header, question and answer; those with a
-    random value are told by ``forms_content.is_planted``.
+    random value are recognised by ``forms_content.is_planted``.
 
     Args:
         recipe: What to draw.

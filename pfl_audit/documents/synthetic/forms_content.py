@@ -1,4 +1,4 @@
-"""What a synthetic form says: answers that anybody could guess, and planted ones that nobody can."""
+"""What a synthetic form says: answers that can be guessed, and planted ones that cannot."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Empty forms that anybody can get: where their private fields are, and how a client fills them in."""
+"""Publicly available empty forms: where their private fields are, and how a client fills them in."""

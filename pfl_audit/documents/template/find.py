@@ -1,4 +1,4 @@
-"""Blank places of a form that nobody has marked: empty frames, and empty lines beside something printed.
+"""Blank places of a form without marked fields: empty frames, and empty lines beside something printed.
 
 An empty frame is a connected patch of paper that fills its own rectangle. An empty line is a rule, drawn or dotted,
 with paper above it and print to its left, or, as under a signature, right below it.
@@ -27,7 +27,7 @@ _MAX_AREA = 0.4
 _FILLED = 0.98
 """Share of its rectangle that an empty frame's paper covers: its corners may be round, nothing is printed in it."""
 _RULE_WIDTH = 0.85
-"""A rule this wide divides the page; nobody writes on it."""
+"""A rule this wide divides the page; it is no place to write."""
 _LINE_HEIGHT = 0.075
 """Most of the page's height that is written in above a rule."""
 _DOTS = 7

@@ -39,7 +39,7 @@ class TemplateField:
     Attributes:
         id: Unique on its template: ``field-1``, ``field-2``, ...
         box: Left, top, right, bottom as shares of the page.
-        label: What is printed beside it, such as ``Date of birth:``; empty where nobody said.
+        label: What is printed beside it, such as ``Date of birth:``; empty where unknown.
     """
 
     id: str

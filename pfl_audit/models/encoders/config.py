@@ -73,7 +73,7 @@ class EncoderConfig:
         backbone: Which of transformers' networks reads the tokens.
         task: What its head does.
         modality: Whether it sees the page's image as well.
-        labels: Field labels that it tells apart; empty for ``mlm``, and without use for ``el``.
+        labels: Field labels that it distinguishes; empty for ``mlm``, and without use for ``el``.
         max_tokens: Longest window, special tokens included; at most ``positions``.
         hidden: Width.
         layers: Number of layers.
@@ -230,7 +230,7 @@ def _tags(values: Mapping[str, Any]) -> tuple[str, ...]:
     """The classes in the order of their numbers."""
     table = values.get("id2label")
     if not isinstance(table, Mapping) or not table:
-        raise ValueError("id2label is missing, so nobody knows what its classes are")
+        raise ValueError("id2label is missing, so the names of its classes are unknown")
     if sorted(map(str, table)) != sorted(str(number) for number in range(len(table))):
         raise ValueError("id2label does not count from 0")
     return tuple(table[key] for key in sorted(table, key=int))

@@ -26,7 +26,7 @@ def window_means(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def window_hits(logits: Tensor, labels: Tensor, nothing: int | None) -> Tensor:
-    """How many labelled tokens of each window were told right, and how many counted.
+    """How many labelled tokens of each window were predicted right, and how many counted.
 
     Args:
         logits: As in window_means.

@@ -1,4 +1,4 @@
-"""A form encoder as a FormModel: many attempts at many fields, each told what it would be told alone."""
+"""A form encoder as a FormModel: many attempts at many fields, each answered as it would be alone."""
 
 from __future__ import annotations
 

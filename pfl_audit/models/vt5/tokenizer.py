@@ -16,7 +16,7 @@ from pfl_audit.models.vt5.fast_rules import runs_here, without_frames
 PAD, EOS, UNK = 0, 1, 2
 """T5's special tokens; everything that reads a VT5 relies on these numbers."""
 
-# What transformers 4 did to decoded text before anybody scored it.
+# What transformers 4 did to decoded text before it was scored.
 _CLEAN_UP = ((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
              (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"))  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Chance of a federated run: a secret stream for what privacy rests on, seeds for the rest.
 
-Privacy rests on the noise, and on nobody knowing who was drawn into a round. Both come from SHAKE-256
+Privacy rests on the noise, and on the secrecy of who was drawn into a round. Both come from SHAKE-256
 over a secret key, with a context of their own for every purpose, round and client: cryptographic, and
 the same after a restart without keeping any position. The key is drawn by the operating system and is
 deleted with the run's state. With a seed for a key a run can be repeated, and so can its noise: such a
@@ -34,7 +34,7 @@ def new_key(seed: int | None, use: str = "") -> bytes:
 
 
 class SecretStream:
-    """Numbers that nobody can tell without the key.
+    """Numbers that cannot be predicted without the key.
 
     Args:
         key: KEY_BYTES of them.

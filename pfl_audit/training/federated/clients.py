@@ -17,7 +17,7 @@ class Client:
     Attributes:
         number: Of the client.
         providers: For each of its providers, in the order of their names, the rows of its queries.
-        tags: For each of its providers a number that its name decides, and nobody else's: chance goes by it, so
+        tags: For each of its providers a number that its name alone decides: chance goes by it, so
             that a provider that comes or goes changes no draw of another's.
     """
 

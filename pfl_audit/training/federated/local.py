@@ -1,4 +1,4 @@
-"""One local training: from the round's weights, over somebody's queries, with a fresh optimiser."""
+"""One local training: from the round's weights, over one provider's or client's queries, with a fresh optimiser."""
 
 from __future__ import annotations
 

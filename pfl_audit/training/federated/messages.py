@@ -19,7 +19,7 @@ class RoundTask:
 
     Attributes:
         number: From 1.
-        clients: Who takes part, ascending; perhaps nobody.
+        clients: Who takes part, ascending; may be empty.
     """
 
     number: int

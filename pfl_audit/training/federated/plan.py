@@ -87,7 +87,7 @@ class PrivacyPlan:
 def plan_privacy(mode: Mode, settings: PrivacySettings, clients: Sequence[Client], rounds: int) -> PrivacyPlan:
     """Settle noise and denominator.
 
-    The denominator is a constant that is fixed before anybody is drawn: the number of providers to
+    The denominator is a constant that is fixed before providers are drawn: the number of providers to
     expect in a round, counted as the paper counts them, by the smallest client (section 6.2.2).
 
     Raises:

@@ -147,7 +147,7 @@ def train_federated(
     """Train ``loaded`` in place; a run that was cut goes on.
 
     Returns:
-        The part of ``training.json`` that tells of it: privacy, rounds, history, tally, communication.
+        The part of ``training.json`` that describes it: privacy, rounds, history, tally, communication.
 
     Raises:
         UsageError: The folder holds another run, or a setting cannot be.

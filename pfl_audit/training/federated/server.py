@@ -105,7 +105,7 @@ class Server:
         self._run = run
 
     def task(self, number: int) -> RoundTask:
-        """Who takes part in a round: K of N without privacy, else each by itself, perhaps nobody."""
+        """Who takes part in a round: K of N without privacy, else each by itself, possibly none."""
         if self._plan is None:
             rng = np.random.default_rng(seed_for(self._settings.seed, "clients", number))
             wanted = min(self._settings.clients_per_round, len(self._clients))
@@ -186,7 +186,7 @@ class Server:
         state.round, state.done, state.kept, state.total = state.round + 1, 0, 0, None
 
     def _whole_noise(self, size: int, number: int) -> Tensor:
-        """What the server adds where nobody takes part: a quiet round would give itself away."""
+        """What the server adds where no client takes part: a round without noise would show that it was empty."""
         if self._plan is None:
             raise AssertionError("only private runs add noise")
         noise = GaussianNoise(self._plan.sigma, self._plan.settings.clip, self._stream)

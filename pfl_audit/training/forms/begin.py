@@ -41,7 +41,7 @@ def new_encoder(settings: FormTrainSettings, labels: tuple[str, ...], vocabulary
 
     Args:
         settings: Size, task, backbone, modality, longest window and seed.
-        labels: Field labels that it tells apart.
+        labels: Field labels that it distinguishes.
         vocabulary: Pieces of its tokenizer.
 
     Raises:
@@ -60,7 +60,7 @@ def encoder_from(settings: FormTrainSettings, labels: tuple[str, ...], start: Pa
 
     Args:
         settings: Task, backbone, modality, longest window and seed.
-        labels: Field labels that it tells apart.
+        labels: Field labels that it distinguishes.
         start: Folder of the checkpoint.
 
     Raises:

@@ -20,7 +20,7 @@ Fields = set[tuple[str, tuple[int, ...]]]
 """(label, tokens) of every field."""
 
 MEASURE: Final = {
-    "mlm": "share of the masked tokens that are told right, under a mask that never changes",
+    "mlm": "share of the masked tokens that are predicted right, under a mask that never changes",
     "ee-bio": "F1 of whole fields: label and every token right",
     "ee-spade": "F1 of whole fields: label and every token right",
     "el": "F1 of links between fields",
@@ -53,7 +53,7 @@ class Counts:
 
 @torch.no_grad()
 def score(network: FormEncoder, batch: FormBatch) -> tuple[list[float], Counts]:
-    """The loss of each window, as ``FormEncoder.loss``, and what was told right; one pass.
+    """The loss of each window, as ``FormEncoder.loss``, and what was predicted right; one pass.
 
     Args:
         network: In evaluation mode.

@@ -109,7 +109,7 @@ def test_a_search_goes_on_from_what_the_closed_form_made_of_the_page(opened: Ope
 def test_what_cannot_be_told_is_one_line(opened: Opened) -> None:
     found = opened("v3", batch=2)
     (batch,) = found.cases
-    with pytest.raises(NotAuditableError, match=r"cannot be told apart .* --known both"):
+    with pytest.raises(NotAuditableError, match=r"cannot be separated .* --known both"):
         given_for(found.model, batch, "recovered", np.random.default_rng(0))
     case = replace(batch, seen=replace(batch.seen, batch=1, gradient=share(found.model, batch.truths[:1])))
     for layer, message in (

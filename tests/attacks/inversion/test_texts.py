@@ -73,12 +73,12 @@ def test_a_method_that_reads_nothing_gets_chance(leaking: DonutGradients, one_pa
 
 def test_where_nothing_can_be_read(leaking: DonutGradients, one_page: Case) -> None:
     batch = case_of(leaking, *NAMES[:2])
-    with pytest.raises(NotAuditableError, match=r"cannot be told apart .* Tell them with --known both"):
+    with pytest.raises(NotAuditableError, match=r"cannot be separated .* Give them with --known both"):
         told(leaking, batch, "recovered")
     zero = {name: torch.zeros_like(part) for name, part in one_page.seen.gradient.items()}
     with pytest.raises(AuditError, match="holds nothing of"):
         told(leaking, Case(replace(one_page.seen, gradient=zero)), "recovered")
-    with pytest.raises(NotAuditableError, match="nobody knows"):
+    with pytest.raises(NotAuditableError, match="are unknown"):
         told(leaking, Case(one_page.seen), "question")
     fake: DonutGradients = FakeGradients()  # type: ignore[assignment]
     with pytest.raises(NotAuditableError, match="no absolute positions"):

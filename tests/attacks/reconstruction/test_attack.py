@@ -211,7 +211,7 @@ def test_names_and_values_are_masked_unless_they_shall_be_seen(opens: Opens, rev
 
 
 def test_a_curve_over_the_epochs(opens: Opens) -> None:
-    """Each checkpoint is opened when its turn comes, and the passes are told for all."""
+    """Each checkpoint is opened when its turn comes, and the passes are announced for all."""
     ignorant = Reads("epoch 1", logits=noise(3, 0.1))
     context = opens(PRIVATE, NEW, epochs={1: lambda: ignorant, 30: lambda: memoriser(PRIVATE, "epoch 30")})
     check = attack(context)[0]

@@ -28,7 +28,7 @@ class FccAdbuyReader:
     def read(self, path: Path) -> FormCorpus:
         """Every place where a label's value stands becomes a field of that label.
 
-        Pages whose station could not be told are forms as well.
+        Pages whose station is unknown are forms as well.
         """
         rows, problems = read_records(path)
         forms = gather(((row["id"], partial(_form, row, path)) for row in rows), problems, pages=True)

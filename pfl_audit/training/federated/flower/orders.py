@@ -1,4 +1,4 @@
-"""What a client is told and asked, without the tensors: a message that needs none must not wait for torch."""
+"""Instructions and requests to a client, without the tensors: a message that needs none must not wait for torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUN = "run"
 
 @dataclass(frozen=True)
 class RoundOrder:
-    """What a client is told of a round, beside the weights.
+    """What a client is sent about a round, beside the weights.
 
     Attributes:
         run: Id of the run.

@@ -41,7 +41,7 @@ class Party:
         run: Id of the run, as the server says.
 
     Raises:
-        RefusalError: The node was not told what it needs.
+        RefusalError: The node was started without what it needs.
         UsageError: The app's settings cannot be read.
     """
 

@@ -81,7 +81,7 @@ class PartyPlace:
         found = {key: str(node.get(key) or config.get(f"client.{key}") or "") for key in PARTY_KEYS}
         if missing := [key for key in PARTY_KEYS if not found[key]]:
             raise RefusalError(
-                f"its SuperNode was told no {' and no '.join(missing)}",
+                f"its SuperNode was started without {' and '.join(missing)}",
                 f'Start it with --node-config \'partition-id={number} data="..." start="..." work="..."\'',
             )
         # Simulated nodes share a folder that is named for the run.

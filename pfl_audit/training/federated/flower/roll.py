@@ -15,7 +15,7 @@ from pfl_audit.errors import AuditError
 
 
 def marks(secret: str, providers: Iterable[str]) -> list[str]:
-    """One mark a provider, in no order that tells of the names; none without a secret."""
+    """One mark a provider, in an order that is independent of the names; none without a secret."""
     if not secret:
         return []
     names = {" ".join(name.casefold().split()).encode() for name in providers}

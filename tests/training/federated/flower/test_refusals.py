@@ -47,7 +47,7 @@ def _absent(parties: Parties, make: Make) -> None:
         (_other_start, "client 1: its start is another checkpoint"),
         (_wrong({"partition-id": None}), "client None: it has no number"),
         (_wrong({"partition-id": 7}), "client 7: there are clients 0 to 2 only"),
-        (_wrong({"work": ""}), "client 1: its SuperNode was told no work"),
+        (_wrong({"work": ""}), "client 1: its SuperNode was started without work"),
         (_wrong({"data": "/nowhere"}), "client 1: it stopped with UsageError"),
         (_no_documents, "client 1: its data hold no training document of its own"),
         (_absent, "client 2 has not joined within"),
