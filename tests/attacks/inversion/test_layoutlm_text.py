@@ -113,7 +113,7 @@ def test_what_cannot_be_told_is_one_line(opened: Opened) -> None:
         given_for(found.model, batch, "recovered", np.random.default_rng(0))
     case = replace(batch, seen=replace(batch.seen, batch=1, gradient=share(found.model, batch.truths[:1])))
     for layer, message in (
-        ("qa_outputs", "where the answer stands"),
+        ("qa_outputs", "the place of the answer is unknown"),
         ("word_embeddings", "no words, or no boxes"),
         ("x_position", "no words, or no boxes"),
     ):
