@@ -17,6 +17,7 @@ _FORMS: Final = tuple(
     for form in (
         rf"(?<![\w./-]){_YEAR}[-/.](?P<a>\d{{1,2}})[-/.]\d{{1,2}}{_END}",
         rf"(?<![\w./-])(?P<a>\d{{1,2}})(?P<sign>[-/.])(?P<b>\d{{1,2}})(?P=sign)(?P<year>(?:19|20)?\d\d){_END}",
+        rf"(?<!\w)\d{{1,2}}(?P<dash>[-/\s]){_NAME}(?P=dash)(?P<year>\d\d){_END}",
         rf"(?<![^\W\d_]){_NAME}[\s,-]{{1,3}}(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s{{1,2}})?{_YEAR}(?!\w)",
     )
 )
@@ -25,7 +26,7 @@ _PIVOT: Final = 50
 
 
 def dates_in(text: str) -> list[tuple[int, int]]:
-    """Year and month of every date that a text prints: 2022-09-07, 09/07/22, 7.9.2022, 7 Sep 2022, September 2022.
+    """Year and month of every date that a text prints: 2022-09-07, 09/07/22, 7.9.2022, 7-Sep-22, 7 Sep 2022, September 2022.
 
     With slashes and hyphens the month comes first, unless it cannot; with points the day does. What has no month
     within 1 to 12 is no date.
