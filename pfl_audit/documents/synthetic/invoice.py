@@ -26,6 +26,8 @@ _GOODS = [
     "panel",
 ]
 _TERMS = ("Net 15", "Net 30", "Net 45", "Net 60", "Due on receipt", "2/10 Net 30")
+_DAYS = ("%m/%d/%Y", "%Y-%m-%d", "%d.%m.%Y", "%d-%b-%y", "%Y/%m/%d", "%d %B %Y")
+"""Format of dates in each wording."""
 
 LOGO_ONLY = 0.35
 """Share of documents whose name stands in a drawn word mark alone, which OCR does not read."""
@@ -100,4 +102,4 @@ def _line(rng: np.random.Generator) -> Line:
 
 
 def _day(day: date, wording: int) -> str:
-    return day.strftime(("%m/%d/%Y", "%Y-%m-%d", "%d.%m.%Y")[wording])
+    return day.strftime(_DAYS[wording])

@@ -14,7 +14,7 @@ from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import PROVIDER_KEYS, SECRET_KEYS, draw_question
 from pfl_audit.documents.synthetic.invoice import Invoice, draw_invoice
 from pfl_audit.documents.synthetic.noise import misread
-from pfl_audit.documents.synthetic.providers import Provider, draw_providers
+from pfl_audit.documents.synthetic.providers import WORDINGS, Provider, draw_providers
 from pfl_audit.documents.synthetic.render import render_invoice
 from pfl_audit.documents.writers import write_pfl_docvqa
 from pfl_audit.errors import UsageError
@@ -38,6 +38,7 @@ class Recipe:
         questions: Mean number of questions a document.
         ocr_noise: Share of OCR words that are misread.
         seed: Of everything.
+        wordings: Labels and dates of the pages: "general", or "broadcast", which no general page has.
     """
 
     members: int = 120
@@ -49,6 +50,7 @@ class Recipe:
     questions: float = 5.5
     ocr_noise: float = 0.01
     seed: int = 0
+    wordings: str = "general"
 
     def check(self) -> None:
         """Raise UsageError where the recipe asks for what cannot be."""
@@ -63,6 +65,8 @@ class Recipe:
             )
         if not 0.0 <= self.ocr_noise <= 1.0:
             raise UsageError("OCR noise is a share between 0 and 1", "Correct --ocr-noise")
+        if self.wordings not in WORDINGS:
+            raise UsageError(f"there are no wordings {self.wordings!r}", f"Give one of {', '.join(WORDINGS)}")
         if min(self.documents, self.red_documents, self.questions) < 1:
             raise UsageError("the means must be 1 or more", "Correct --documents, --red-documents or --questions")
 
@@ -102,7 +106,8 @@ def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:
 
 def companies_of(recipe: Recipe) -> list[Provider]:
     """The companies that a recipe draws, members first."""
-    return draw_providers(recipe.members + recipe.non_members, np.random.default_rng(_seeds(recipe)[0]))
+    count, rng = recipe.members + recipe.non_members, np.random.default_rng(_seeds(recipe)[0])
+    return draw_providers(count, rng, wordings=recipe.wordings)
 
 
 def _seeds(recipe: Recipe) -> list[np.random.SeedSequence]:

@@ -94,6 +94,8 @@ _MAILBOXES = ["billing", "accounts", "invoice", "office", "info", "traffic"]
 
 FONT_FAMILIES = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "STIXGeneral")
 LOGOS = ("disc", "square", "diamond", "triangle", "bars", "ring", "chevron", "hexagon")
+WORDINGS = {"general": 0, "broadcast": 3}
+"""First of the three wordings of general invoices, and of those that only the paper of broadcasters has."""
 LAYOUTS = ("logo-left", "logo-right", "banner", "centred", "sidebar")
 
 
@@ -108,7 +110,7 @@ class Style:
         primary: Main colour, RGB 0 to 255.
         accent: Second colour.
         ruled: Lines between the rows of the table.
-        wording: Which set of field labels it uses (0, 1 or 2).
+        wording: Which set of field labels and which format of dates it uses, counted through those of all WORDINGS.
     """
 
     layout: str
@@ -146,18 +148,21 @@ class Provider:
         }
 
 
-def draw_providers(count: int, rng: np.random.Generator, *, taken: frozenset[str] = frozenset()) -> list[Provider]:
+def draw_providers(
+    count: int, rng: np.random.Generator, *, taken: frozenset[str] = frozenset(), wordings: str = "general"
+) -> list[Provider]:
     """Draw companies with different names.
 
     Args:
         count: How many.
         rng: The only source of chance.
         taken: Names, lower-cased, that must not come up.
+        wordings: A key of WORDINGS.
     """
     providers: list[Provider] = []
     seen = set(taken)
     while len(providers) < count:
-        provider = _draw(rng)
+        provider = _draw(rng, WORDINGS[wordings])
         if provider.name.lower() not in seen:
             seen.add(provider.name.lower())
             providers.append(provider)
@@ -187,7 +192,7 @@ def street_address(rng: np.random.Generator) -> tuple[str, str]:
     return street, f"{surname(rng)}ville {_pick(rng, _STATES)} {int(rng.integers(10000, 99999))}"
 
 
-def _draw(rng: np.random.Generator) -> Provider:
+def _draw(rng: np.random.Generator, first_wording: int) -> Provider:
     name = _station(rng) if rng.random() < 0.4 else company(rng)
     stem = "".join(letter for letter in name.lower().split()[0] if letter.isalnum())
     # Not every domain gives the name away; where it does, scrubbing has to find it there.
@@ -201,11 +206,11 @@ def _draw(rng: np.random.Generator) -> Provider:
         website=f"www.{domain}",
         tax_number=f"{int(rng.integers(10, 99))}-{int(rng.integers(1000000, 9999999))}",
         registration_id=f"{_letters(rng, 2)}{int(rng.integers(100000, 999999))}",
-        style=_style(rng),
+        style=_style(rng, first_wording),
     )
 
 
-def _style(rng: np.random.Generator) -> Style:
+def _style(rng: np.random.Generator, first_wording: int) -> Style:
     return Style(
         layout=_pick(rng, LAYOUTS),
         logo=_pick(rng, LOGOS),
@@ -213,7 +218,7 @@ def _style(rng: np.random.Generator) -> Style:
         primary=_colour(rng, 20, 170),
         accent=_colour(rng, 90, 235),
         ruled=bool(rng.random() < 0.5),
-        wording=int(rng.integers(3)),
+        wording=first_wording + int(rng.integers(3)),
     )
 
 

@@ -9,20 +9,22 @@ from pfl_audit.documents.synthetic.invoice import Invoice, money
 from pfl_audit.documents.synthetic.providers import Provider
 
 _MARGIN = 40
+_TITLES = ("INVOICE", "INVOICE", "INVOICE", "AIRTIME STATEMENT", "BROADCAST BILL", "SPOT ACCOUNT")
+"""What stands over the page in each wording."""
 _LABELS = {
-    "invoice_number": ("Invoice Number:", "Invoice No.", "Reference:"),
-    "invoice_date": ("Invoice Date:", "Date:", "Issued:"),
-    "due_date": ("Due Date:", "Payment due:", "Due:"),
-    "purchase_order": ("Purchase Order:", "PO Number:", "PO:"),
-    "payment_terms": ("Terms:", "Payment Terms:", "Terms:"),
-    "customer_name": ("Bill To:", "Customer:", "Sold to:"),
-    "subtotal": ("Subtotal:", "Net amount:", "Subtotal"),
-    "tax_amount": ("Tax:", "Sales tax:", "VAT"),
-    "total_amount": ("Total:", "Amount due:", "Grand total"),
-    "provider_phone": ("Phone:", "Tel.", "T:"),
-    "provider_email": ("Email:", "Mail:", "E:"),
-    "tax_number": ("Tax ID:", "Tax Number:", "VAT No."),
-    "registration_id": ("Registration:", "Reg. ID:", "Registered:"),
+    "invoice_number": ("Invoice Number:", "Invoice No.", "Reference:", "Statement:", "Bill ref.", "Doc #"),
+    "invoice_date": ("Invoice Date:", "Date:", "Issued:", "Dated:", "Statement date:", "Aired until:"),
+    "due_date": ("Due Date:", "Payment due:", "Due:", "Pay by:", "Settle by:", "Payable until:"),
+    "purchase_order": ("Purchase Order:", "PO Number:", "PO:", "Campaign:", "Buy no.", "Estimate:"),
+    "payment_terms": ("Terms:", "Payment Terms:", "Terms:", "Conditions:", "Settlement:", "Credit:"),
+    "customer_name": ("Bill To:", "Customer:", "Sold to:", "Advertiser:", "Client:", "Account of:"),
+    "subtotal": ("Subtotal:", "Net amount:", "Subtotal", "Gross:", "Airtime:", "Sum of spots"),
+    "tax_amount": ("Tax:", "Sales tax:", "VAT", "Levy:", "Duty:", "Surcharge"),
+    "total_amount": ("Total:", "Amount due:", "Grand total", "Net due:", "Payable:", "Balance"),
+    "provider_phone": ("Phone:", "Tel.", "T:", "Call:", "Desk:", "Line:"),
+    "provider_email": ("Email:", "Mail:", "E:", "Write to:", "Inbox:", "Traffic:"),
+    "tax_number": ("Tax ID:", "Tax Number:", "VAT No.", "Fiscal no.", "EIN:", "Tax code:"),
+    "registration_id": ("Registration:", "Reg. ID:", "Registered:", "Licence:", "File:", "Facility:"),
 }
 
 
@@ -117,7 +119,9 @@ def _logo(canvas: Canvas, provider: Provider, x: float, y: float) -> None:
 def _references(canvas: Canvas, invoice: Invoice, top: float) -> float:
     provider, style = invoice.provider, invoice.provider.style
     left = 70.0 if style.layout == "sidebar" else float(_MARGIN)
-    title = canvas.text((left, top), "INVOICE", family=style.font, size=20, bold=True, colour=style.primary)
+    title = canvas.text(
+        (left, top), _TITLES[style.wording], family=style.font, size=20, bold=True, colour=style.primary
+    )
     low = canvas.text((left, title), _label("customer_name", provider), family=style.font, bold=True)
     for line in (invoice.values["customer_name"], *invoice.customer_address):
         low = canvas.text((left, low), line, family=style.font)
