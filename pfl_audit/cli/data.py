@@ -149,6 +149,7 @@ def make(
     red_documents: Annotated[float, typer.Option(help="Mean RED documents a provider.")] = 2.5,
     questions: Annotated[float, typer.Option(help="Mean questions a document.")] = 5.5,
     ocr_noise: Annotated[float, typer.Option(help="Share of OCR words that are misread.")] = 0.01,
+    wordings: Annotated[str, typer.Option(help="Labels and dates of the pages: general or broadcast.")] = "general",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -161,7 +162,8 @@ def make(
     from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
 
     require_new(out)
-    recipe = Recipe(members, non_members, red_providers, clients, documents, red_documents, questions, ocr_noise, seed)
+    counts = (members, non_members, red_providers, clients, documents, red_documents, questions)
+    recipe = Recipe(*counts, ocr_noise, seed, wordings)
     progress = make_progress(quiet=quiet)
     _tell({out: make_corpus(recipe, out, progress)}, as_json=as_json, quiet=quiet)
 

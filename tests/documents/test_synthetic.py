@@ -10,8 +10,8 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.synthetic.invoice import draw_invoice
 from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
 from pfl_audit.documents.synthetic.noise import misread
-from pfl_audit.documents.synthetic.providers import draw_providers
-from pfl_audit.documents.synthetic.render import render_invoice
+from pfl_audit.documents.synthetic.providers import WORDINGS, draw_providers
+from pfl_audit.documents.synthetic.render import LABELS, render_invoice
 from pfl_audit.errors import UsageError
 from pfl_audit.progress import Silent
 
@@ -46,6 +46,23 @@ def test_files_are_named_and_laid_out_as_in_release_1(tmp_path: Path) -> None:
         "imdb/red/red_test_positive.npy",
         "imdb/red/red_test_negative.npy",
     }
+
+
+def test_broadcasters_word_the_same_values_otherwise() -> None:
+    first = WORDINGS["broadcast"]
+    general, broadcast = (
+        {one for labels in LABELS.values() for one in labels[part]} for part in (slice(first), slice(first, None))
+    )
+    assert all(len(labels) == 2 * first for labels in LABELS.values())
+    assert not general & broadcast
+    drawn = {name: draw_providers(30, np.random.default_rng(0), wordings=name) for name in WORDINGS}
+    assert [one.name for one in drawn["general"]] == [one.name for one in drawn["broadcast"]]
+    for name, labels in (("general", general), ("broadcast", broadcast)):
+        for provider in drawn[name]:
+            page = " ".join(render_invoice(draw_invoice(provider, np.random.default_rng(1))).words)
+            assert all(
+                any(label in page for label in LABELS[key] if label in labels) for key in ("subtotal", "due_date")
+            )
 
 
 def test_words_stand_in_their_boxes() -> None:
@@ -112,9 +129,12 @@ def test_an_unreadable_page_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"clients": 5}, {"red_providers": 9}, {"ocr_noise": 2.0}, {"members": 0}, {"documents": 0.5}, {"non_members": -1}],
+    [
+        *({"clients": 5}, {"red_providers": 9}, {"ocr_noise": 2.0}, {"members": 0}, {"documents": 0.5}),
+        *({"non_members": -1}, {"wordings": "spoken"}),
+    ],
 )
-def test_a_recipe_that_cannot_be_drawn(tmp_path: Path, change: dict[str, float]) -> None:
+def test_a_recipe_that_cannot_be_drawn(tmp_path: Path, change: dict[str, float | str]) -> None:
     with pytest.raises(UsageError):
         make_corpus(replace(SMALL, **change), tmp_path / "x", Silent())
     assert not (tmp_path / "x").exists()

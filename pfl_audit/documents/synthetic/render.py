@@ -11,7 +11,7 @@ from pfl_audit.documents.synthetic.providers import Provider
 _MARGIN = 40
 _TITLES = ("INVOICE", "INVOICE", "INVOICE", "AIRTIME STATEMENT", "BROADCAST BILL", "SPOT ACCOUNT")
 """What stands over the page in each wording."""
-_LABELS = {
+LABELS = {
     "invoice_number": ("Invoice Number:", "Invoice No.", "Reference:", "Statement:", "Bill ref.", "Doc #"),
     "invoice_date": ("Invoice Date:", "Date:", "Issued:", "Dated:", "Statement date:", "Aired until:"),
     "due_date": ("Due Date:", "Payment due:", "Due:", "Pay by:", "Settle by:", "Payable until:"),
@@ -26,6 +26,7 @@ _LABELS = {
     "tax_number": ("Tax ID:", "Tax Number:", "VAT No.", "Fiscal no.", "EIN:", "Tax code:"),
     "registration_id": ("Registration:", "Reg. ID:", "Registered:", "Licence:", "File:", "Facility:"),
 }
+"""What stands in front of a value in each wording."""
 
 
 def render_invoice(invoice: Invoice) -> Canvas:
@@ -40,7 +41,7 @@ def render_invoice(invoice: Invoice) -> Canvas:
 
 
 def _label(key: str, provider: Provider) -> str:
-    return _LABELS[key][provider.style.wording]
+    return LABELS[key][provider.style.wording]
 
 
 def _head(canvas: Canvas, invoice: Invoice) -> float:
