@@ -26,7 +26,7 @@ _PIVOT: Final = 50
 
 
 def dates_in(text: str) -> list[tuple[int, int]]:
-    """Year and month of every date that a text prints: 2022-09-07, 09/07/22, 7.9.2022, 7-Sep-22, 7 Sep 2022, September 2022.
+    """Year and month of every date that a text prints: 2022-09-07, 09/07/22, 7.9.2022, 7-Sep-22, September 2022.
 
     With slashes and hyphens the month comes first, unless it cannot; with points the day does. What has no month
     within 1 to 12 is no date.
