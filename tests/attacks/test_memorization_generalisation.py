@@ -9,54 +9,9 @@ from scipy.stats import binomtest
 from pfl_audit.audit.verdict import Budget
 from pfl_audit.metrics.contrasts import item_gap, observed
 
+from .simulated_answers import questions
+
 WHOLE = Budget.shared(1)
-EASE = {"total_amount": 0.9, "tax_number": 0.2, "provider_name": 0.5}
-
-
-def questions(
-    rng: np.random.Generator,
-    members: int = 50,
-    others: int = 50,
-    *,
-    better: float = 0.0,
-    mix: bool = False,
-    long: bool = False,
-    heavy: bool = False,
-) -> pd.DataFrame:
-    """Questions of three keys on pages of three lengths; a provider's layout makes all of its pages easier or not.
-
-    Args:
-        better: Added to the chance of a right answer on members' pages.
-        mix: Members are asked easy questions.
-        long: Members have longer pages, which are easier.
-        heavy: Providers have numbers of questions with a heavy tail.
-    """
-    size = members + others
-    counts = np.minimum(300, 4 + rng.pareto(1.1, size=size) * 4).astype(int) if heavy else np.full(size, 12)
-    who = np.repeat(np.arange(size), counts)
-    member = who < members
-    even = np.full(3, 1 / 3)
-    key = _drawn(rng, member, np.array([0.7, 0.1, 0.2]) if mix else even, even)
-    length = _drawn(rng, member, np.array([0.1, 0.2, 0.7]) if long else even, even)
-    words = np.array([50, 150, 400])[length] + rng.integers(40, size=len(who))
-    ease = np.array(list(EASE.values()))[key] + (rng.normal(size=size) * 0.1)[who] + better * member
-    right = rng.random(len(who)) < ease + (words - 150) / 1000
-    return pd.DataFrame(
-        {
-            "question": np.arange(len(who)).astype(str),
-            "provider": [f"p{number:03d}" for number in who],
-            "member": member,
-            "key": np.array(list(EASE))[key],
-            "words": words,
-            "acc": right.astype(float),
-        }
-    )
-
-
-def _drawn(rng: np.random.Generator, member: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
-    """0, 1 or 2 by the odds of each class."""
-    odds = np.where(member[:, None], inside, outside).cumsum(axis=1)
-    return (rng.random(len(member))[:, None] > odds[:, :2]).sum(axis=1)
 
 
 def read(frame: pd.DataFrame, control: pd.DataFrame | None = None, budget: Budget = WHOLE) -> Reading:

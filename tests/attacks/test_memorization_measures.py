@@ -16,56 +16,10 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.protocol import Response, Score
 
 from .memorization_case import candidates, load
+from .simulated_answers import pages
 
 CASES = Path(__file__).parents[1] / "data/memorization"
 WHOLE = Budget.shared(1)
-
-
-def pages(
-    rng: np.random.Generator,
-    members: int = 20,
-    others: int = 20,
-    *,
-    known: float = 0.1,
-    more: float = 0.0,
-    heavy: bool = True,
-    shift: float = 0.0,
-) -> pd.DataFrame:
-    """A table of pages with providers of heavy-tailed sizes, whose pages hang together, and a control beside it.
-
-    Args:
-        known: Share of providers whose pages the target gets right.
-        more: What is added to that for members.
-        shift: Added to the likelihood ratio of members.
-    """
-    rows = []
-    for number in range(members + others):
-        member = number < members
-        size = min(200, int(1 + rng.pareto(1.2) * 2)) if heavy else 2
-        right = rng.random() < known + more * member
-        level = rng.standard_t(3)
-        for page in range(size):
-            acc = float(right and rng.random() < 0.9)
-            loss = round(3.0 - level + rng.normal(), 1)  # rounded, so that there are ties
-            rows.append(
-                {
-                    "page": f"{number}-{page}",
-                    "provider": f"p{number:04d}",
-                    "member": member,
-                    "clues": 0,
-                    "acc": acc,
-                    "anls": max(acc, float(rng.choice([0.0, 0.6], p=[0.9, 0.1]))),
-                    "conf": 0.5,
-                    "loss": loss - shift * member,
-                    "exposure": float(4 - np.log2(rng.integers(1, 17))) if page == 0 else np.nan,
-                    "acc_control": 0.0,
-                    "anls_control": 0.0,
-                    "loss_control": 3.0,
-                    "exposure_control": 0.5 if page == 0 else np.nan,
-                }
-            )
-    frame = pd.DataFrame(rows)
-    return frame.assign(ratio=frame["loss_control"] - frame["loss"])
 
 
 def result(found: Memory, name: str) -> Result:

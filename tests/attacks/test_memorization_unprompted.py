@@ -20,13 +20,10 @@ from pfl_audit.audit.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 
+from .simulated_answers import numbers
+
 WHOLE = Budget.shared(1)
 AUDITS = 200
-
-
-def numbers(rng: np.random.Generator, count: int, digits: int) -> list[str]:
-    drawn = rng.choice(10**digits, size=count, replace=False)
-    return [f"{number:0{digits}d}" for number in drawn]
 
 
 def audit(seed: int, answers: list[str], secrets: list[str], **options: object) -> Disclosed:

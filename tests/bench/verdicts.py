@@ -7,6 +7,7 @@ python -m tests.bench.verdicts power [AUDITS]    share of audits that find an at
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
@@ -14,6 +15,7 @@ import numpy as np
 from pfl_audit.attacks.membership.rows import ROWS
 from scipy.stats import binomtest, norm
 
+from pfl_audit.audit.power import FINDINGS
 from pfl_audit.audit.results import Level
 from pfl_audit.audit.verdict import Budget
 
@@ -25,8 +27,7 @@ QUICK = tuple(row for row in ROWS if row.id in ("azk", "likelihood-ratio", "loss
 RATIO = tuple(row for row in ROWS if row.id == "likelihood-ratio")
 STRENGTHS = (0.55, 0.60, 0.70, 0.80)
 COMPANIES = (10, 20, 50, 100, 200)
-FINDINGS = 9
-"""Of the audit that is asked for everything: its budget is shared out among so many."""
+HEAD = "| case | leak | leak or weak sign |\n| --- | --- | --- |"
 
 
 def null(case: str, audit: int) -> Level:
@@ -53,18 +54,21 @@ def main() -> None:
     what, audits = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     with ProcessPoolExecutor() as pool:
         if what == "nulls":
-            print("case | leak, 95 % bounds | leak or weak sign, 95 % bounds | unresolved", flush=True)
+            print(HEAD, flush=True)
             for case in CASES:
-                said = list(pool.map(partial(null, case), range(audits), chunksize=10))
-                leaks, signs = said.count("leak"), said.count("leak") + said.count("weak")
-                unresolved = said.count("unresolved") / audits
-                print(f"{case} | {_rate(leaks, audits)} | {_rate(signs, audits)} | {unresolved:.0%}", flush=True)
+                print(rate_line(case, list(pool.map(partial(null, case), range(audits), chunksize=10))), flush=True)
         else:
-            print("companies a class |", " | ".join(f"{strength:.0%}" for strength in STRENGTHS), flush=True)
+            print("| companies a class |", " | ".join(f"{strength:.0%}" for strength in STRENGTHS), "|", flush=True)
             for companies in COMPANIES:
                 shares = [np.mean(list(pool.map(partial(found, strength, companies), range(audits), chunksize=10)))
                           for strength in STRENGTHS]  # fmt: skip
-                print(companies, "|", " | ".join(f"{share:.0%}" for share in shares), flush=True)
+                print("|", companies, "|", " | ".join(f"{share:.0%}" for share in shares), "|", flush=True)
+
+
+def rate_line(case: str, said: Sequence[Level]) -> str:
+    """How often audits of noise were called a leak, and at least a weak sign, with exact bounds."""
+    leaks, signs = said.count("leak"), said.count("leak") + said.count("weak")
+    return f"| {case} | {_rate(leaks, len(said))} | {_rate(signs, len(said))} |"
 
 
 def _rate(count: int, of: int) -> str:
