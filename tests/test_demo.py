@@ -115,6 +115,7 @@ def test_the_wheel_holds_one_package(wheel: Path) -> None:
     for name in (
         "vt5-finetuned/model.safetensors",
         "vt5-pretrained/spiece.model",
+        "vt5-out/model.safetensors",
         "vt5-private/model.safetensors",
         "vt5-private/training.json",
         "red/corpus.jsonl",
@@ -175,6 +176,21 @@ def test_fine_tuned_model_gives_its_providers_away(demo: Results) -> None:
     finding = by_id(demo)["membership.provider"].finding
     assert finding is not None
     assert finding.level == "leak"
+
+
+def test_the_models_read_and_the_attacks_are_in_the_range_of_the_paper(demo: Results) -> None:
+    """An attack on a lookup table, which knows trained pages and reads no others, proves nothing."""
+    read = by_id(demo)["memorization.generalisation"]
+    for model in ("target", "control"):
+        others = metric(read, "ACC non-members", pages="all pages", model=model).value
+        assert others is not None
+        assert others > 0.6
+    azk = by_id(demo)["membership.azk"]
+    target, control = (metric(azk, "balanced accuracy", s=5, model=model).value for model in ("target", "control"))
+    assert target is not None
+    assert control is not None
+    assert 0.55 < target < 0.75
+    assert control < 0.55
 
 
 def test_pretrained_model_shows_neither(demo: Results, pretrained: Results) -> None:

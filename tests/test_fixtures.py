@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from pfl_audit.fixtures import reading_lessons
-from pfl_audit.fixtures.build import PAGES, PRIVATE
-from pfl_audit.fixtures.cut_pages import BEFORE, CutPages, cut, find_value
+from pfl_audit.fixtures.build import OUTSIDE, PAGES, PRIVATE
+from pfl_audit.fixtures.cut_pages import BEFORE, NAMES, CutPages, Cutting, cut, find_value
 from pfl_audit.fixtures.reading_lessons import BACK, ReadingLessons, look_back, teach_reading
 
 from pfl_audit.documents.document import Document, Query
@@ -50,7 +50,7 @@ def _values(page: Document) -> list[Query]:
 
 def test_no_two_corpora_share_a_company_with_the_audited_one() -> None:
     """RED's companies are PRIVATE's, and a model that learnt to read on them would know them."""
-    names = [{company.name.lower() for company in companies_of(recipe)} for recipe in (PRIVATE, PAGES)]
+    names = [{company.name.lower() for company in companies_of(recipe)} for recipe in (PRIVATE, OUTSIDE, PAGES)]
     assert not any(some & others for some, others in itertools.combinations(names, 2))
 
 
@@ -85,7 +85,7 @@ def test_a_cut_page_keeps_value_label_and_one_run_of_the_rest() -> None:
 def test_questions_are_drawn_anew_and_every_page_has_its_turn() -> None:
     pages = [_page(f"p{number}_1") for number in range(6)]
     short = _values(_page("short_1"))[:3]
-    drawn = CutPages([query for page in pages for query in _values(page)] + short, 0.2, 4, seed=1)
+    drawn = CutPages([query for page in pages for query in _values(page)] + short, Cutting(4, 0.2, 0.2), seed=1)
     epochs = [[drawn.draw(step, 8) for step in range(3 * epoch, 3 * epoch + 3)] for epoch in range(2)]
     for epoch in epochs:
         asked = [(query.document.id, query.key) for batch in epoch for query in batch]
@@ -103,7 +103,23 @@ def test_questions_are_drawn_anew_and_every_page_has_its_turn() -> None:
 
 def test_a_value_that_was_misread_is_no_lesson() -> None:
     queries = [*_values(_page()), _query("due_date", "2020-02-02")]
-    assert {query.key for query, _ in CutPages(queries, 0.2, 4, seed=1).pages[0]} == {q.key for q in queries[:4]}
+    assert {query.key for query, _ in CutPages(queries, Cutting(4), seed=1).pages[0]} == {q.key for q in queries[:4]}
+
+
+def test_longer_pages_are_of_every_length_up_to_the_whole() -> None:
+    pages = [query for number in range(6) for query in _values(_page(f"p{number}_1"))]
+    drawn = CutPages(pages, Cutting(2, 0.2, 1.0), seed=1)
+    lengths = [len(query.document.words) for step in range(60) for query in drawn.draw(step, 8)]
+    assert max(lengths) == len(WORDS)
+    assert len(set(lengths)) > 10
+
+
+def test_names_are_asked_for_as_often_as_said() -> None:
+    pages = [query for number in range(6) for query in _values(_page(f"p{number}_1"))]
+    for weight in (1.0, 3.0):
+        drawn = CutPages(pages, Cutting(1, names=weight), seed=1)
+        asked = [query.key in NAMES for step in range(200) for query in drawn.draw(step, 6)]
+        assert np.mean(asked) == pytest.approx(weight / (weight + 3), abs=0.04)
 
 
 def test_the_rate_warms_up_stays_and_falls_to_nought_at_the_end() -> None:
@@ -149,13 +165,18 @@ def test_lessons_that_were_cut_off_go_on_to_the_same_weights(
             teach_reading(lessons_corpus, tmp_path / "cut", lessons, Silent())
     assert not (tmp_path / "cut" / "model.safetensors").exists()
     with pytest.raises(UsageError):
-        teach_reading(lessons_corpus, tmp_path / "cut", replace(lessons, share=0.3), Silent())
+        teach_reading(lessons_corpus, tmp_path / "cut", replace(lessons, cutting=Cutting(share=0.3)), Silent())
     teach_reading(lessons_corpus, tmp_path / "cut", lessons, Silent())
     assert fingerprint_files(tmp_path / "cut") == fingerprint_files(tmp_path / "whole")
     record = json.loads((tmp_path / "cut" / "training.json").read_text())
     assert record["data"]["documents"] == 80
     assert record["steps"] == 4
     assert [look["step"] for look in record["history"]] == [4]
+    longer = replace(lessons, cutting=Cutting(most=1.0, names=3.0))
+    teach_reading(lessons_corpus, tmp_path / "longer", longer, Silent(), start=tmp_path / "whole")
+    after = json.loads((tmp_path / "longer" / "training.json").read_text())
+    assert after["data"]["before"] == [record["data"]["sha256"]]
+    assert fingerprint_files(tmp_path / "longer") != fingerprint_files(tmp_path / "whole")
 
 
 def test_lessons_leave_the_visual_encoder_as_it_was(lessons_corpus: Path, tmp_path: Path) -> None:

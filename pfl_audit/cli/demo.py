@@ -32,8 +32,9 @@ def demo(
     """Audit the embedded models: fine-tuned on invoices of companies that do not exist, with privacy and without.
 
     The fine-tuned model leaks, and its report shows how; the pre-trained and the private one stand beside it in
-    comparison.html. Then fields that were scrubbed from forms are put back with the help of a model that was trained
-    on them, and a filled form is read out of the one gradient that a client shares. The exit code is 0 all the same.
+    comparison.html. A model that was fine-tuned on other companies is the control. Then fields that were scrubbed from
+    forms are put back with the help of a model that was trained on them, and a filled form is read out of the one
+    gradient that a client shares. The exit code is 0 all the same.
 
     Example: pfl-audit demo --out audit-demo
     """
@@ -46,13 +47,14 @@ def demo(
 
     fixtures = options.embedded()
 
-    def plan(title: str, model: str, folder: Path, checks: tuple[str, ...], *, control: bool = True) -> AuditPlan:
+    def plan(title: str, model: str, folder: Path, checks: tuple[str, ...], *, pretrained: bool = True) -> AuditPlan:
         return AuditPlan(
             title=title,
             out=folder,
             red=fixtures / "red",
             model=str(fixtures / model),
-            pretrained=str(fixtures / "vt5-pretrained") if control else None,
+            pretrained=str(fixtures / "vt5-pretrained") if pretrained else None,
+            control=str(fixtures / "vt5-out"),
             blue=fixtures / "blue-secrets",
             classes_random=True,  # one recipe draws all providers, and the first of them are the members
             checks=checks,
@@ -65,8 +67,10 @@ def demo(
 
     plans = (
         plan("Fine-tuned demo model", "vt5-finetuned", out, CHECKS),
-        plan("Pre-trained demo model", "vt5-pretrained", out / "pre-trained", CONTROL, control=False),
-        plan("Private demo model", "vt5-private", out / "with-privacy", CONTROL),
+        plan("Pre-trained demo model", "vt5-pretrained", out / "pre-trained", CONTROL, pretrained=False),
+        plan(
+            "Private demo model, which learnt nothing and proves nothing", "vt5-private", out / "with-privacy", CONTROL
+        ),
     )
     found = [
         (run_and_show(one, as_json=False, quiet=quiet, gate=False, show=one is plans[0] and not as_json), one.out)
