@@ -83,7 +83,7 @@ ROWS: Final = (
     AttackRow("forest-g1", "Random forest on answers alone", "forest", G1, "ZK+S"),
     AttackRow("apk", "APK", "forest", G1 + G2 + G3, "PK+S"),
     AttackRow("apk-g4", "APK with memorization features", "forest", G1 + G2 + G3 + G4, "PK+S"),
-    AttackRow("apk-g4-ratio", "APK with memorization features and the scrubbed-value likelihood ratio", "forest",
+    AttackRow("apk-g4-ratio", "APK with scrubbed-value likelihood ratio", "forest",
               (*G1, *G2, *G3, *G4, SCRUBBED_RATIO), "PK+S"),
     AttackRow("azk-vote", "AZK + CLS1 + CLS2", "clusters+vote", G1, "ZK+U", base="azk"),
     AttackRow("apk-vote", "APK + CLS1 + CLS2", "forest+vote", G1 + G2 + G3, "PK+S", base="apk"),

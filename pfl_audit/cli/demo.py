@@ -66,7 +66,7 @@ def demo(
         )
 
     plans = (
-        plan("Fine-tuned demo model", "vt5-finetuned", out, CHECKS),
+        plan("Fine-tuned demo model, made so that attacks can succeed", "vt5-finetuned", out, CHECKS),
         plan("Pre-trained demo model", "vt5-pretrained", out / "pre-trained", CONTROL, pretrained=False),
         plan(
             "Private demo model, which learnt nothing and proves nothing", "vt5-private", out / "with-privacy", CONTROL
