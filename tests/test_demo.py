@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 
@@ -198,9 +199,7 @@ def test_pretrained_model_shows_neither(demo: Results, pretrained: Results) -> N
     gap = metric(by_id(pretrained)["memorization.provider_name"], "ACC gap", pages="all pages", model="target")
     assert holds(control, 0.0)
     assert holds(gap, 0.0)
-    for found in attacks(pretrained):
-        assert found.chance is not None
-        assert holds(found, found.chance)
+    assert_all_at_chance(attacks(pretrained))
     assert pretrained.verdict.status == "incomplete"  # what needs a pre-trained model is skipped
     assert not [check for check in pretrained.checks if check.finding and check.finding.level in ("leak", "weak")]
 
@@ -209,10 +208,7 @@ def test_private_model_shows_neither_and_its_claim_holds(demo: Results, private:
     gap = metric(by_id(private)["memorization.provider_name"], "ACC gap", pages="all pages", model="target")
     assert holds(gap, 0.0)
     assert len(attacks(private)) == len(attacks(demo))
-    for found in attacks(private):
-        assert found.chance is not None
-        assert found.ci is not None
-        assert found.ci[0] <= found.chance
+    assert_all_at_chance(attacks(private))
     assert not [check for check in private.checks if check.finding and check.finding.level in ("leak", "weak")]
     review = private.target.claim_review
     assert review is not None
@@ -252,6 +248,17 @@ def test_no_report_lies_among_what_is_to_be_deleted(installed: Installed, demo: 
 def holds(found: Metric, value: float) -> bool:
     assert found.ci is not None
     return found.ci[0] <= value <= found.ci[1]
+
+
+def assert_all_at_chance(found: list[Metric]) -> None:
+    """Each interval is widened so that all of them hold at once, as a finding does that rests on several attacks."""
+    assert found
+    wider = NormalDist().inv_cdf(1 - 0.025 / len(found)) / NormalDist().inv_cdf(1 - 0.025)
+    for one in found:
+        assert one.value is not None
+        assert one.chance is not None
+        assert one.ci is not None
+        assert abs(one.value - one.chance) <= wider * (one.ci[1] - one.ci[0]) / 2
 
 
 def test_fields_that_were_scrubbed_come_back(demo: Results, installed: Installed) -> None:

@@ -85,6 +85,7 @@ def make_inputs(place: Path) -> None:
     for name, target in {
         "red": given / "corpus", "blue-secrets": given / "corpus", "forms": place / "out/forms",
         "vt5-finetuned": given / "vt5-0", "vt5-pretrained": given / "vt5-1", "vt5-private": given / "vt5-0",
+        "vt5-out": given / "vt5-1",
         "donut": given / "donut", "layoutlm-private": ROOT / "fixtures/layoutlm-private",
         "layoutlm-public": ROOT / "fixtures/layoutlm-public",
     }.items():  # fmt: skip
