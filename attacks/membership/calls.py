@@ -33,7 +33,7 @@ def call_by_clusters(features: Floats, orient: Floats, seed: int) -> Bools:
     Features are standardised first, so that none outweighs the others by its unit. No label is used.
 
     Args:
-        features: Of the providers to classify.
+        features: Features of the providers to classify.
         orient: float (n,), what members are expected to have more of.
         seed: Of the initial centres.
 

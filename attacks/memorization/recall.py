@@ -50,7 +50,7 @@ def recall(
         context: Of the audit.
         spec: Whose id ends in the key.
         settings: As the result states them.
-        threshold: Of the fuzzy match that takes values off pages.
+        threshold: Threshold of the fuzzy match that takes values off pages.
         evidence: How many scrubbed pages are kept, and how many of them shown.
     """
     key = spec.id.split(".", 1)[1]

@@ -59,7 +59,7 @@ def scrubbed_questions(
         seed: Of the choice of templates; each page's choice depends on the page alone.
         blue: Training corpus; where RED does not give a member's value, its value there is taken
             (appendix D.1.3).
-        threshold: Of the fuzzy match.
+        threshold: Threshold of the fuzzy match.
         read: Reads the pictures by OCR; the lines that it finds the value in are blurred as well.
     """
     values = _values(corpus, key, blue)
@@ -97,7 +97,7 @@ def without_value(
         document: The page.
         key: What is asked for.
         value: What is taken off.
-        threshold: Of the fuzzy match.
+        threshold: Threshold of the fuzzy match.
         lines: What OCR reads in the picture; lines that show the value are blurred as well.
     """
     scrubbed = scrub(document, value, threshold)

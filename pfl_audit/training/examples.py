@@ -94,7 +94,7 @@ def batch_order(lengths: Sequence[int], batch_size: int, seed: int, start: int =
     Args:
         lengths: Text tokens of each query; a batch holds similar lengths.
         batch_size: Queries a batch.
-        seed: Of the order.
+        seed: Seed of the order.
         start: Number of the first batch that is wanted.
 
     Yields:

@@ -55,7 +55,7 @@ def draw_refusals(
 
     Args:
         train: Training queries.
-        inputs: Of the model; gives the lengths that decide the order of the batches.
+        inputs: Inputs of the model; their lengths decide the order of the batches.
         settings: Share, seed, steps and batch size.
         progress: Reports the steps that are drawn.
 

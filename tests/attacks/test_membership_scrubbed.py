@@ -193,7 +193,7 @@ def audited(folder: Path, *, helped: float = 0.0, losses: bool = True, missing: 
     """An audit of fakes that answer at random; members' names alone have a loss that is smaller by ``helped``.
 
     Args:
-        folder: Of store and evidence.
+        folder: Folder of store and evidence.
         helped: In nats a token.
         losses: Whether any model gives some.
         missing: Model that gives none for scrubbed pages.

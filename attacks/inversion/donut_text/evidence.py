@@ -41,7 +41,7 @@ class Evidence:
 
     Attributes:
         decoder: Of the network.
-        span: Of the first attention's gradient; None where there is none, or where it carries no information.
+        span: Span of the first attention's gradient; None where there is none, or where it carries no information.
         choice: int64 (tokens,), all that may stand anywhere.
         behind: The first place behind the text.
     """

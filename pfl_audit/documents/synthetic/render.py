@@ -10,7 +10,7 @@ from pfl_audit.documents.synthetic.providers import Provider
 
 _MARGIN = 40
 _TITLES = ("INVOICE", "INVOICE", "INVOICE", "AIRTIME STATEMENT", "BROADCAST BILL", "SPOT ACCOUNT")
-"""What stands over the page in each wording."""
+"""Title of the page in each wording."""
 LABELS = {
     "invoice_number": ("Invoice Number:", "Invoice No.", "Reference:", "Statement:", "Bill ref.", "Doc #"),
     "invoice_date": ("Invoice Date:", "Date:", "Issued:", "Dated:", "Statement date:", "Aired until:"),
@@ -26,7 +26,7 @@ LABELS = {
     "tax_number": ("Tax ID:", "Tax Number:", "VAT No.", "Fiscal no.", "EIN:", "Tax code:"),
     "registration_id": ("Registration:", "Reg. ID:", "Registered:", "Licence:", "File:", "Facility:"),
 }
-"""What stands in front of a value in each wording."""
+"""Label of each key in each wording."""
 
 
 def render_invoice(invoice: Invoice) -> Canvas:

@@ -122,7 +122,7 @@ def batches(
         rows: Of the queries.
         length: Of a query, by row.
         settings: Epochs, size of a batch, and most steps.
-        seed: Of the order.
+        seed: Seed of the order.
     """
     rng, size, steps = np.random.default_rng(seed), settings.batch_size, 0
     for _ in range(settings.local_epochs):

@@ -26,7 +26,7 @@ class FederatedSettings:
         weight_decay: Of AdamW.
         strategy: How the server takes a round's update.
         freeze_visual: Keep the DiT as it is, and encode each page once.
-        seed: Of the order of queries, dropout, adapters, and who takes part without privacy.
+        seed: Seed of the order of queries, dropout, adapters, and who takes part without privacy.
         validate_every: Rounds between looks at the validation part.
         validation_queries: How many of its queries are asked at most.
     """

@@ -16,7 +16,7 @@ def deal(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> list
     Args:
         lengths: Tokens of each window.
         batch_size: Windows a batch; the last may have fewer.
-        seed: Of the order.
+        seed: Seed of the order.
         epoch: Counted from 0.
     """
     rng = np.random.default_rng([seed, epoch])
