@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
-TYPED := build/typed
 
 .PHONY: help demo test check bench fixtures format clean
 
@@ -16,12 +15,10 @@ demo: $(VENV)/.installed ## Install, and audit the embedded model into audit-dem
 test: $(VENV)/.developed check ## Install what is missing, check, and run the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-check: $(VENV)/.developed ## Lint, formatting, and types of what is installed
+check: $(VENV)/.developed ## Lint, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf $(TYPED)
-	$(PIP) --no-deps --no-warn-conflicts --target $(TYPED) .
-	MYPYPATH=$(TYPED) $(BIN)/mypy --cache-dir build/mypy -p pfl_audit
+	$(BIN)/mypy --cache-dir build/mypy -p pfl_audit
 
 bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops, as ratios within one run
 	$(BIN)/python -m tests.bench.engine

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.reports.words import slice_name
-
 from pfl_audit.audit.numbers import contradicts_claim, interval, number, surest_membership
 from pfl_audit.audit.results import Results
 from pfl_audit.privacy.claim import ClaimReview, PrivacyClaim
+from pfl_audit.reports.words import slice_name
 
 _WORDS: Final = {"holds": "Holds", "weaker": "Worth less", "unknown": "Unconfirmed"}
 _ACCOUNTING: Final = {

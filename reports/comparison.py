@@ -8,11 +8,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from markupsafe import Markup
-from pfl_audit.reports import words
-from pfl_audit.reports.html import FILE_NAME, environment
 
 from pfl_audit.audit.comparison import Comparison
 from pfl_audit.files import write_page
+from pfl_audit.reports import words
+from pfl_audit.reports.html import FILE_NAME, environment
 
 
 def render(comparison: Comparison, path: Path) -> Path:

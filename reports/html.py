@@ -10,14 +10,14 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, select_autoescape
 from jinja2.loaders import PackageLoader
 from markupsafe import Markup
-from pfl_audit.reports import words
-from pfl_audit.reports.pictures import Pictures
-from pfl_audit.reports.view import arrange
 
 from pfl_audit.audit.numbers import chance, interval, number
 from pfl_audit.audit.redaction import visible
 from pfl_audit.audit.results import Results
 from pfl_audit.files import write_page
+from pfl_audit.reports import words
+from pfl_audit.reports.pictures import Pictures
+from pfl_audit.reports.view import arrange
 
 FILE_NAME = "report.html"
 _LONGEST = 20_000

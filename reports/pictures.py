@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 
 from markupsafe import Markup
-from pfl_audit.reports import figures
 from PIL import Image
 
 from pfl_audit.audit.evidence import PUBLIC
@@ -16,6 +15,7 @@ from pfl_audit.audit.results import Check, Curve
 from pfl_audit.documents.images import MAX_PIXELS
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, read_bytes
+from pfl_audit.reports import figures
 
 _KINDS = {".jpg": "JPEG", ".png": "PNG"}
 _LARGEST = 4 << 20

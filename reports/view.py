@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pfl_audit.reports import words
-from pfl_audit.reports.claim import ClaimView, view_claim
-
 from pfl_audit.audit.numbers import headline
 from pfl_audit.audit.results import Check, Metric, Results
+from pfl_audit.reports import words
+from pfl_audit.reports.claim import ClaimView, view_claim
 
 _MOSTLY_EMPTY = 20
 """Cells for one number, from which on a grid would be mostly empty: then every number has a row of its own."""

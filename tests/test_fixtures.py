@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pfl_audit.fixtures import reading_lessons
-from pfl_audit.fixtures.build import OUTSIDE, PAGES, PRIVATE
-from pfl_audit.fixtures.cut_pages import BEFORE, NAMES, CutPages, Cutting, cut, find_value
-from pfl_audit.fixtures.reading_lessons import BACK, ReadingLessons, look_back, teach_reading
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import templates
 from pfl_audit.documents.synthetic.maker import Recipe, companies_of, make_corpus
 from pfl_audit.errors import UsageError
+from pfl_audit.fixtures import reading_lessons
+from pfl_audit.fixtures.build import OUTSIDE, PAGES, PRIVATE
+from pfl_audit.fixtures.cut_pages import BEFORE, NAMES, CutPages, Cutting, cut, find_value
+from pfl_audit.fixtures.reading_lessons import BACK, ReadingLessons, look_back, teach_reading
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.progress import Silent

@@ -1,6 +1,10 @@
 """The house rules, as far as a machine can see them."""
 
 import ast
+import os
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -63,3 +67,19 @@ def test_nothing_is_left_for_later() -> None:
     words = ("TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error")
     for path in SOURCES:
         assert not [word for word in words if word in path.read_text()], path
+
+
+def test_a_copy_runs_its_own_code(tmp_path: Path) -> None:
+    """Whoever edits an attack in a copy or a second worktree measures the edited one."""
+    names = subprocess.run(["git", "ls-files", "*.py", "pfl_audit/attacks"], cwd=ROOT, capture_output=True, text=True)
+    for name in names.stdout.split():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name, follow_symlinks=False)
+    found = subprocess.run(
+        [sys.executable, "-c", "import pfl_audit.attacks.membership as it; print(it.__file__)"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert Path(found.stdout.strip()).resolve() == (tmp_path / "attacks/membership/__init__.py").resolve()

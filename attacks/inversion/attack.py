@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.settings import InversionSettings
-
 from pfl_audit.audit.attack import CheckSpec, GradientContext, Resource
 from pfl_audit.audit.results import Check
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pfl_audit.attacks.inversion.kinds import Start
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.kinds import Start
 from pfl_audit.documents.template.template import Template
 
 

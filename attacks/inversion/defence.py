@@ -13,9 +13,9 @@ from math import ceil, floor
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pfl_audit.attacks.inversion.matching import Distance, distance, speaking
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.matching import Distance, distance, speaking
 from pfl_audit.audit.defence import Order
 from pfl_audit.audit.gradient_case import Truth
 from pfl_audit.audit.gradient_clients import batch_of, place_template, share

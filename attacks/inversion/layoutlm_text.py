@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from pfl_audit.attacks.inversion.analytic.limits import Cause
-from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from torch import Tensor
 from torch.nn import functional
 
+from pfl_audit.attacks.inversion.analytic.limits import Cause
+from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.audit.gradient_case import Observation
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import Text

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from pfl_audit.attacks.inversion.kinds import Layers, Match
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from pfl_audit.attacks.inversion.kinds import Layers, Match
 from pfl_audit.errors import NotAuditableError
 
 Distance = Callable[[Sequence[Tensor]], Tensor]

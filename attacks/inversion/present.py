@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import binomtest
+
 from pfl_audit.attacks.inversion.closed_form import Solved
 from pfl_audit.attacks.inversion.pictures import SHOWN, show
 from pfl_audit.attacks.inversion.question_answer import Asked
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, Summary, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.word_scores import FieldReading
-from scipy.stats import binomtest
-
 from pfl_audit.audit.attack import CheckSpec, GradientContext
 from pfl_audit.audit.redaction import Redactor
 from pfl_audit.audit.results import Check, Evidence, Finding, Metric, Table

@@ -8,9 +8,10 @@ leaves total variation a sum, equations 9 and 10; its weights belong to its own 
 from __future__ import annotations
 
 import torch
-from pfl_audit.attacks.inversion.kinds import Scheduler
 from torch import Tensor
 from torch.nn import functional
+
+from pfl_audit.attacks.inversion.kinds import Scheduler
 
 _LAPLACE = ((0.0, -1.0, 0.0), (-1.0, 4.0, -1.0), (0.0, -1.0, 0.0))
 _SIGMA = 1.0

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
 from pfl_audit.attacks.inversion import priors
 from pfl_audit.attacks.inversion.canvas import Canvas
 from pfl_audit.attacks.inversion.matching import distance, speaking
@@ -17,8 +19,6 @@ from pfl_audit.attacks.inversion.methods import Method
 from pfl_audit.attacks.inversion.search import Objective, Trace, search
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import Given
-from torch import Tensor
-
 from pfl_audit.audit.gradient_case import Observation
 from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
 from pfl_audit.progress import Progress

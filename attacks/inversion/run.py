@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
+
 from pfl_audit.attacks.inversion import closed_form, question_answer
 from pfl_audit.attacks.inversion.attack import ANALYTIC, TEXT
 from pfl_audit.attacks.inversion.methods import METHODS
@@ -20,8 +22,6 @@ from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.attacks.inversion.unscored import keep_page, unscored
-from PIL import Image
-
 from pfl_audit.audit.attack import CheckSpec, GradientContext
 from pfl_audit.audit.gradient_case import Case
 from pfl_audit.audit.gradients import observation_key

@@ -11,9 +11,9 @@ from time import monotonic
 from typing import Any
 
 import torch
-from pfl_audit.attacks.inversion.methods import Method
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.methods import Method
 from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write
 from pfl_audit.progress import Progress

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pfl_audit.attacks.inversion.kinds import Known, Layers, Scheduler, Start
 from pydantic import BaseModel, ConfigDict, Field
+
+from pfl_audit.attacks.inversion.kinds import Known, Layers, Scheduler, Start
 
 
 class InversionSettings(BaseModel):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from pfl_audit.attacks.inversion.donut_text.example import example_of
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.kinds import Known
 from pfl_audit.attacks.inversion.layoutlm_text import MIXED, TELL, sees, solve, text_of
-from torch import Tensor
-
 from pfl_audit.audit.gradient_case import Case
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.donut.inputs import IGNORED

@@ -15,9 +15,9 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from pfl_audit.attacks.inversion.reading import Pixels, ReadingEngine
 from rapidfuzz import fuzz
 
+from pfl_audit.attacks.inversion.reading import Pixels, ReadingEngine
 from pfl_audit.documents.template.template import Template
 from pfl_audit.metrics.intervals import Estimate, estimate, group_mean
 

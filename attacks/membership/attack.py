@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
 from pfl_audit.attacks.membership import present
 from pfl_audit.attacks.membership.blind import Blind, blind_baseline
 from pfl_audit.attacks.membership.decision import decide_membership
@@ -28,8 +30,6 @@ from pfl_audit.attacks.membership.present_blind import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, accuracies, finding, metrics
 from pfl_audit.attacks.membership.references import SCORES, with_scores
 from pfl_audit.attacks.membership.rows import ABLATION, BLIND, DOCUMENTS, PROVIDER, ROWS, WHOLE, AttackRow, spec
-from pydantic import BaseModel, ConfigDict, Field
-
 from pfl_audit.audit.attack import QuestionContext
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.results import Check, Curve, Metric, Table

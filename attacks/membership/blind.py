@@ -16,9 +16,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pfl_audit.attacks.membership.document_features import DocumentFeatures
 from scipy.stats import rankdata
 
+from pfl_audit.attacks.membership.document_features import DocumentFeatures
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
 

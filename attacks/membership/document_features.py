@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pfl_audit.attacks.membership.dates import dates_in
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from pfl_audit.attacks.membership.dates import dates_in
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import UnanswerableError

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import rankdata
+
 from pfl_audit.attacks.membership import calls
 from pfl_audit.attacks.membership.features import SCRUBBED_RATIO
 from pfl_audit.attacks.membership.rows import AttackRow
-from scipy.stats import rankdata
-
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate

@@ -6,7 +6,6 @@ from typing import Final
 
 from pfl_audit.attacks.membership.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
 from pfl_audit.attacks.membership.rows import BLIND, PROVIDER
-
 from pfl_audit.audit.attack import CheckSpec
 from pfl_audit.audit.fields import Cell
 from pfl_audit.audit.results import Check, Metric, Table

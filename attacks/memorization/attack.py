@@ -5,11 +5,11 @@ Source: privacy-aware-docvqa, section 5.1 and appendix D.1.
 
 from __future__ import annotations
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from pfl_audit.attacks.memorization import generalisation
 from pfl_audit.attacks.memorization.disclosure import unprompted
 from pfl_audit.attacks.memorization.recall import recall
-from pydantic import BaseModel, ConfigDict, Field
-
 from pfl_audit.audit.attack import CheckSpec, QuestionContext
 from pfl_audit.audit.results import Check
 from pfl_audit.documents.keys import PROVIDER_KEYS

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+
 from pfl_audit.attacks.memorization import present_unprompted as present
 from pfl_audit.attacks.memorization.decoys import SETS, Hits, hits
 from pfl_audit.attacks.memorization.recall import control_name, models, texts
@@ -23,7 +24,6 @@ from pfl_audit.attacks.memorization.unprompted import (
     unprompted_questions,
     unseen_values,
 )
-
 from pfl_audit.audit.attack import CheckSpec, QuestionContext
 from pfl_audit.audit.results import Check, Level, Metric
 from pfl_audit.audit.verdict import Budget, level_of

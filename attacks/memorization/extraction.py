@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from pfl_audit.attacks.memorization.scores import score_mean
 
+from pfl_audit.attacks.memorization.scores import score_mean
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import templates
 from pfl_audit.metrics.answers import accuracy

@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Providers
 from pfl_audit.attacks.memorization.recall import control_name, labels, models
 from pfl_audit.attacks.memorization.scores import GapEstimate, score_gap, score_mean
-
 from pfl_audit.audit.attack import CheckSpec, QuestionContext
 from pfl_audit.audit.results import Check, Finding, Level, Metric
 from pfl_audit.audit.verdict import Budget, at_most_weak, level_of

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pfl_audit.attacks.memorization.power import smallest_gap
 
+from pfl_audit.attacks.memorization.power import smallest_gap
 from pfl_audit.audit.results import Level
 from pfl_audit.audit.verdict import Budget, level_of
 from pfl_audit.metrics.contrasts import Contrast, area, difference, item_gap, permuted, resampled

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
+
 from pfl_audit.attacks.memorization import extraction, present, tables
 from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.attacks.memorization.exposure import draw_candidates, exposures
 from pfl_audit.attacks.memorization.measures import memory
 from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_providers, score_gap, score_mean
 from pfl_audit.attacks.memorization.table import beside, pages_table
-
 from pfl_audit.audit.attack import CheckSpec, QuestionContext
 from pfl_audit.audit.engine import Answers, QueryEngine
 from pfl_audit.audit.picture_reading import line_reader

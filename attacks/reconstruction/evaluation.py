@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+
 from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.curves import Order
 from pfl_audit.attacks.reconstruction.outcomes import (
@@ -26,7 +27,6 @@ from pfl_audit.attacks.reconstruction.ranking import METRICS, Score, best_attemp
 from pfl_audit.attacks.reconstruction.resampling import Resampled
 from pfl_audit.attacks.reconstruction.search import Guess
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
-
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, estimate
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pfl_audit.attacks.reconstruction.outcomes import Outcome
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
-
 from pfl_audit.audit.attack import FormContext
 from pfl_audit.audit.drawing import CAPTION, drawn_page, framed
 from pfl_audit.audit.redaction import Redactor

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
 from pfl_audit.attacks.reconstruction.curves import Order
 from pfl_audit.attacks.reconstruction.outcomes import Evaluation, Exchanged, Pick
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
 from pfl_audit.attacks.reconstruction.settings import Mean
 
 Floats = NDArray[np.float64]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+
 from pfl_audit.attacks.reconstruction.search import Guess
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 

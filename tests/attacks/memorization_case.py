@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from pfl_audit.attacks.memorization.exposure import Candidates, draw_candidates
 
+from pfl_audit.attacks.memorization.exposure import Candidates, draw_candidates
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.store import ResponseStore
 from pfl_audit.documents.clues import residual_clues

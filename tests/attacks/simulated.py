@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+
 from pfl_audit.attacks.membership.references import score_by_lira, score_by_rmia
 
 COLUMNS = ("acc", "nls", "loss", "conf", "delta_loss", "delta_conf", "nls_mem", "delta_nls_mem", "llr")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pfl_audit.attacks.membership import ATTACK
 
+from pfl_audit.attacks.membership import ATTACK
 from pfl_audit.audit.attack import QuestionContext
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.evidence import EvidenceBox

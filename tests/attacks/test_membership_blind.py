@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+
 from pfl_audit.attacks.membership.blind import (
     Blind,
     additive_kernel,
@@ -18,7 +19,6 @@ from pfl_audit.attacks.membership.blind import (
 )
 from pfl_audit.attacks.membership.document_features import DocumentFeatures, document_features
 from pfl_audit.attacks.membership.present_blind import SPEC, present_blind
-
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.metrics import ranking

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pfl_audit.attacks.membership import calls
 
 SEEDS = st.integers(0, 10_000)

@@ -5,11 +5,11 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
+
 from pfl_audit.attacks.membership.decision import Decision
 from pfl_audit.attacks.membership.present_decision import access_table, finding, metrics
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
-from scipy.stats import binomtest
-
 from pfl_audit.audit.results import Level
 from pfl_audit.audit.verdict import COMPARED, LEAK_BUDGET, WEAK_BUDGET, Budget
 

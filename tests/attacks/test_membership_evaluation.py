@@ -2,6 +2,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+
 from pfl_audit.attacks.membership import calls, present
 from pfl_audit.attacks.membership.evaluation import evaluate, run_trial, subset
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memory_features, query_features
 
+from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memory_features, query_features
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.protocol import Response
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+
 from pfl_audit.attacks.membership.present import CELL, scatter
 
 TABLE = pd.DataFrame(

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest, norm
+
 from pfl_audit.attacks.membership.attack import MembershipAttack, MembershipSettings
 from pfl_audit.attacks.membership.features import aggregate, query_features
 from pfl_audit.attacks.membership.references import score_by_lira, score_by_rmia, with_scores
 from pfl_audit.attacks.membership.rows import ROWS
-from scipy.stats import binomtest, norm
-
 from pfl_audit.audit.attack import QuestionContext, Resource
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.evidence import EvidenceBox

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
+
 from pfl_audit.attacks.membership import ATTACK
 from pfl_audit.attacks.membership.evaluation import columns_used, run_trial, subset
 from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memory_features, query_features
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
-from scipy.stats import binomtest
-
 from pfl_audit.audit.attack import QuestionContext, Resource
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.evidence import EvidenceBox

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from pfl_audit.attacks.memorization import ATTACK
 from pfl_audit.attacks.memorization.measures import RATIO
 from pfl_audit.attacks.memorization.unprompted import disclosures, unprompted_questions
-
 from pfl_audit.audit.attack import QuestionContext
 from pfl_audit.audit.engine import QueryEngine
 from pfl_audit.audit.evidence import EvidenceBox

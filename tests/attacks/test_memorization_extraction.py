@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+
 from pfl_audit.attacks.memorization.extraction import (
     PARAPHRASES,
     blank_hits,
@@ -11,7 +12,6 @@ from pfl_audit.attacks.memorization.extraction import (
     paraphrases,
     shares,
 )
-
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import key_of_question, templates
 

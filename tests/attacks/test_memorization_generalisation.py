@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from pfl_audit.attacks.memorization.generalisation import Reading, reading, strata
 from scipy.stats import binomtest
 
+from pfl_audit.attacks.memorization.generalisation import Reading, reading, strata
 from pfl_audit.audit.verdict import Budget
 from pfl_audit.metrics.contrasts import item_gap, observed
 

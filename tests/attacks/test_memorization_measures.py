@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom, binomtest
+
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.exposure import draw_candidates, exposure, exposures
 from pfl_audit.attacks.memorization.measures import ACC, ANLS, EXPOSURE, RATIO, Memory, Result, memory
 from pfl_audit.attacks.memorization.table import beside, pages_table
-from scipy.stats import binom, binomtest
-
 from pfl_audit.audit.verdict import Budget
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.protocol import Response, Score

@@ -1,10 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.measures import ACC, memory
 from pfl_audit.attacks.memorization.scores import giveaway_providers, score_gap
-
 from pfl_audit.audit.verdict import Budget
 
 

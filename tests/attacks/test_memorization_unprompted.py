@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
+
 from pfl_audit.attacks.memorization import present_unprompted as present
 from pfl_audit.attacks.memorization.decoys import form, hits
 from pfl_audit.attacks.memorization.disclosure import Disclosed, disclosed
@@ -14,8 +16,6 @@ from pfl_audit.attacks.memorization.unprompted import (
     unprompted_questions,
     unseen_values,
 )
-from scipy.stats import binomtest
-
 from pfl_audit.audit.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query

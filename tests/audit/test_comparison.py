@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pfl_audit.reports.comparison import to_html
 
 from pfl_audit.audit.comparison import compare
 from pfl_audit.audit.results import (
@@ -21,6 +20,7 @@ from pfl_audit.audit.results import (
 )
 from pfl_audit.cli.main import run
 from pfl_audit.errors import UsageError
+from pfl_audit.reports.comparison import to_html
 
 UTILITY = "memorization.generalisation"
 

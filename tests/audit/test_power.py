@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pfl_audit.attacks.membership.evaluation import ENOUGH as ENOUGH_ATTACKED
 
+from pfl_audit.attacks.membership.evaluation import ENOUGH as ENOUGH_ATTACKED
 from pfl_audit.audit import power
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query

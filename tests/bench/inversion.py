@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from PIL import Image
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.models.layoutlm.pixels import PixelSettings
 from tests.attacks.inversion.clients import Sample, noisy, psnr
 from tests.oracles.inversion import client_gradient

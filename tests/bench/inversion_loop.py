@@ -14,16 +14,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, mse_loss
+
+from fixtures.reading import SIZE
 from pfl_audit.attacks.inversion import priors
 from pfl_audit.attacks.inversion.canvas import Canvas
 from pfl_audit.attacks.inversion.matching import speaking
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import objective_of
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from torch import Tensor
-from torch.nn.functional import cosine_similarity, mse_loss
-
-from fixtures.reading import SIZE
 from pfl_audit.audit.gradient_case import Observation, Truth
 from pfl_audit.audit.gradient_clients import Clients, place_template, share
 from pfl_audit.documents.template.synthetic import TemplateRecipe, make_templates, open_templates

@@ -21,12 +21,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
-from pfl_audit.attacks.membership.features import aggregate, query_features
-from pfl_audit.attacks.memorization.evidence import keep_evidence
-from pfl_audit.reports.html import render
 from PIL import Image
 from scipy.stats import spearmanr
 
+from pfl_audit.attacks.membership.features import aggregate, query_features
+from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.audit.attack import QuestionContext
 from pfl_audit.audit.engine import Answers
 from pfl_audit.audit.evidence import EvidenceBox
@@ -44,6 +43,7 @@ from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.files import sha256_json
 from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent
+from pfl_audit.reports.html import render
 
 RED = Path(__file__).parents[2] / "fixtures" / "red"
 NAME = "provider_name"

@@ -12,10 +12,10 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import numpy as np
+
 from pfl_audit.attacks.memorization.disclosure import disclosed
 from pfl_audit.attacks.memorization.generalisation import reading
 from pfl_audit.attacks.memorization.measures import memory
-
 from pfl_audit.audit.power import BASE, FINDINGS, GAPS
 from pfl_audit.audit.results import Level
 from pfl_audit.audit.verdict import Budget

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from pfl_audit.attacks.membership.dates import dates_in
 
+from pfl_audit.attacks.membership.dates import dates_in
 from pfl_audit.audit.results import read_results
 from pfl_audit.audit.runner import AuditPlan, run_audit
 from pfl_audit.documents.corpus import Corpus

@@ -12,9 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import numpy as np
-from pfl_audit.attacks.membership.rows import ROWS
 from scipy.stats import binomtest, norm
 
+from pfl_audit.attacks.membership.rows import ROWS
 from pfl_audit.audit.power import FINDINGS
 from pfl_audit.audit.results import Level
 from pfl_audit.audit.verdict import Budget

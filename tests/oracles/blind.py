@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pfl_audit.attacks.membership.blind import PENALTY
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import roc_auc_score
+
+from pfl_audit.attacks.membership.blind import PENALTY
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

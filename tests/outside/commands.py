@@ -111,7 +111,6 @@ def environment(place: Path) -> dict[str, str]:
 def shrink_demo(place: Path) -> None:
     """The demo's own way through its audits, on the small inputs, with few checks and steps."""
     from pfl_audit.attacks.inversion.settings import InversionSettings
-
     from pfl_audit.cli import demo, options
 
     options.embedded = (place / "in/embedded").joinpath

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from pfl_audit.reports import figures
 
 from pfl_audit.audit.results import Curve, Series
+from pfl_audit.reports import figures
 
 KINDS = ("line", "step", "roc", "scatter")
 TEX = r"$\frac{$ $x$"

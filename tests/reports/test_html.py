@@ -4,7 +4,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from pfl_audit.reports.html import render, to_html
 from PIL import Image
 
 from pfl_audit.audit.results import (
@@ -20,6 +19,7 @@ from pfl_audit.audit.results import (
     Target,
 )
 from pfl_audit.audit.verdict import decide
+from pfl_audit.reports.html import render, to_html
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
 

@@ -1,11 +1,11 @@
 from pathlib import Path
 
 import pytest
-from pfl_audit.reports import pictures
-from pfl_audit.reports.pictures import Pictures
 from PIL import Image
 
 from pfl_audit.audit.results import Curve
+from pfl_audit.reports import pictures
+from pfl_audit.reports.pictures import Pictures
 
 
 @pytest.fixture

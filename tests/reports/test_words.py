@@ -1,7 +1,7 @@
 import pytest
-from pfl_audit.reports.words import glossary, small_print
 
 from pfl_audit.audit.results import Data, Metric
+from pfl_audit.reports.words import glossary, small_print
 
 
 @pytest.mark.parametrize(("n", "said"), [(1, "1 document"), (0, "0 documents"), (12, "12 documents")])

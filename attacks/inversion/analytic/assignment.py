@@ -22,9 +22,10 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import lsq_linear, nnls
+
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.settling import Settling
-from scipy.optimize import lsq_linear, nnls
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
+
 from pfl_audit.attacks.inversion.analytic.assignment import assign
 from pfl_audit.attacks.inversion.analytic.family import Family
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.signals import sums_of
 from pfl_audit.attacks.inversion.analytic.tables import Tables
-from torch import Tensor
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,6 +8,7 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.pixels import Page
 

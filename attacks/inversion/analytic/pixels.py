@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from math import sqrt
 
 import torch
-from pfl_audit.attacks.inversion.analytic.noise import Noise
-from pfl_audit.attacks.inversion.analytic.sparse import sparse_rows
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.analytic.noise import Noise
+from pfl_audit.attacks.inversion.analytic.sparse import sparse_rows
 from pfl_audit.models.layoutlm.pixels import PixelSettings
 
 _LEVELS = 255

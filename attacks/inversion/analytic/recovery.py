@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
 from pfl_audit.attacks.inversion.analytic.boxes import read_boxes
 from pfl_audit.attacks.inversion.analytic.family import Family, family_of
 from pfl_audit.attacks.inversion.analytic.limits import (
@@ -30,8 +32,6 @@ from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tables import Tables, read_tables
 from pfl_audit.attacks.inversion.analytic.tokens import Reading, read_tokens, read_types
-from torch import Tensor
-
 from pfl_audit.errors import AuditError
 from pfl_audit.models.layoutlm.pixels import PixelSettings
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pfl_audit.attacks.inversion.analytic.noise import Noise, chi_square
 from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.noise import Noise, chi_square
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

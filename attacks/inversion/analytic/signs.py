@@ -13,8 +13,9 @@ from math import sqrt
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pfl_audit.attacks.inversion.analytic.tokens import Reading
 from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.tokens import Reading
 
 _MOVED = 0.5
 """Rows count as looked up from this share of the largest row's norm; others moved by weight decay only."""

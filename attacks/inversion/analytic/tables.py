@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from pfl_audit.attacks.inversion.analytic.family import Family
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.analytic.family import Family
 from pfl_audit.errors import AuditError
 
 _NAMES = {

@@ -15,10 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.donut_text.decoder import Decoder
 from pfl_audit.attacks.inversion.donut_text.span import normal_odds
-from torch import Tensor
 
 _ROUNDED = 4.0
 _RIGHT = 1e-5

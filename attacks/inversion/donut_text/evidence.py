@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from math import log
 
 import torch
+from torch import Tensor
+
 from pfl_audit.attacks.inversion.analytic.assignment import SURE
 from pfl_audit.attacks.inversion.donut_text.decoder import Decoder
 from pfl_audit.attacks.inversion.donut_text.span import Span
-from torch import Tensor
 
 _CHUNK = 4096
 _SKEW = -16.0

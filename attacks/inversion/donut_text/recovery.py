@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
 from pfl_audit.attacks.inversion.analytic.assignment import LIKELY
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, reading_limits
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
@@ -25,7 +27,6 @@ from pfl_audit.attacks.inversion.donut_text.evidence import Evidence
 from pfl_audit.attacks.inversion.donut_text.rows import read_rows
 from pfl_audit.attacks.inversion.donut_text.span import span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import Tensors, find_noise, least_noise, read_tensors
-from torch import Tensor
 
 _MIXED = 3.0
 """Times what noise explains, from which on rows are not made of the positions' signals."""

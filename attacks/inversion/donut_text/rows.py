@@ -14,12 +14,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
 from pfl_audit.attacks.inversion.analytic.assignment import assign
 from pfl_audit.attacks.inversion.analytic.limits import mixture
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.signals import Sums, sums_of, without
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
-from torch import Tensor
 
 Floats = NDArray[np.float64]
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 import torch
-from pfl_audit.attacks.inversion.analytic.noise import Noise
 from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.noise import Noise
 
 _ROUNDED = 4.0
 """Rounding of a product of matrices, and of the network's own states, over that of one number."""

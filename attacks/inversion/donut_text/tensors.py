@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import sqrt
 
 import torch
+from torch import Tensor
+
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.donut_text.decoder import Decoder
-from torch import Tensor
-
 from pfl_audit.errors import AuditError
 
 _WORD = "decoder.model.decoder.embed_tokens.weight"

@@ -4,8 +4,8 @@ import time
 
 import pytest
 import torch
-from pfl_audit.attacks.inversion.analytic.recovery import recover
 
+from pfl_audit.attacks.inversion.analytic.recovery import recover
 from tests.attacks.inversion.clients import GOES_ON, SETTINGS, network_of, psnr, sample
 from tests.oracles.inversion import client_gradient
 

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 import torch
-from pfl_audit.attacks.inversion.analytic.recovery import recover
 
+from pfl_audit.attacks.inversion.analytic.recovery import recover
 from pfl_audit.errors import AuditError
 from tests.attacks.inversion.clients import SETTINGS, network_of, noisy, psnr, sample, together
 from tests.oracles.inversion import client_gradient

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import torch
-from pfl_audit.attacks.inversion.canvas import Canvas
 
+from pfl_audit.attacks.inversion.canvas import Canvas
 from tests.documents.template.drawn import form
 
 CHANCE = torch.Generator()

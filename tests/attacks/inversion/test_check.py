@@ -5,13 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pfl_audit.attacks.inversion import scoring
-from pfl_audit.attacks.inversion.attack import ATTACK
-from pfl_audit.attacks.inversion.reading import Pixels, Word
-from pfl_audit.reports.html import to_html
 from PIL import Image
 from safetensors.torch import save_file
 
+from pfl_audit.attacks.inversion import scoring
+from pfl_audit.attacks.inversion.attack import ATTACK
+from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.audit.drawing import drawn_page
 from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.gradient_case import Case
@@ -21,6 +20,7 @@ from pfl_audit.audit.runner import AuditPlan, run_audit
 from pfl_audit.audit.store import ResponseStore
 from pfl_audit.inputs import read_json
 from pfl_audit.progress import Silent
+from pfl_audit.reports.html import to_html
 from tests.attacks.inversion.conftest import save_reader
 from tests.documents.template.drawn import save_form
 

@@ -6,11 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from pfl_audit.attacks.inversion.defence import pgd_template, random_template
-from pfl_audit.attacks.inversion.matching import distance, speaking
 from PIL import Image
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.defence import pgd_template, random_template
+from pfl_audit.attacks.inversion.matching import distance, speaking
 from pfl_audit.audit.defence import Order
 from pfl_audit.audit.gradient_case import Truth
 from pfl_audit.audit.gradient_clients import Clients, share

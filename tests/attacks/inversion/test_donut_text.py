@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pfl_audit.attacks.inversion.donut_text.angle import pair
 from pfl_audit.attacks.inversion.donut_text.decoder import decoder_of
 from pfl_audit.attacks.inversion.donut_text.example import example_of, words_of
 from pfl_audit.attacks.inversion.donut_text.recovery import How, recover_text
 from pfl_audit.attacks.inversion.donut_text.span import normal_odds, span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
-
 from pfl_audit.models.donut.inputs import IGNORED, InputBuilder
 from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.small import SmallSize, config_of, learn_pieces, new_donut

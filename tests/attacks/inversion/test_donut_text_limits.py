@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 
+from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.errors import AuditError
 from tests.attacks.inversion.clients import noisy
 from tests.attacks.inversion.test_donut_text import IGNORED, donut, gradient_of_ids

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from pfl_audit.attacks.inversion.canvas import picture_of
 from pfl_audit.attacks.inversion.kinds import Known
 from pfl_audit.attacks.inversion.layoutlm_text import solve, text_of
@@ -14,7 +15,6 @@ from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import BEFORE_FUSION, reconstruct
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
-
 from pfl_audit.audit.gradient_case import Case
 from pfl_audit.audit.gradient_clients import share
 from pfl_audit.audit.gradients import GradientPlan, OpenedGradients, open_gradients

@@ -3,8 +3,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pfl_audit.attacks.inversion import priors
 
+from pfl_audit.attacks.inversion import priors
 from tests.oracles import inversion_pixels as oracle
 
 NAMES = ("visual_text", "gaussian", "spatial_variation", "channel_variation")

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from pfl_audit.attacks.inversion.present import Presenter
 from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, score, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.word_scores import FieldReading
-
 from pfl_audit.audit.gradient_case import Case, Observation, Truth
 from pfl_audit.audit.verdict import Budget
 from pfl_audit.documents.template.fill import fill

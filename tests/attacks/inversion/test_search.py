@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
+
 from pfl_audit.attacks.inversion import search as searching
 from pfl_audit.attacks.inversion.methods import METHODS, Method
 from pfl_audit.attacks.inversion.search import Trace, search
-from torch import Tensor
-
 from pfl_audit.errors import AuditError
 from pfl_audit.progress import Silent
 

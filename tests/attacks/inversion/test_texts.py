@@ -4,10 +4,10 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from pfl_audit.attacks.inversion.kinds import Known
-from pfl_audit.attacks.inversion.texts import given_for
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.kinds import Known
+from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.audit.gradient_case import Case
 from pfl_audit.errors import AuditError, NotAuditableError
 from pfl_audit.models.donut.gradients import DonutGradients

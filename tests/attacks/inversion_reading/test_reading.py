@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pfl_audit.attacks.inversion.reading import LINE_HEIGHT, Tesseract, Word, enlarge, open_engine
-from pfl_audit.attacks.inversion.word_scores import read_fields
 from PIL import Image
 from safetensors.torch import save_file
 
+from pfl_audit.attacks.inversion.reading import LINE_HEIGHT, Tesseract, Word, enlarge, open_engine
+from pfl_audit.attacks.inversion.word_scores import read_fields
 from pfl_audit.documents.template.fill import fill
 from pfl_audit.errors import AuditError, UsageError
 from tests.documents.template.drawn import form

@@ -2,9 +2,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+
 from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents, read_fields
-
 from pfl_audit.documents.template.fill import fill
 from pfl_audit.documents.template.template import Template, TemplateField
 from pfl_audit.metrics.intervals import bootstrap_weights

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from pfl_audit.attacks.reconstruction.attack import ATTACK
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
-
 from pfl_audit.audit.attack import FormContext
 from pfl_audit.audit.evidence import EvidenceBox
 from pfl_audit.audit.redaction import Redactor

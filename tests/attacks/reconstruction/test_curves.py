@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pfl_audit.attacks.reconstruction.curves import Order
 
 from ...oracles import cdmi as oracle

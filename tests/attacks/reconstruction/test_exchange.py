@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
 from pfl_audit.attacks.reconstruction.exchange import exchange
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, Exchanged

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pfl_audit.attacks.reconstruction import likelihoods
 
 from ...oracles import cdmi as oracle

@@ -1,6 +1,7 @@
 import math
 
 import pytest
+
 from pfl_audit.attacks.reconstruction import ranking
 from pfl_audit.attacks.reconstruction.search import Guess
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pfl_audit.attacks.reconstruction import similarity
 
 from ...oracles import cdmi as oracle
