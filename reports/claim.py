@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.audit.numbers import contradicts_claim, interval, number, surest_membership
-from pfl_audit.audit.results import Results
+from pfl_audit.core.numbers import contradicts_claim, interval, number, surest_membership
+from pfl_audit.core.results import Results
 from pfl_audit.privacy.claim import ClaimReview, PrivacyClaim
 from pfl_audit.reports.words import slice_name
 

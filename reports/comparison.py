@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pfl_audit.audit.comparison import Comparison
+from pfl_audit.core.comparison import Comparison
 from pfl_audit.files import write_page
 from pfl_audit.reports import words
 from pfl_audit.reports.html import FILE_NAME, environment

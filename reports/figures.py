@@ -17,9 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from pfl_audit.audit.fields import thinned
-from pfl_audit.audit.redaction import visible
-from pfl_audit.audit.results import Check, Curve, Metric, Series
+from pfl_audit.core.fields import thinned
+from pfl_audit.core.redaction import visible
+from pfl_audit.core.results import Check, Curve, Metric, Series
 
 logging.getLogger("matplotlib").setLevel(logging.CRITICAL)  # fonts that lack a letter
 

@@ -11,9 +11,9 @@ from jinja2 import Environment, StrictUndefined, select_autoescape
 from jinja2.loaders import PackageLoader
 from markupsafe import Markup
 
-from pfl_audit.audit.numbers import chance, interval, number
-from pfl_audit.audit.redaction import visible
-from pfl_audit.audit.results import Results
+from pfl_audit.core.numbers import chance, interval, number
+from pfl_audit.core.redaction import visible
+from pfl_audit.core.results import Results
 from pfl_audit.files import write_page
 from pfl_audit.reports import words
 from pfl_audit.reports.pictures import Pictures

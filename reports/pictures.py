@@ -10,8 +10,8 @@ from pathlib import Path
 from markupsafe import Markup
 from PIL import Image
 
-from pfl_audit.audit.evidence import PUBLIC
-from pfl_audit.audit.results import Check, Curve
+from pfl_audit.core.evidence import PUBLIC
+from pfl_audit.core.results import Check, Curve
 from pfl_audit.documents.images import MAX_PIXELS
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, read_bytes

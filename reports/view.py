@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pfl_audit.audit.numbers import headline
-from pfl_audit.audit.results import Check, Metric, Results
+from pfl_audit.core.numbers import headline
+from pfl_audit.core.results import Check, Metric, Results
 from pfl_audit.reports import words
 from pfl_audit.reports.claim import ClaimView, view_claim
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pfl_audit.audit.numbers import chance, in_form
-from pfl_audit.audit.results import Data, Metric
+from pfl_audit.core.numbers import chance, in_form
+from pfl_audit.core.results import Data, Metric
 
 LEVELS: Final = {
     "leak": "Leak",

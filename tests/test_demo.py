@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 import pytest
 
-from pfl_audit.audit.results import Check, Metric, Results, read_results
+from pfl_audit.core.results import Check, Metric, Results, read_results
 
 ROOT = Path(__file__).parents[1]
 NO_NETWORK = """

@@ -71,7 +71,9 @@ def test_nothing_is_left_for_later() -> None:
 
 def test_a_copy_runs_its_own_code(tmp_path: Path) -> None:
     """Whoever edits an attack in a copy or a second worktree measures the edited one."""
-    names = subprocess.run(["git", "ls-files", "*.py", "pfl_audit/attacks"], cwd=ROOT, capture_output=True, text=True)
+    names = subprocess.run(
+        ["git", "ls-files", "*.py", "pfl_audit/attacks"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     for name in names.stdout.split():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name, follow_symlinks=False)
@@ -81,5 +83,6 @@ def test_a_copy_runs_its_own_code(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
+        check=True,
     )
     assert Path(found.stdout.strip()).resolve() == (tmp_path / "attacks/membership/__init__.py").resolve()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.audit.attack import CheckSpec, GradientContext, Resource
-from pfl_audit.audit.results import Check
+from pfl_audit.core.attack import CheckSpec, GradientContext, Resource
+from pfl_audit.core.results import Check
 
 _KNOWS = "the model's weights at that step, and the empty form that the client filled in"
 _BLIND = "the model's weights at that step"

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from pfl_audit.audit.attack import GradientContext
-from pfl_audit.audit.drawing import CAPTION, COVERED, covered, drawn_page
-from pfl_audit.audit.gradient_case import Case
-from pfl_audit.audit.results import Evidence
+from pfl_audit.core.attack import GradientContext
+from pfl_audit.core.drawing import CAPTION, COVERED, covered, drawn_page
+from pfl_audit.core.gradient_case import Case
+from pfl_audit.core.results import Evidence
 
 SHOWN = 3
 _GAP = 8

@@ -13,10 +13,10 @@ from pfl_audit.attacks.inversion.question_answer import Asked
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, Summary, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.word_scores import FieldReading
-from pfl_audit.audit.attack import CheckSpec, GradientContext
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Check, Evidence, Finding, Metric, Table
-from pfl_audit.audit.verdict import Bound, level_of
+from pfl_audit.core.attack import CheckSpec, GradientContext
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Check, Evidence, Finding, Metric, Table
+from pfl_audit.core.verdict import Bound, level_of
 from pfl_audit.metrics.intervals import LEVEL, Estimate, all_or_nothing, bootstrap_weights, group_mean
 from pfl_audit.metrics.intervals import estimate as estimated
 

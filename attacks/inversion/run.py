@@ -22,10 +22,10 @@ from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.attacks.inversion.unscored import keep_page, unscored
-from pfl_audit.audit.attack import CheckSpec, GradientContext
-from pfl_audit.audit.gradient_case import Case
-from pfl_audit.audit.gradients import observation_key
-from pfl_audit.audit.results import Check
+from pfl_audit.core.attack import CheckSpec, GradientContext
+from pfl_audit.core.gradient_case import Case
+from pfl_audit.core.gradients import observation_key
+from pfl_audit.core.results import Check
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import sha256_json
 

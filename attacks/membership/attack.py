@@ -30,9 +30,9 @@ from pfl_audit.attacks.membership.present_blind import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, accuracies, finding, metrics
 from pfl_audit.attacks.membership.references import SCORES, with_scores
 from pfl_audit.attacks.membership.rows import ABLATION, BLIND, DOCUMENTS, PROVIDER, ROWS, WHOLE, AttackRow, spec
-from pfl_audit.audit.attack import QuestionContext
-from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.results import Check, Curve, Metric, Table
+from pfl_audit.core.attack import QuestionContext
+from pfl_audit.core.engine import QueryEngine
+from pfl_audit.core.results import Check, Curve, Metric, Table
 from pfl_audit.documents.corpus import Corpus, require_both_classes
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrub import THRESHOLD, scrub

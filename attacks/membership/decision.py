@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
 from pfl_audit.attacks.membership.rows import ACCESS
-from pfl_audit.audit.results import Level
-from pfl_audit.audit.verdict import COMPARED, COMPARED_ATTACKS, Bound, Budget, at_most_weak, level_of
+from pfl_audit.core.results import Level
+from pfl_audit.core.verdict import COMPARED, COMPARED_ATTACKS, Bound, Budget, at_most_weak, level_of
 from pfl_audit.metrics.intervals import Estimate, estimate
 from pfl_audit.metrics.permutation import permute
 from pfl_audit.metrics.power import smallest_effect

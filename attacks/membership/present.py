@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
-from pfl_audit.audit.results import Curve, Metric, Series, Table
+from pfl_audit.core.results import Curve, Metric, Series, Table
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import LEVEL
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from pfl_audit.attacks.membership.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
 from pfl_audit.attacks.membership.rows import BLIND, PROVIDER
-from pfl_audit.audit.attack import CheckSpec
-from pfl_audit.audit.fields import Cell
-from pfl_audit.audit.results import Check, Metric, Table
+from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.fields import Cell
+from pfl_audit.core.results import Check, Metric, Table
 from pfl_audit.metrics.intervals import LEVEL, Estimate
 from pfl_audit.models.protocol import Capability
 

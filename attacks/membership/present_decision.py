@@ -8,7 +8,7 @@ from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Compared, Deci
 from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, tpr_name
 from pfl_audit.attacks.membership.present import METHOD
 from pfl_audit.attacks.membership.rows import ACCESS
-from pfl_audit.audit.results import Finding, Metric, SliceValue, Table
+from pfl_audit.core.results import Finding, Metric, SliceValue, Table
 from pfl_audit.metrics.intervals import LEVEL, Estimate
 
 REMEDY = (

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pfl_audit.attacks.membership.features import G1, G2, G3, G4, LIKELIHOODS, SCRUBBED_RATIO
 from pfl_audit.attacks.membership.references import SCORES
-from pfl_audit.audit.attack import CheckSpec, Need, Resource
+from pfl_audit.core.attack import CheckSpec, Need, Resource
 from pfl_audit.models.protocol import Capability
 
 Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "residual"]

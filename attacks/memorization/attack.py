@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pfl_audit.attacks.memorization import generalisation
 from pfl_audit.attacks.memorization.disclosure import unprompted
 from pfl_audit.attacks.memorization.recall import recall
-from pfl_audit.audit.attack import CheckSpec, QuestionContext
-from pfl_audit.audit.results import Check
+from pfl_audit.core.attack import CheckSpec, QuestionContext
+from pfl_audit.core.results import Check
 from pfl_audit.documents.keys import PROVIDER_KEYS
 from pfl_audit.documents.scrub import THRESHOLD
 from pfl_audit.models.protocol import Capability

@@ -24,9 +24,9 @@ from pfl_audit.attacks.memorization.unprompted import (
     unprompted_questions,
     unseen_values,
 )
-from pfl_audit.audit.attack import CheckSpec, QuestionContext
-from pfl_audit.audit.results import Check, Level, Metric
-from pfl_audit.audit.verdict import Budget, level_of
+from pfl_audit.core.attack import CheckSpec, QuestionContext
+from pfl_audit.core.results import Check, Level, Metric
+from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.documents.document import Query
 from pfl_audit.metrics.intervals import Estimate
 from pfl_audit.metrics.power import POWER

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pfl_audit.audit.attack import QuestionContext
-from pfl_audit.audit.drawing import CAPTION, drawn_page, framed
-from pfl_audit.audit.engine import Answers
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Evidence
+from pfl_audit.core.attack import QuestionContext
+from pfl_audit.core.drawing import CAPTION, drawn_page, framed
+from pfl_audit.core.engine import Answers
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Evidence
 from pfl_audit.documents.document import Membership, Query
 from pfl_audit.documents.scrubbed import ScrubbedQuestions
 from pfl_audit.errors import UnanswerableError

@@ -19,9 +19,9 @@ from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Providers
 from pfl_audit.attacks.memorization.recall import control_name, labels, models
 from pfl_audit.attacks.memorization.scores import GapEstimate, score_gap, score_mean
-from pfl_audit.audit.attack import CheckSpec, QuestionContext
-from pfl_audit.audit.results import Check, Finding, Level, Metric
-from pfl_audit.audit.verdict import Budget, at_most_weak, level_of
+from pfl_audit.core.attack import CheckSpec, QuestionContext
+from pfl_audit.core.results import Check, Finding, Level, Metric
+from pfl_audit.core.verdict import Budget, at_most_weak, level_of
 from pfl_audit.documents.document import Query
 from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.metrics.contrasts import Contrast, difference, item_gap, permuted, resampled

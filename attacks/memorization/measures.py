@@ -19,8 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.memorization.power import smallest_gap
-from pfl_audit.audit.results import Level
-from pfl_audit.audit.verdict import Budget, level_of
+from pfl_audit.core.results import Level
+from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.metrics.contrasts import Contrast, area, difference, item_gap, permuted, resampled
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted

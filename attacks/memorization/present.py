@@ -16,7 +16,7 @@ from pfl_audit.attacks.memorization.measures import (
     Result,
 )
 from pfl_audit.attacks.memorization.scores import GapEstimate
-from pfl_audit.audit.results import Finding, Metric
+from pfl_audit.core.results import Finding, Metric
 from pfl_audit.metrics.intervals import LEVEL, Estimate
 
 METHOD = "percentile bootstrap over providers"

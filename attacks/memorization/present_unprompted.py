@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pfl_audit.attacks.memorization.present import share_metric
 from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Finding, Metric, Table
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Finding, Metric, Table
 from pfl_audit.metrics.intervals import Estimate
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from pfl_audit.attacks.memorization.exposure import draw_candidates, exposures
 from pfl_audit.attacks.memorization.measures import memory
 from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_providers, score_gap, score_mean
 from pfl_audit.attacks.memorization.table import beside, pages_table
-from pfl_audit.audit.attack import CheckSpec, QuestionContext
-from pfl_audit.audit.engine import Answers, QueryEngine
-from pfl_audit.audit.picture_reading import line_reader
-from pfl_audit.audit.results import Check, Metric
+from pfl_audit.core.attack import CheckSpec, QuestionContext
+from pfl_audit.core.engine import Answers, QueryEngine
+from pfl_audit.core.picture_reading import line_reader
+from pfl_audit.core.results import Check, Metric
 from pfl_audit.documents.clues import ClueKind, picture_clues, residual_clues
 from pfl_audit.documents.document import Membership, Query
 from pfl_audit.documents.scrubbed import scrubbed_questions

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Table
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Table
 from pfl_audit.documents.clues import ClueKind
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query

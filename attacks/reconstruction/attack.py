@@ -14,9 +14,9 @@ from pfl_audit.attacks.reconstruction.outcomes import Attacked, Outcome
 from pfl_audit.attacks.reconstruction.plan import Chosen, Truth, choose, count_passes
 from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
-from pfl_audit.audit.attack import CheckSpec, FormContext, Need, Resource
-from pfl_audit.audit.redaction import visible
-from pfl_audit.audit.results import Check
+from pfl_audit.core.attack import CheckSpec, FormContext, Need, Resource
+from pfl_audit.core.redaction import visible
+from pfl_audit.core.results import Check
 from pfl_audit.documents.forms.form import Form
 from pfl_audit.errors import UsageError
 from pfl_audit.models.form_protocol import Blank, FormModel

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pfl_audit.attacks.reconstruction.outcomes import Outcome
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
-from pfl_audit.audit.attack import FormContext
-from pfl_audit.audit.drawing import CAPTION, drawn_page, framed
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Evidence
+from pfl_audit.core.attack import FormContext
+from pfl_audit.core.drawing import CAPTION, drawn_page, framed
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Evidence
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.documents.images import Box
 from pfl_audit.errors import UnanswerableError

@@ -10,9 +10,9 @@ from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
 from pfl_audit.attacks.reconstruction.outcomes import Compared, Evaluation, MultiShot, Outcome
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
-from pfl_audit.audit.attack import CheckSpec, FormContext
-from pfl_audit.audit.results import Check, Curve, Finding, Metric, Series, SliceValue, Table
-from pfl_audit.audit.verdict import at_most_weak, level_of
+from pfl_audit.core.attack import CheckSpec, FormContext
+from pfl_audit.core.results import Check, Curve, Finding, Metric, Series, SliceValue, Table
+from pfl_audit.core.verdict import at_most_weak, level_of
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.metrics.intervals import LEVEL, Estimate, estimate
 

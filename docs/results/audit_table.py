@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pfl_audit.audit.results import Check, Metric, Results, read_results
+from pfl_audit.core.results import Check, Metric, Results, read_results
 
 SCORES = ("likelihood-ratio", "likelihood-ratio-g4", "loss-residual", "lira", "rmia")
 """Attacks that rank companies: their headline is the AUC, that of the others the balanced accuracy."""

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from pfl_audit.audit.results import Metric, Results, read_results
+from pfl_audit.core.results import Metric, Results, read_results
 
 NUMBERS = ("HamAAC", "AccAUC", "AccAt 1 %", "AccAt 5 %", "AccAt 100 %")
 HEADS = ("Backbone", "Task", "Crit", "Modal", "Prec", "epoch", "fields", "IpF", "IpF, new forms", *NUMBERS, "finding")

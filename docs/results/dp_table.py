@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pfl_audit.audit.results import Metric, Results, read_results
+from pfl_audit.core.results import Metric, Results, read_results
 
 Cell = Callable[[Results], Metric | None]
 

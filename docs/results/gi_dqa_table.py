@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pfl_audit.audit.results import Check, Metric, read_results
+from pfl_audit.core.results import Check, Metric, read_results
 from pfl_audit.inputs import read_json
 
 TITLES = {

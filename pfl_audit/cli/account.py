@@ -182,7 +182,7 @@ def _explain(sampling: Sampling, figures: dict[str, Spent]) -> None:
 
 
 def _read_claim(path: Path) -> ClaimReview:
-    from pfl_audit.audit.training_record import FILE_NAME, read_training
+    from pfl_audit.core.training_record import FILE_NAME, read_training
 
     file = path / FILE_NAME if path.is_dir() else path
     remedy = "Give a training.json, or the folder of a checkpoint that has one"
@@ -196,7 +196,7 @@ def _read_claim(path: Path) -> ClaimReview:
 
 
 def _show_claim(review: ClaimReview, *, as_json: bool) -> None:
-    from pfl_audit.audit.redaction import visible
+    from pfl_audit.core.redaction import visible
 
     if as_json:
         print_json(review.model_dump(mode="json"))

@@ -16,8 +16,8 @@ from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import require_new
 
 if TYPE_CHECKING:
-    from pfl_audit.audit.results import Results
-    from pfl_audit.audit.runner import AuditPlan
+    from pfl_audit.core.results import Results
+    from pfl_audit.core.runner import AuditPlan
 
 _KEYS = "provider_name, provider_email, provider_phone, provider_address, provider_website, tax_number, registration_id"
 Checks = Annotated[
@@ -52,7 +52,7 @@ def audit(
 
     Example: pfl-audit audit --model ckpt --pretrained base --red data/red --blue data/blue
     """
-    from pfl_audit.audit.runner import AuditPlan
+    from pfl_audit.core.runner import AuditPlan
 
     plan = AuditPlan(
         title="Audit of a document model",
@@ -113,7 +113,7 @@ def memorize(
 
     Example: pfl-audit memorize --model ckpt --red data/red --key provider_name
     """
-    from pfl_audit.audit.runner import AuditPlan
+    from pfl_audit.core.runner import AuditPlan
     from pfl_audit.documents.keys import PROVIDER_KEYS
 
     keys = _keys(key or ["provider_name"], PROVIDER_KEYS)
@@ -186,7 +186,7 @@ def mia(
 
     Example: pfl-audit mia --model ckpt --red data/red --pretrained base
     """
-    from pfl_audit.audit.runner import AuditPlan
+    from pfl_audit.core.runner import AuditPlan
 
     settings: dict[str, Any] = {
         "s": tuple(s or (0, 5, 10)),
@@ -229,10 +229,10 @@ def run_and_show(plan: AuditPlan, *, as_json: bool, quiet: bool, gate: bool = Tr
         gate: Whether findings decide the exit code.
         show: Print the verdict, unless results.json is wanted.
     """
-    from pfl_audit.audit.renderers import render_all
-    from pfl_audit.audit.runner import run_audit
-    from pfl_audit.audit.verdict import exit_code
     from pfl_audit.cli.summary import show_verdict
+    from pfl_audit.core.renderers import render_all
+    from pfl_audit.core.runner import run_audit
+    from pfl_audit.core.verdict import exit_code
 
     results = run_audit(plan, make_progress(quiet=quiet))
     reports = render_all(results, plan.out)
@@ -258,7 +258,7 @@ def _export(
     folder: Path, red: Path, blue: Path | None, keys: tuple[str, ...], seed: int, threshold: float, *, reveal: bool
 ) -> dict[str, Any]:
     """Write a vendor's questions; return what was written, and every page that is not asked about with its reason."""
-    from pfl_audit.audit.redaction import Redactor
+    from pfl_audit.core.redaction import Redactor
     from pfl_audit.documents.readers import open_corpus
     from pfl_audit.documents.scrubbed import scrubbed_questions
     from pfl_audit.documents.writers import write_questions

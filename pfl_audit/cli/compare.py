@@ -24,10 +24,10 @@ def compare(
     """
     from pydantic_core import to_jsonable_python
 
-    from pfl_audit.audit.comparison import compare as side_by_side
-    from pfl_audit.audit.renderers import render_comparison
-    from pfl_audit.audit.results import read_results
     from pfl_audit.cli.summary import show_comparison
+    from pfl_audit.core.comparison import compare as side_by_side
+    from pfl_audit.core.renderers import render_comparison
+    from pfl_audit.core.results import read_results
 
     comparison = side_by_side([(read_results(run), run) for run in runs])
     pages = render_comparison(comparison, out)

@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from pfl_audit.audit.redaction import visible
+from pfl_audit.core.redaction import visible
 from pfl_audit.progress import Progress, Silent, Task
 
 _PLAIN_SECONDS = 10.0

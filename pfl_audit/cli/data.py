@@ -46,9 +46,9 @@ def check(
 
     Example: pfl-audit data check data/red
     """
-    from pfl_audit.audit.power import power_table
-    from pfl_audit.audit.redaction import visible
     from pfl_audit.cli.power import show_power
+    from pfl_audit.core.power import power_table
+    from pfl_audit.core.redaction import visible
     from pfl_audit.documents.check import check_corpus
     from pfl_audit.documents.forms.check import check_forms
     from pfl_audit.documents.forms.readers import reader_of
@@ -197,7 +197,7 @@ def make_forms_(
 
 def _corpus_rows(found: CorpusCheck) -> list[str]:
     """The paper's Table 5."""
-    from pfl_audit.audit.redaction import visible
+    from pfl_audit.core.redaction import visible
 
     columns = ("split", "client", "providers", "documents", "pages", "questions")
     rows = ({column: column for column in columns}, *found.counts)
@@ -207,7 +207,7 @@ def _corpus_rows(found: CorpusCheck) -> list[str]:
 
 def _form_rows(found: FormCheck) -> list[str]:
     """Forms by part, and fields by label."""
-    from pfl_audit.audit.redaction import visible
+    from pfl_audit.core.redaction import visible
 
     rows = [f"format {found.format}: {found.forms} forms of {found.documents} documents, {found.links} links"]
     rows += [f"fields  {visible(label):>24}  {count:>9}" for label, count in found.fields.items()]
@@ -220,7 +220,7 @@ def _form_rows(found: FormCheck) -> list[str]:
 
 def _masked(problems: Sequence[Problem], *, reveal: bool = False) -> tuple[Problem, ...]:
     """Problems with a pseudonym instead of the name of a page."""
-    from pfl_audit.audit.redaction import Redactor
+    from pfl_audit.core.redaction import Redactor
 
     hide = Redactor(secrets.token_hex(), reveal=reveal)
     return tuple(replace(one, record=hide.page(one.record)) if one.is_page else one for one in problems)

@@ -10,8 +10,8 @@ import typer
 from pfl_audit.cli import options
 
 if TYPE_CHECKING:
-    from pfl_audit.audit.defence import Published
-    from pfl_audit.audit.results import Check, Results
+    from pfl_audit.core.defence import Published
+    from pfl_audit.core.results import Check, Results
 
 BUDGETS = (8, 12, 16, 32)
 FILE_NAME = "defence.json"
@@ -80,13 +80,13 @@ def defend(
 
     Example: pfl-audit defend --template form.png --model ckpt --budget 8 --documents 12
     """
-    from pfl_audit.audit.comparison import compare
-    from pfl_audit.audit.defence import DefencePlan, protect
-    from pfl_audit.audit.renderers import render_comparison
-    from pfl_audit.audit.runner import AuditPlan, GradientPlan
     from pfl_audit.cli.audit import command, run_and_show, run_folder, shared_store
     from pfl_audit.cli.console import make_progress, print_json
     from pfl_audit.cli.invert import checks_of
+    from pfl_audit.core.comparison import compare
+    from pfl_audit.core.defence import DefencePlan, protect
+    from pfl_audit.core.renderers import render_comparison
+    from pfl_audit.core.runner import AuditPlan, GradientPlan
     from pfl_audit.errors import EXIT_NOT_AUDITED
     from pfl_audit.files import write_json
     from pfl_audit.out_folder import OutFolder
@@ -174,8 +174,8 @@ def _show(audited: list[tuple[Published | None, Results]], files: list[Path]) ->
     from rich.markup import escape
     from rich.table import Table
 
-    from pfl_audit.audit.numbers import chance, interval, number
-    from pfl_audit.audit.redaction import visible
+    from pfl_audit.core.numbers import chance, interval, number
+    from pfl_audit.core.redaction import visible
 
     console = Console(highlight=False)
     console.width = max(console.width, 110)
@@ -202,7 +202,7 @@ def _show(audited: list[tuple[Published | None, Results]], files: list[Path]) ->
 
 
 def _headline(check: Check) -> Any:
-    from pfl_audit.audit.numbers import headline
+    from pfl_audit.core.numbers import headline
 
     return headline(check)
 

@@ -38,12 +38,12 @@ def demo(
 
     Example: pfl-audit demo --out audit-demo
     """
-    from pfl_audit.audit.comparison import compare
-    from pfl_audit.audit.renderers import render_comparison
-    from pfl_audit.audit.runner import AuditPlan, FormPlan, GradientPlan
     from pfl_audit.cli.audit import run_and_show
     from pfl_audit.cli.console import note, print_json
     from pfl_audit.cli.summary import show_comparison
+    from pfl_audit.core.comparison import compare
+    from pfl_audit.core.renderers import render_comparison
+    from pfl_audit.core.runner import AuditPlan, FormPlan, GradientPlan
 
     fixtures = options.embedded()
 

@@ -23,8 +23,8 @@ def inspect(
 
     Example: pfl-audit inspect ckpt
     """
-    from pfl_audit.audit.attack import Need, Resource, installed_attacks, unmet_needs
-    from pfl_audit.audit.redaction import visible
+    from pfl_audit.core.attack import Need, Resource, installed_attacks, unmet_needs
+    from pfl_audit.core.redaction import visible
     from pfl_audit.models.open import open_any, shares_gradients
     from pfl_audit.models.protocol import Capability
 
@@ -55,7 +55,7 @@ def list_checks(as_json: options.AsJson = False) -> None:
 
     Example: pfl-audit list
     """
-    from pfl_audit.audit.attack import installed_attacks
+    from pfl_audit.core.attack import installed_attacks
 
     rows = [
         {"id": spec.id, "title": spec.title, "needs": sorted(str(need) for need in spec.needs)}

@@ -158,8 +158,8 @@ def invert(
 
     Example: pfl-audit invert --template form.png --model ckpt --documents 12
     """
-    from pfl_audit.audit.runner import AuditPlan, GradientPlan
     from pfl_audit.cli.audit import command, run_and_show, run_folder, shared_store
+    from pfl_audit.core.runner import AuditPlan, GradientPlan
 
     if ocr_weights is not None:
         from pfl_audit.models.weights import tensor_names

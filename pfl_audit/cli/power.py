@@ -7,8 +7,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from pfl_audit.audit.power import ATTACKED, FINDINGS, NEEDED, PowerTable
-from pfl_audit.audit.verdict import LEAK_BUDGET
+from pfl_audit.core.power import ATTACKED, FINDINGS, NEEDED, PowerTable
+from pfl_audit.core.verdict import LEAK_BUDGET
 from pfl_audit.metrics.power import POWER
 
 _NAMES: Final = {

@@ -114,8 +114,8 @@ def reconstruct(
 
     Example: pfl-audit reconstruct --model ckpt/best-precision --public public/best-loss --forms data/forms
     """
-    from pfl_audit.audit.runner import AuditPlan, FormPlan
     from pfl_audit.cli.audit import command, run_and_show, run_folder, shared_store
+    from pfl_audit.core.runner import AuditPlan, FormPlan
 
     model, public, forms = _subject(model, public, forms)
     settings: dict[str, Any] = {

@@ -21,9 +21,9 @@ def report(
 
     Example: pfl-audit report audit-demo
     """
-    from pfl_audit.audit.renderers import render_all
-    from pfl_audit.audit.results import read_results
     from pfl_audit.cli.summary import show_verdict
+    from pfl_audit.core.renderers import render_all
+    from pfl_audit.core.results import read_results
 
     results = read_results(run)
     reports = render_all(results, run)
@@ -38,6 +38,6 @@ def schema() -> None:
 
     Example: pfl-audit schema > results.schema.json
     """
-    from pfl_audit.audit.results import Results
+    from pfl_audit.core.results import Results
 
     print_json(Results.model_json_schema())

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pfl_audit.audit.comparison import Comparison
-from pfl_audit.audit.numbers import chance, contradicts_claim, headline, interval, number
-from pfl_audit.audit.redaction import visible
-from pfl_audit.audit.results import Check, Results
+from pfl_audit.core.comparison import Comparison
+from pfl_audit.core.numbers import chance, contradicts_claim, headline, interval, number
+from pfl_audit.core.redaction import visible
+from pfl_audit.core.results import Check, Results
 
 _MARKS = {
     "leak": "[bold red]LEAK[/]",

@@ -13,8 +13,8 @@ from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, evaluate
 from pfl_audit.attacks.membership.references import SCORES
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
-from pfl_audit.audit.results import Level
-from pfl_audit.audit.verdict import Budget
+from pfl_audit.core.results import Level
+from pfl_audit.core.verdict import Budget
 
 from .simulated import table
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from pfl_audit.attacks.membership import ATTACK
-from pfl_audit.audit.attack import QuestionContext
-from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.evidence import EvidenceBox
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Check
-from pfl_audit.audit.store import ResponseStore
-from pfl_audit.audit.verdict import Budget
+from pfl_audit.core.attack import QuestionContext
+from pfl_audit.core.engine import QueryEngine
+from pfl_audit.core.evidence import EvidenceBox
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Check
+from pfl_audit.core.store import ResponseStore
+from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.models.protocol import Response

@@ -10,8 +10,8 @@ from scipy.stats import binomtest
 from pfl_audit.attacks.membership.decision import Decision
 from pfl_audit.attacks.membership.present_decision import access_table, finding, metrics
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
-from pfl_audit.audit.results import Level
-from pfl_audit.audit.verdict import COMPARED, LEAK_BUDGET, WEAK_BUDGET, Budget
+from pfl_audit.core.results import Level
+from pfl_audit.core.verdict import COMPARED, LEAK_BUDGET, WEAK_BUDGET, Budget
 
 from .noise_audits import CASES, decide
 from .simulated import table

@@ -12,13 +12,13 @@ from pfl_audit.attacks.membership.attack import MembershipAttack, MembershipSett
 from pfl_audit.attacks.membership.features import aggregate, query_features
 from pfl_audit.attacks.membership.references import score_by_lira, score_by_rmia, with_scores
 from pfl_audit.attacks.membership.rows import ROWS
-from pfl_audit.audit.attack import QuestionContext, Resource
-from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.evidence import EvidenceBox
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Check
-from pfl_audit.audit.store import ResponseStore
-from pfl_audit.audit.verdict import LEAK_BUDGET, WEAK_BUDGET, Budget
+from pfl_audit.core.attack import QuestionContext, Resource
+from pfl_audit.core.engine import QueryEngine
+from pfl_audit.core.evidence import EvidenceBox
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Check
+from pfl_audit.core.store import ResponseStore
+from pfl_audit.core.verdict import LEAK_BUDGET, WEAK_BUDGET, Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.models.protocol import Capability, Response

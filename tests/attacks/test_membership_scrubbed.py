@@ -12,13 +12,13 @@ from pfl_audit.attacks.membership import ATTACK
 from pfl_audit.attacks.membership.evaluation import columns_used, run_trial, subset
 from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memory_features, query_features
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
-from pfl_audit.audit.attack import QuestionContext, Resource
-from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.evidence import EvidenceBox
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Check
-from pfl_audit.audit.store import ResponseStore
-from pfl_audit.audit.verdict import LEAK_BUDGET, WEAK_BUDGET, Budget
+from pfl_audit.core.attack import QuestionContext, Resource
+from pfl_audit.core.engine import QueryEngine
+from pfl_audit.core.evidence import EvidenceBox
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Check
+from pfl_audit.core.store import ResponseStore
+from pfl_audit.core.verdict import LEAK_BUDGET, WEAK_BUDGET, Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrubbed import SCRUBBED

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binomtest
 
 from pfl_audit.attacks.memorization.generalisation import Reading, reading, strata
-from pfl_audit.audit.verdict import Budget
+from pfl_audit.core.verdict import Budget
 from pfl_audit.metrics.contrasts import item_gap, observed
 
 from .simulated_answers import questions

@@ -5,7 +5,7 @@ import pytest
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.measures import ACC, memory
 from pfl_audit.attacks.memorization.scores import giveaway_providers, score_gap
-from pfl_audit.audit.verdict import Budget
+from pfl_audit.core.verdict import Budget
 
 
 def pages(rng: np.random.Generator, inside: float, outside: float, providers: int = 80) -> pd.DataFrame:

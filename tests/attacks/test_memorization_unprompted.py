@@ -16,7 +16,7 @@ from pfl_audit.attacks.memorization.unprompted import (
     unprompted_questions,
     unseen_values,
 )
-from pfl_audit.audit.verdict import Budget
+from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.store import ResponseStore
+from pfl_audit.core.engine import QueryEngine
+from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.models.protocol import Response

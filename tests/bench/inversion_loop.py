@@ -24,8 +24,8 @@ from pfl_audit.attacks.inversion.matching import speaking
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import objective_of
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.audit.gradient_case import Observation, Truth
-from pfl_audit.audit.gradient_clients import Clients, place_template, share
+from pfl_audit.core.gradient_case import Observation, Truth
+from pfl_audit.core.gradient_clients import Clients, place_template, share
 from pfl_audit.documents.template.synthetic import TemplateRecipe, make_templates, open_templates
 from pfl_audit.documents.template.template import Template
 from pfl_audit.documents.template.values import draw_values, question_for

@@ -26,13 +26,13 @@ from scipy.stats import spearmanr
 
 from pfl_audit.attacks.membership.features import aggregate, query_features
 from pfl_audit.attacks.memorization.evidence import keep_evidence
-from pfl_audit.audit.attack import QuestionContext
-from pfl_audit.audit.engine import Answers
-from pfl_audit.audit.evidence import EvidenceBox
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Results
-from pfl_audit.audit.runner import AuditPlan, run_audit
-from pfl_audit.audit.store import ResponseStore
+from pfl_audit.core.attack import QuestionContext
+from pfl_audit.core.engine import Answers
+from pfl_audit.core.evidence import EvidenceBox
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Results
+from pfl_audit.core.runner import AuditPlan, run_audit
+from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.keys import PROVIDER_KEYS

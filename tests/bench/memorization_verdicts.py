@@ -16,9 +16,9 @@ import numpy as np
 from pfl_audit.attacks.memorization.disclosure import disclosed
 from pfl_audit.attacks.memorization.generalisation import reading
 from pfl_audit.attacks.memorization.measures import memory
-from pfl_audit.audit.power import BASE, FINDINGS, GAPS
-from pfl_audit.audit.results import Level
-from pfl_audit.audit.verdict import Budget
+from pfl_audit.core.power import BASE, FINDINGS, GAPS
+from pfl_audit.core.results import Level
+from pfl_audit.core.verdict import Budget
 
 from ..attacks.simulated_answers import numbers, pages, questions
 from .verdicts import COMPANIES, HEAD, rate_line

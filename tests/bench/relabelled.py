@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from pfl_audit.attacks.membership.dates import dates_in
-from pfl_audit.audit.results import read_results
-from pfl_audit.audit.runner import AuditPlan, run_audit
+from pfl_audit.core.results import read_results
+from pfl_audit.core.runner import AuditPlan, run_audit
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Membership, Query
 from pfl_audit.documents.readers import open_corpus

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.stats import binomtest, norm
 
 from pfl_audit.attacks.membership.rows import ROWS
-from pfl_audit.audit.power import FINDINGS
-from pfl_audit.audit.results import Level
-from pfl_audit.audit.verdict import Budget
+from pfl_audit.core.power import FINDINGS
+from pfl_audit.core.results import Level
+from pfl_audit.core.verdict import Budget
 
 from ..attacks.noise_audits import CASES, decide
 from ..attacks.simulated import table

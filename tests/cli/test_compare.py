@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.audit.results import write_results
 from pfl_audit.cli.main import run
-from tests.audit.test_comparison import audit, check
+from pfl_audit.core.results import write_results
+from tests.core.test_comparison import audit, check
 
 
 def test_two_audits_as_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

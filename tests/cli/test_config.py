@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pfl_audit.audit import runner
-from pfl_audit.audit.runner import AuditPlan
 from pfl_audit.cli.main import run
+from pfl_audit.core import runner
+from pfl_audit.core.runner import AuditPlan
 from pfl_audit.errors import AuditError
 
 Capture = pytest.CaptureFixture[str]

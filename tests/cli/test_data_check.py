@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.audit.power import NEEDED
 from pfl_audit.cli.main import run
+from pfl_audit.core.power import NEEDED
 
 RED = Path(__file__).parents[2] / "fixtures/red"
 

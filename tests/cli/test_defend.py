@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from pfl_audit.audit.attack import CheckSpec, GradientContext, Resource
-from pfl_audit.audit.defence import difference
-from pfl_audit.audit.gradient_case import Observation
-from pfl_audit.audit.results import Check, Finding, Metric
 from pfl_audit.cli.main import run
-from tests.audit.gradient_fakes import FakeGradients, Settings
+from pfl_audit.core.attack import CheckSpec, GradientContext, Resource
+from pfl_audit.core.defence import difference
+from pfl_audit.core.gradient_case import Observation
+from pfl_audit.core.results import Check, Finding, Metric
+from tests.core.gradient_fakes import FakeGradients, Settings
 from tests.documents.template.drawn import draw_form, form, save_form
 
 Capture = pytest.CaptureFixture[str]
@@ -51,9 +51,9 @@ class Looking:
 @pytest.fixture
 def looking(monkeypatch: pytest.MonkeyPatch) -> Looking:
     attack = Looking()
-    monkeypatch.setattr("pfl_audit.audit.runner.installed_attacks", lambda: {"inversion": attack})
+    monkeypatch.setattr("pfl_audit.core.runner.installed_attacks", lambda: {"inversion": attack})
     for module in ("gradients", "defence"):
-        monkeypatch.setattr(f"pfl_audit.audit.{module}.open_gradient_model", lambda name, device: FakeGradients())
+        monkeypatch.setattr(f"pfl_audit.core.{module}.open_gradient_model", lambda name, device: FakeGradients())
     return attack
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from pfl_audit.audit import attack
-from pfl_audit.audit.results import Check, Results
 from pfl_audit.cli.main import run
 from pfl_audit.cli.summary import show_verdict
+from pfl_audit.core import attack
+from pfl_audit.core.results import Check, Results
 from pfl_audit.errors import AuditError
 from tests.hostile.door_results import every_text, results
 

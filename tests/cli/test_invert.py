@@ -9,10 +9,10 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict
 from safetensors.torch import load_file, save_file
 
-from pfl_audit.audit.attack import CheckSpec, GradientContext, Resource
-from pfl_audit.audit.gradients import observation_key
-from pfl_audit.audit.results import Check, Finding
 from pfl_audit.cli.main import run
+from pfl_audit.core.attack import CheckSpec, GradientContext, Resource
+from pfl_audit.core.gradients import observation_key
+from pfl_audit.core.results import Check, Finding
 from pfl_audit.documents.corpus import Corpus
 from tests.documents.template.drawn import draw_form, save_form
 from tests.models.donut.conftest import save_ours
@@ -74,7 +74,7 @@ def donut(red: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def invert(donut: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    monkeypatch.setattr("pfl_audit.audit.runner.installed_attacks", lambda: {"inversion": Looking(tmp_path)})
+    monkeypatch.setattr("pfl_audit.core.runner.installed_attacks", lambda: {"inversion": Looking(tmp_path)})
     image, _ = save_form(tmp_path)
 
     def command(*more: object, out: str = "run", model: Path = donut, template: Path = image) -> int:

@@ -16,7 +16,7 @@ Make = Callable[[int], Path]
 SCRIPT = """
 import os, signal, sys, time
 import pfl_audit.cli.main as cli
-from pfl_audit.audit.run_folder import RunFolder
+from pfl_audit.core.run_folder import RunFolder
 from pathlib import Path
 
 def command(*arguments, **options):
@@ -61,7 +61,7 @@ def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
 TERMINAL = """
 import os, sys, time
 import pfl_audit.cli.main as cli
-from pfl_audit.audit.run_folder import RunFolder
+from pfl_audit.core.run_folder import RunFolder
 from pfl_audit.cli.console import make_progress
 from pathlib import Path
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import hypergeom
 
-from pfl_audit.audit.power import BASE, FINDINGS, WITHIN
-from pfl_audit.audit.verdict import COMPARED_ATTACKS, LEAK_BUDGET
+from pfl_audit.core.power import BASE, FINDINGS, WITHIN
+from pfl_audit.core.verdict import COMPARED_ATTACKS, LEAK_BUDGET
 
 _ALPHA = LEAK_BUDGET / FINDINGS
 

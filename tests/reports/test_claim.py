@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pfl_audit.audit.numbers import contradicts_claim, surest_membership
-from pfl_audit.audit.results import Check, Metric, Results
 from pfl_audit.cli.summary import show_verdict
+from pfl_audit.core.numbers import contradicts_claim, surest_membership
+from pfl_audit.core.results import Check, Metric, Results
 from pfl_audit.privacy.review import read_claim
 from pfl_audit.reports.claim import view_claim
 from pfl_audit.reports.html import to_html

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from pfl_audit.audit.results import Curve, Series
+from pfl_audit.core.results import Curve, Series
 from pfl_audit.reports import figures
 
 KINDS = ("line", "step", "roc", "scatter")

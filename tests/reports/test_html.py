@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pfl_audit.audit.results import (
+from pfl_audit.core.results import (
     Check,
     Curve,
     Data,
@@ -18,7 +18,7 @@ from pfl_audit.audit.results import (
     Table,
     Target,
 )
-from pfl_audit.audit.verdict import decide
+from pfl_audit.core.verdict import decide
 from pfl_audit.reports.html import render, to_html
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"

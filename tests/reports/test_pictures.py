@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pfl_audit.audit.results import Curve
+from pfl_audit.core.results import Curve
 from pfl_audit.reports import pictures
 from pfl_audit.reports.pictures import Pictures
 

@@ -1,6 +1,6 @@
 import pytest
 
-from pfl_audit.audit.results import Data, Metric
+from pfl_audit.core.results import Data, Metric
 from pfl_audit.reports.words import glossary, small_print
 
 

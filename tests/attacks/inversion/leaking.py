@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pfl_audit.audit.gradient_case import Case, Observation, Truth
-from pfl_audit.audit.gradient_clients import share
+from pfl_audit.core.gradient_case import Case, Observation, Truth
+from pfl_audit.core.gradient_clients import share
 from pfl_audit.documents.template.fill import fill
 from pfl_audit.documents.template.template import Template, TemplateField
 from pfl_audit.models.donut.gradients import DonutGradients

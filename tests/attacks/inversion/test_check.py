@@ -11,13 +11,13 @@ from safetensors.torch import save_file
 from pfl_audit.attacks.inversion import scoring
 from pfl_audit.attacks.inversion.attack import ATTACK
 from pfl_audit.attacks.inversion.reading import Pixels, Word
-from pfl_audit.audit.drawing import drawn_page
-from pfl_audit.audit.evidence import EvidenceBox
-from pfl_audit.audit.gradient_case import Case
-from pfl_audit.audit.gradients import GradientPlan, open_gradients
-from pfl_audit.audit.results import Check, Results
-from pfl_audit.audit.runner import AuditPlan, run_audit
-from pfl_audit.audit.store import ResponseStore
+from pfl_audit.core.drawing import drawn_page
+from pfl_audit.core.evidence import EvidenceBox
+from pfl_audit.core.gradient_case import Case
+from pfl_audit.core.gradients import GradientPlan, open_gradients
+from pfl_audit.core.results import Check, Results
+from pfl_audit.core.runner import AuditPlan, run_audit
+from pfl_audit.core.store import ResponseStore
 from pfl_audit.inputs import read_json
 from pfl_audit.progress import Silent
 from pfl_audit.reports.html import to_html
@@ -48,7 +48,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     monkeypatch.setattr(scoring, "read_fields", watched)
     monkeypatch.setattr("pfl_audit.attacks.inversion.run.open_engine", lambda name, weights: Engine())
-    monkeypatch.setattr("pfl_audit.audit.runner.installed_attacks", lambda: {"inversion": ATTACK})
+    monkeypatch.setattr("pfl_audit.core.runner.installed_attacks", lambda: {"inversion": ATTACK})
     return seen
 
 

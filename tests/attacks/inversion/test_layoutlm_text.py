@@ -15,10 +15,10 @@ from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import BEFORE_FUSION, reconstruct
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
-from pfl_audit.audit.gradient_case import Case
-from pfl_audit.audit.gradient_clients import share
-from pfl_audit.audit.gradients import GradientPlan, OpenedGradients, open_gradients
-from pfl_audit.audit.store import ResponseStore
+from pfl_audit.core.gradient_case import Case
+from pfl_audit.core.gradient_clients import share
+from pfl_audit.core.gradients import GradientPlan, OpenedGradients, open_gradients
+from pfl_audit.core.store import ResponseStore
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics.images import psnr
 from pfl_audit.progress import Silent

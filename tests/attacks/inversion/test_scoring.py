@@ -12,8 +12,8 @@ from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, score, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.word_scores import FieldReading
-from pfl_audit.audit.gradient_case import Case, Observation, Truth
-from pfl_audit.audit.verdict import Budget
+from pfl_audit.core.gradient_case import Case, Observation, Truth
+from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.template.fill import fill
 from pfl_audit.metrics.images import ImageScores
 from tests.documents.template.drawn import form

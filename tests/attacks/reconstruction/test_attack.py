@@ -11,12 +11,12 @@ import pytest
 
 from pfl_audit.attacks.reconstruction.attack import ATTACK
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
-from pfl_audit.audit.attack import FormContext
-from pfl_audit.audit.evidence import EvidenceBox
-from pfl_audit.audit.redaction import Redactor
-from pfl_audit.audit.results import Check
-from pfl_audit.audit.store import Records, ResponseStore
-from pfl_audit.audit.verdict import Budget
+from pfl_audit.core.attack import FormContext
+from pfl_audit.core.evidence import EvidenceBox
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Check
+from pfl_audit.core.store import Records, ResponseStore
+from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
 from pfl_audit.documents.forms.parts import Parts, divide

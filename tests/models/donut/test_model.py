@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pfl_audit.audit.engine import QueryEngine
-from pfl_audit.audit.store import ResponseStore
+from pfl_audit.core.engine import QueryEngine
+from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage

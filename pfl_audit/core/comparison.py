@@ -1,0 +1,134 @@
+"""Several audits side by side: the same checks on different models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pfl_audit.core.numbers import chance, headline, interval, number
+from pfl_audit.core.results import Check, Data, Level, Metric, Results
+from pfl_audit.errors import UsageError
+
+UTILITY = "memorization.generalisation"
+"""The check whose ACC and ANLS say how well a model reads new pages."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one audit says on a row.
+
+    Attributes:
+        number: As people read it, or a dash.
+        interval: In brackets, or nothing.
+        note: What the number is, or why there is none.
+        level: Of the finding, where the row is a check.
+    """
+
+    number: str
+    interval: str = ""
+    note: str = ""
+    level: Level | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question to all models."""
+
+    title: str
+    cells: tuple[Cell, ...]
+    chance: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One audit."""
+
+    title: str
+    folder: Path
+    status: str
+    claim: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Audits side by side: first how useful the models are, then what they give away. ``data`` is what each asked."""
+
+    columns: tuple[Column, ...]
+    data: tuple[Data, ...]
+    utility: tuple[Row, ...]
+    checks: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
+    """Put audits side by side.
+
+    Args:
+        runs: Results and the folder of each.
+
+    Raises:
+        UsageError: There are fewer than two.
+    """
+    if len(runs) < 2:
+        raise UsageError("a comparison needs two audits or more", "Give the folders of finished audits")
+    results = [found for found, _ in runs]
+    ids = dict.fromkeys(check.id for found in results for check in found.checks if not check.part_of)
+    notes = []
+    if len({found.data.sha256 for found in results}) > 1:
+        notes.append("The audits asked about different documents: their numbers cannot be held against each other.")
+    return Comparison(
+        columns=tuple(Column(found.title, folder, found.verdict.status, _claim(found)) for found, folder in runs),
+        data=tuple(found.data for found in results),
+        utility=tuple(row for name in ("ACC", "ANLS") if (row := _utility(results, name)) is not None),
+        checks=tuple(_row(results, name) for name in ids),
+        notes=tuple(notes),
+    )
+
+
+def _claim(results: Results) -> str:
+    review = results.target.claim_review
+    if review is None:
+        return "none"
+    if review.claim is None:
+        return review.text
+    claim = f"epsilon {review.claim.epsilon:.3g} at delta {review.claim.delta:g} for a {review.claim.unit}"
+    return claim if review.worth == "holds" else f"{claim}: {review.text}"
+
+
+def _utility(results: Sequence[Results], name: str) -> Row | None:
+    found = [_metric(_check(run, UTILITY), name) for run in results]
+    if not any(found):
+        return None
+    return Row(f"{name} on new pages", tuple(_cell(metric) for metric in found))
+
+
+def _row(results: Sequence[Results], name: str) -> Row:
+    checks = [_check(run, name) for run in results]
+    title = next(check.title for check in checks if check)
+    cells, guesses = [], []
+    for check in checks:
+        if check is None or check.status != "ran" or check.finding is None:
+            cells.append(Cell("–", note=(check.reason or check.status) if check else "not asked for"))
+            continue
+        metric = headline(check)
+        guesses += [chance(metric)] if metric and chance(metric) else []
+        cell = _cell(metric)
+        cells.append(Cell(cell.number, cell.interval, cell.note, check.finding.level))
+    return Row(title, tuple(cells), guesses[0] if guesses else "")
+
+
+def _cell(metric: Metric | None) -> Cell:
+    return Cell("–") if metric is None else Cell(number(metric), interval(metric), metric.name)
+
+
+def _check(results: Results, name: str) -> Check | None:
+    return next((check for check in results.checks if check.id == name), None)
+
+
+def _metric(check: Check | None, name: str) -> Metric | None:
+    if check is None:
+        return None
+    return next(
+        (metric for metric in check.metrics if metric.name == name and metric.slice.get("model") == "target"), None
+    )

@@ -1,0 +1,173 @@
+"""Asking a model many questions: each once, in batches of similar length, and never again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pfl_audit import __version__
+from pfl_audit.core.store import ResponseStore
+from pfl_audit.documents.corpus import Problem
+from pfl_audit.documents.document import Query
+from pfl_audit.errors import UnanswerableError
+from pfl_audit.files import sha256_json
+from pfl_audit.models.protocol import CandidateModel, Capability, DocumentModel, Response, Score
+from pfl_audit.progress import Progress
+
+
+@dataclass
+class Answers:
+    """Responses by query id.
+
+    Attributes:
+        responses: Of the queries that could be answered.
+        problems: The queries that could not, with the reason.
+    """
+
+    responses: dict[str, Response] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def __getitem__(self, query: Query) -> Response:
+        return self.responses[query.id]
+
+    def __contains__(self, query: object) -> bool:
+        return isinstance(query, Query) and query.id in self.responses
+
+
+class QueryEngine:
+    """A model with a memory.
+
+    Args:
+        model: Who is asked.
+        store: Where answers are kept.
+        progress: Told of every batch.
+
+    Attributes:
+        asked: How many queries, and answers to compare, went to the model.
+        reused: How many were answered from the store.
+        problems: Every problem so far, once each, in order.
+    """
+
+    def __init__(self, model: DocumentModel, store: ResponseStore, progress: Progress) -> None:
+        self.model = model
+        self.asked = 0
+        self.reused = 0
+        self.problems: dict[Problem, None] = {}
+        self._store = store
+        self._progress = progress
+        self._fingerprint = model.fingerprint
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the model can be asked for."""
+        return self.model.capabilities
+
+    def ask(self, queries: Sequence[Query], purpose: str) -> Answers:
+        """Answer every query, from the store where the same has been asked before.
+
+        Args:
+            queries: With ids that differ.
+            purpose: What it is for, shown with the progress.
+
+        Returns:
+            Responses; a query whose page cannot be read becomes a problem.
+        """
+        answers = Answers()
+        keys: dict[str, str] = {}
+        for query in queries:
+            try:
+                keys[query.id] = self._key(query)
+            except UnanswerableError as error:
+                answers.problems.append(Problem(query.document.id, error.reason))
+        known = self._store.get(keys.values())
+        pending = {keys[query.id]: query for query in queries if query.id in keys and keys[query.id] not in known}
+        self.reused += len(keys) - len(pending)
+        with self._progress.task(purpose, len(keys), len(keys) - len(pending)) as task:
+            for batch in self._batches(pending):
+                new = self._respond(batch, answers)
+                self._store.put(new)
+                known |= new
+                task.advance(len(batch))
+        answers.responses = {query: known[key] for query, key in keys.items() if key in known}
+        self.problems |= dict.fromkeys(answers.problems)
+        return answers
+
+    @property
+    def compares(self) -> bool:
+        """Whether ``candidates`` can be asked."""
+        return isinstance(self.model, CandidateModel) and Capability.LOSS in self.capabilities
+
+    def candidates(self, values: Mapping[Query, Sequence[str]], purpose: str) -> dict[str, list[Score]]:
+        """How likely the model takes each of several answers to a question to be.
+
+        Args:
+            values: Query to the answers to compare.
+            purpose: What it is for, shown with the progress.
+
+        Returns:
+            Query id to scores in order; a query whose page cannot be read is left out.
+
+        Raises:
+            TypeError: The model cannot compare answers.
+        """
+        if not isinstance(self.model, CandidateModel):
+            raise TypeError(f"a model of family {self.model.family} cannot compare answers")
+        found: dict[str, list[Score]] = {}
+        with self._progress.task(purpose, len(values), 0) as task:
+            for query, some in values.items():
+                try:
+                    keys = [self._key(replace(query, answers=(value,)), "loss alone") for value in some]
+                    known = self._store.get(keys)
+                    pending = {key: value for key, value in zip(keys, some, strict=True) if key not in known}
+                    scores = self.model.candidate_losses(query, list(pending.values())) if pending else []
+                except UnanswerableError as error:
+                    self.problems[Problem(query.document.id, error.reason)] = None
+                else:
+                    new = {
+                        key: Response("", None, score.loss, score.tokens)
+                        for key, score in zip(pending, scores, strict=True)
+                    }
+                    if new:
+                        self._store.put(new)
+                    self.asked += len(new)
+                    self.reused += len(keys) - len(new)
+                    known |= new
+                    found[query.id] = [Score(known[key].loss or 0.0, known[key].tokens or 0) for key in keys]
+                task.advance(1)
+        return found
+
+    def _respond(self, batch: Mapping[str, Query], answers: Answers) -> dict[str, Response]:
+        """Ask a batch; where a page of it cannot be read, ask one by one and leave that page out."""
+        try:
+            responses = self.model.respond(list(batch.values()))
+        except UnanswerableError as error:
+            if len(batch) == 1:
+                (query,) = batch.values()
+                answers.problems.append(Problem(query.document.id, error.reason))
+                return {}
+            parts = [self._respond({key: query}, answers) for key, query in batch.items()]
+            return {key: response for part in parts for key, response in part.items()}
+        self.asked += len(batch)
+        return dict(zip(batch, responses, strict=True))
+
+    def _batches(self, pending: Mapping[str, Query]) -> list[dict[str, Query]]:
+        """Group by length, longest first (what does not fit shows at once), a page's questions together."""
+        costs = {key: self.model.cost(query) for key, query in pending.items()}
+        pages: dict[str, int] = {}
+        for key, query in pending.items():
+            pages[query.document.id] = max(pages.get(query.document.id, 0), costs[key])
+        order = sorted(pending, key=lambda key: (-pages[pending[key].document.id], pending[key].document.id, key))
+        batches: list[dict[str, Query]] = []
+        longest = 0
+        for key in order:
+            if not batches or len(batches[-1]) >= self.model.batch_size(max(longest, costs[key])):
+                batches.append({})
+                longest = 0
+            batches[-1][key] = pending[key]
+            longest = max(longest, costs[key])
+        return batches
+
+    def _key(self, query: Query, *purpose: str) -> str:
+        content = [__version__, self._fingerprint, query.document.digest, query.question, query.answers[0], *purpose]
+        # Recorded answers go by id, and two pages of the same content may have different ones.
+        return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])

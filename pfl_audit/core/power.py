@@ -1,0 +1,180 @@
+"""How often an audit of a corpus would find a leak of a stated size: the power table, before anything is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import NormalDist
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfl_audit.core.verdict import COMPARED, COMPARED_ATTACKS, LEAK_BUDGET
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Membership
+from pfl_audit.metrics.power import effect_found, power_at
+
+ATTACKED: Final = 0.85
+"""Share of each class that is attacked; the rest is known to attacks with partial knowledge."""
+ENOUGH: Final = 20
+"""Attacked providers of each class below which an audit leaves membership unresolved."""
+NEEDED: Final = ceil((ENOUGH - 0.5) / ATTACKED)
+"""Providers of each class that leave so many to attack."""
+FINDINGS: Final = 9
+"""Findings that share the error budget of an audit with all checks of pages: provider membership, names, ..."""
+ACCURACIES: Final = (0.55, 0.60, 0.70, 0.80)
+"""Balanced accuracies of an attack on provider membership."""
+GAPS: Final = (0.01, 0.03, 0.10)
+"""Gaps in how often a value that was taken off the page is given back, members minus non-members."""
+BASE: Final = 0.05
+"""How often such a value is given back for non-members."""
+WITHIN: Final = 0.7
+"""Correlation between the answers on two pages of one provider: 0.76 for names given back by fixtures/vt5-finetuned
+(144 scrubbed pages of 82 members, one-way analysis of variance), 0.73 for those of an earlier one."""
+
+_Power = Callable[[float, bool], float]
+
+
+@dataclass(frozen=True)
+class PowerTable:
+    """Shares of audits that find an effect.
+
+    Attributes:
+        members: Pages of each member provider.
+        others: Pages of each non-member provider.
+        rows: A row an effect: ``leak`` (``membership``, ``memorization``), ``effect`` (a balanced accuracy, or a gap),
+            ``alone`` and ``with_control`` (share of audits, 0 to 1); none where there are too few providers.
+        smallest: Leak to the smallest effect that 80 % of audits find, ``alone`` and ``with_control``; None where
+            no effect is found that often.
+    """
+
+    members: tuple[int, ...]
+    others: tuple[int, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    smallest: Mapping[str, Mapping[str, float | None]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "members": len(self.members),
+            "non_members": len(self.others),
+            "pages_of_members": sum(self.members),
+            "pages_of_non_members": sum(self.others),
+            "needed": NEEDED,
+            "rows": [dict(row) for row in self.rows],
+            "smallest": {leak: dict(found) for leak, found in self.smallest.items()},
+        }
+
+
+def power_table(corpus: Corpus) -> PowerTable | None:
+    """The power of an audit with this corpus, or None where it does not hold members and non-members.
+
+    The rule that is modelled (``verdict.level_of``): an effect is found where a permutation of the labels over
+    providers is significant at LEAK_BUDGET / FINDINGS, one-sided, and, with a control, where the paired difference to
+    what the control shows is significant at COMPARED_ATTACKS or COMPARED. Without a control an attack that is
+    found is a leak only where the classes were drawn at random, else a weak sign. Statistics are taken as normal (calls
+    with a continuity correction), the control as showing nothing and as independent of the target, and the documents
+    alone as showing nothing. The bootstrap bound, which is hardly ever the stricter test, is left out.
+
+    An attack on membership is right for the same share of members and of non-members, ATTACKED of which are attacked.
+    A gap lies between BASE and BASE + gap; answers on pages of one provider are correlated by WITHIN.
+
+    Args:
+        corpus: All of it; pages of splits for training (``blue...``, ``...train...``) are left out.
+    """
+    asked = (page for page in corpus.documents if not page.split.startswith("blue") and "train" not in page.split)
+    pages = Counter(page.provider for page in asked)
+    members, others = (
+        tuple(pages[provider] for provider in sorted(pages) if corpus.label(provider) is label)
+        for label in (Membership.MEMBER, Membership.NON_MEMBER)
+    )
+    return table_of(members, others) if members and others else None
+
+
+def table_of(members: Sequence[int], others: Sequence[int]) -> PowerTable:
+    """The power table for numbers of pages.
+
+    Args:
+        members: Pages of each member, each at least one.
+        others: Pages of each non-member.
+    """
+    rows: list[Mapping[str, Any]] = []
+    smallest: dict[str, Mapping[str, float | None]] = {}
+    if min(len(members), len(others)) >= NEEDED:
+        attacked = [round(ATTACKED * len(pages)) for pages in (members, others)]
+        powers: dict[str, tuple[Sequence[float], _Power, float]] = {
+            "membership": (
+                ACCURACIES,
+                lambda effect, control: membership_power(effect, *attacked, control=control),
+                0.5,
+            ),
+            "memorization": (GAPS, lambda effect, control: gap_power(effect, members, others, control=control), 0.0),
+        }
+        for leak, (effects, power, nothing) in powers.items():
+            rows += [
+                {"leak": leak, "effect": effect, "alone": power(effect, False), "with_control": power(effect, True)}
+                for effect in effects
+            ]
+            smallest[leak] = {
+                name: _smallest(power, nothing, control=control)
+                for name, control in (("alone", False), ("with_control", True))
+            }
+    return PowerTable(tuple(members), tuple(others), tuple(rows), smallest)
+
+
+def membership_power(accuracy: float, members: int, others: int, *, control: bool) -> float:
+    """Share of audits that find an attack on membership.
+
+    Args:
+        accuracy: Share of members, and of non-members, for which it is right, 0.5 to 1.
+        members: Attacked ones.
+        others: Attacked non-members.
+        control: Whether a control model is asked as well.
+    """
+    size = 1 / members + 1 / others
+    called = (members * accuracy + others * (1 - accuracy)) / (members + others)
+    critical = _critical() * np.sqrt(_spread(called) * size) / 2 + size / 4  # Yates: calls are counts
+    deviation = np.sqrt(_spread(accuracy) * size) / 2
+    compared = np.sqrt(size) / 4 if control else None
+    return power_at(accuracy - 0.5, float(critical), float(deviation), compared, COMPARED_ATTACKS)
+
+
+def gap_power(gap: float, members: Sequence[int], others: Sequence[int], *, control: bool) -> float:
+    """Share of audits that find a gap between the values given back for members and for non-members.
+
+    Args:
+        gap: Above BASE, at most 1 - BASE.
+        members: Pages of each member.
+        others: Pages of each non-member.
+        control: Whether a control model is asked as well.
+    """
+    inside, outside = _variance(members), _variance(others)
+    pooled = BASE + gap * sum(members) / (sum(members) + sum(others))
+    deviation = np.sqrt(_spread(BASE + gap) * inside + _spread(BASE) * outside)
+    permuted = np.sqrt(_spread(pooled) * (inside + outside))
+    compared = np.sqrt(_spread(BASE) * (inside + outside)) if control else None
+    return power_at(gap, float(_critical() * permuted), float(deviation), compared, COMPARED)
+
+
+def _critical() -> float:
+    return NormalDist().inv_cdf(1 - LEAK_BUDGET / FINDINGS)
+
+
+def _spread(share: float) -> float:
+    """Variance of one answer that is right with this probability."""
+    return share * (1 - share)
+
+
+def _variance(pages: Sequence[int]) -> float:
+    """Variance of the mean over pages of which those of one provider are correlated, for answers of variance one."""
+    sizes: NDArray[np.float64] = np.asarray(pages, dtype=np.float64)
+    return float(WITHIN * (sizes**2).sum() / sizes.sum() ** 2 + (1 - WITHIN) / sizes.sum())
+
+
+def _smallest(power: _Power, nothing: float, *, control: bool) -> float | None:
+    largest = 0.5 if nothing else 1 - BASE
+    found = effect_found(lambda effect: power(nothing + effect, control), largest)
+    return nothing + found if np.isfinite(found) else None

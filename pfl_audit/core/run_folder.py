@@ -1,0 +1,93 @@
+"""A run's folder: whose it is, and how far it has come."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from pfl_audit.core.results import FILE_NAME as RESULTS
+from pfl_audit.errors import AuditError, StorageError, UsageError, is_interrupt
+from pfl_audit.files import sha256_json, write_json
+from pfl_audit.inputs import read_json
+from pfl_audit.out_folder import OutFolder
+
+FILE_NAME = "run.json"
+Status = Literal["started", "success", "cancelled", "error"]
+
+
+class RunFolder:
+    """Claims a folder for one set of settings, and locks it until it is closed.
+
+    A run that came to no results does not reserve its folder: what it asked is in the store, by content.
+    As a context it marks how the run failed, and removes a run.json of its own where nothing was asked.
+
+    Args:
+        path: The folder.
+        settings: What decides the results. The same settings may go on in the folder; others take it
+            over only where no results lie.
+
+    Attributes:
+        asked: Whether something came of the run that is worth going on from.
+
+    Raises:
+        UsageError: The folder belongs to an audit with other settings or to others, or its name or a setting is
+            nothing that can be written down.
+        AuditError: Its run.json is not a run's, or another process writes into it.
+    """
+
+    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+        self.path = path
+        self.asked = False
+        self._settings = settings
+        try:
+            self._identity = sha256_json(settings)
+        except UnicodeEncodeError as error:
+            raise UsageError("a setting is not valid UTF-8", "Rename the file or folder that it names") from error
+        self._folder = OutFolder(path, "audit", private=True)
+        try:
+            previous = _previous(path)
+            own = previous.get("identity") == self._identity
+            if previous and not own and (previous.get("status") == "success" or (path / RESULTS).exists()):
+                raise UsageError(f"{path} holds an audit with other settings", "Name another --out")
+            self.resumed = own and previous.get("status") != "success"
+            self._new = not previous
+            self.mark("started")
+        except BaseException:
+            self.close()
+            raise
+
+    def mark(self, status: Status, **facts: Any) -> None:
+        """Write down how the run stands."""
+        content = {"status": status, "identity": self._identity, "settings": self._settings, **facts}
+        write_json(self.path / FILE_NAME, content)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._folder.close()
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(StorageError):  # the disk is full, which the error may be about
+            if is_interrupt(error):
+                self.mark("cancelled")
+            elif error is not None and self._new and not self.asked:
+                (self.path / FILE_NAME).unlink(missing_ok=True)
+            elif error is not None:
+                self.mark("error", reason=str(error) if isinstance(error, AuditError) else type(error).__name__)
+        self.close()
+
+
+def _previous(folder: Path) -> dict[str, Any]:
+    """What run.json says; empty where there is none."""
+    path = folder / FILE_NAME
+    there = path.exists()
+    content = read_json(path) if there else {}
+    if not isinstance(content, dict) or (there and "identity" not in content):
+        raise AuditError(f"{path} is not a run's", "Delete it, or name another --out")
+    return content

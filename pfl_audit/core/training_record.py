@@ -1,0 +1,108 @@
+"""``training.json`` beside a checkpoint: what it says, what of that may travel, and what its claim is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from pfl_audit.core.redaction import visible
+from pfl_audit.errors import AuditError
+from pfl_audit.inputs import is_there, read_json
+from pfl_audit.privacy.claim import ClaimReview
+from pfl_audit.privacy.review import read_claim
+from pfl_audit.privacy.wording import NO_PRIVACY, without_free_text
+
+FILE_NAME = "training.json"
+_LARGEST = 4 << 20
+_DEEPEST = 12
+_MOST_VALUES = 100_000
+_LARGEST_NUMBER = 1e300
+_LONGEST = 500
+_WORDS: Final = {
+    "mode": ("central", "fl", "central-dp", "fl-dp"),
+    "task": ("mlm", "ee-bio", "ee-spade", "el"),
+    "part": ("private", "public", "validation"),
+}
+_NUMBERS: Final = ("steps", "rounds", "clients", "epoch", "loss", "accuracy")
+_COUNTS: Final = ("providers", "documents", "queries", "fields")
+
+
+def read_training(path: Path) -> tuple[dict[str, Any] | None, ClaimReview | None]:
+    """Read a training record, which may come from anywhere and hold anything.
+
+    Args:
+        path: The file, which need not exist.
+
+    Returns:
+        The record, fit to be written as JSON again, and the review of its claim of privacy; None for what
+        is not there. A file that cannot be read is a claim that cannot be read.
+    """
+    if not is_there(path):
+        return None, None
+    try:
+        content = read_json(path, limit=_LARGEST)
+        if _values(content) > _MOST_VALUES:
+            raise AuditError(f"{path} holds more than {_MOST_VALUES:,} values", "Get it from its source again")
+        record = _harmless(content)
+    except AuditError as error:
+        text = f"cannot be read ({visible(error.problem.replace(str(path), path.name))})"
+        return None, ClaimReview(claim=None, worth="unknown", text=text)
+    if not isinstance(record, dict):
+        text = f"cannot be read ({path.name} is not an object)"
+        return None, ClaimReview(claim=None, worth="unknown", text=text)
+    return record, read_claim(record.get("privacy"))
+
+
+def public_record(path: Path) -> tuple[dict[str, Any] | None, ClaimReview | None]:
+    """What of a training record may stand in results.json: facts that are numbers or words of ours.
+
+    Names, paths, notes, free texts and counts by round stay in the file.
+
+    Args:
+        path: The file, which need not exist.
+
+    Returns:
+        The facts, and the review of its claim; None for what is not there.
+    """
+    record, review = read_training(path)
+    if record is None:
+        return None, review
+    facts = {name: record[name] for name, known in _WORDS.items() if record.get(name) in known}
+    facts |= {name: record[name] for name in _NUMBERS if _is_number(record.get(name))}
+    data = record.get("data")
+    if isinstance(data, dict):
+        facts["data"] = {name: data[name] for name in _COUNTS if _is_number(data.get(name))}
+    privacy = record.get("privacy")
+    if isinstance(privacy, str):
+        facts["privacy"] = NO_PRIVACY if privacy.casefold().startswith("none") else "in words that are not shown"
+    return facts, read_claim(without_free_text(privacy))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _harmless(value: Any, depth: int = 0) -> Any:
+    """Without numbers that JSON lacks, lone surrogates, control characters, and endless depth."""
+    if depth > _DEEPEST:
+        return None
+    if isinstance(value, dict):
+        return {visible(name): _harmless(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_harmless(item, depth + 1) for item in value]
+    if isinstance(value, str):
+        return visible(value, _LONGEST)
+    if isinstance(value, int | float) and not -_LARGEST_NUMBER <= value <= _LARGEST_NUMBER:
+        return None
+    return value
+
+
+def _values(content: Any) -> int:
+    """Number of values, as far as it matters whether they are too many."""
+    count, left = 0, [content]
+    while left and count <= _MOST_VALUES:
+        value = left.pop()
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        left.extend(inner)
+        count += 1 + len(inner)
+    return count

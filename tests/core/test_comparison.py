@@ -1,0 +1,104 @@
+"""Audits side by side, as data, as a page, and in the terminal."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pfl_audit.cli.main import run
+from pfl_audit.core.comparison import compare
+from pfl_audit.core.results import (
+    Check,
+    Data,
+    Finding,
+    Gate,
+    Metric,
+    Provenance,
+    Results,
+    Target,
+    Verdict,
+    write_results,
+)
+from pfl_audit.errors import UsageError
+from pfl_audit.reports.comparison import to_html
+
+UTILITY = "memorization.generalisation"
+
+
+def check(name: str, value: float | None, level: Any = "leak") -> Check:
+    if value is None:
+        return Check(id=name, family="x", title=name.title(), status="skipped", reason="nobody to ask")
+    metric = Metric(name="accuracy", value=value, ci=(value - 0.1, value + 0.1), chance=0.5, slice={"s": 5})
+    finding = Finding(level=level, text="found", remedy="", metric="accuracy", slice={"s": 5})
+    utility = [
+        Metric(name=score, value=value / 2, ci=(0.1, 0.9), slice={"pages": "all pages", "model": "target"})
+        for score in ("ACC", "ANLS")
+    ]
+    metrics = utility if name == UTILITY else [metric]
+    return Check(id=name, family="x", title=name.title(), status="ran", metrics=metrics, finding=finding)
+
+
+def audit(title: str, *checks: Check, data: str = "0" * 64) -> Results:
+    return Results(
+        title=title,
+        verdict=Verdict(status="leaks", gate=Gate(fail_on="leak", over=[]), summary=""),
+        target=Target(family="vt5", path=title, sha256="0" * 64, parameters=3),
+        data=Data(format="x", path="x", sha256=data, providers=2, members=1, non_members=1, documents=2, queries=2),
+        checks=list(checks),
+        provenance=Provenance(
+            command="", version="0", packages={}, seed=0, started="", seconds=0.0, resumed=False, revealed=False
+        ),
+    )
+
+
+def test_rows_are_the_checks_and_columns_the_audits() -> None:
+    first = audit("first", check(UTILITY, 0.8), check("azk", 0.9), check("apk", 0.7, "none"))
+    second = audit("second", check("azk", None), check("vote", 0.6, "weak"))
+    found = compare([(first, Path("a")), (second, Path("b"))])
+    assert [column.title for column in found.columns] == ["first", "second"]
+    assert [row.title for row in found.utility] == ["ACC on new pages", "ANLS on new pages"]
+    assert [cell.number for cell in found.utility[0].cells] == ["40.0 %", "–"]
+    by_title = {row.title: row for row in found.checks}
+    assert list(by_title) == [UTILITY.title(), "Azk", "Apk", "Vote"]
+    azk = by_title["Azk"]
+    assert (azk.cells[0].number, azk.cells[0].interval, azk.cells[0].level) == ("90.0 %", "[80.0, 100.0]", "leak")
+    assert (azk.cells[1].number, azk.cells[1].note, azk.cells[1].level) == ("–", "nobody to ask", None)
+    assert azk.chance == "50.0 %"
+    assert by_title["Vote"].cells[0].note == "not asked for"
+    assert not found.notes
+
+
+def test_audits_of_other_documents_are_not_held_against_each_other() -> None:
+    found = compare([(audit("a"), Path("a")), (audit("b", data="1" * 64), Path("b"))])
+    assert "cannot be held against each other" in found.notes[0]
+
+
+def test_one_audit_is_no_comparison() -> None:
+    with pytest.raises(UsageError, match="two audits or more"):
+        compare([(audit("a"), Path("a"))])
+
+
+def test_what_comes_from_elsewhere_is_escaped(tmp_path: Path) -> None:
+    hostile = audit("<script>alert(1)</script>", check("azk", 0.9))
+    page = to_html(compare([(hostile, tmp_path / "a"), (audit("b"), tmp_path / "b")]), tmp_path)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert 'href="a/report.html"' in page
+
+
+def test_the_command_writes_the_page_and_prints_the_table(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        write_results(audit(f"model {name}\x1b[2J", check("azk", 0.9)), tmp_path / name)
+    out = tmp_path / "sides.html"
+    assert run(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(out)]) == 0
+    shown = capfd.readouterr().out
+    assert "90.0 % [80.0, 100.0]" in shown
+    assert "\x1b[2J" not in shown
+    assert out.is_file()
+    assert out.stat().st_mode & 0o077 == 0
+    assert run(["compare", str(tmp_path / "a"), "--out", str(out)]) == 4
+
+
+def test_a_folder_named_like_a_script_is_a_link_to_a_folder(tmp_path: Path) -> None:
+    page = to_html(compare([(audit("a"), tmp_path / "javascript:alert(1)"), (audit("b"), tmp_path / "b")]), tmp_path)
+    assert 'href="javascript%3Aalert%281%29/report.html"' in page

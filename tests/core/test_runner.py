@@ -1,0 +1,276 @@
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pfl_audit.core.results import read_results
+from pfl_audit.core.runner import AuditPlan, run_audit
+from pfl_audit.core.store import ResponseStore
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UsageError
+from pfl_audit.models.protocol import Response
+from pfl_audit.progress import Silent
+
+Make = Callable[[int], Path]
+
+
+@pytest.fixture
+def plan(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> AuditPlan:
+    return AuditPlan(
+        title="Test",
+        out=tmp_path / "run",
+        red=corpus_folder,
+        model=str(make_checkpoint(0)),
+        pretrained=str(make_checkpoint(1)),
+        blue=corpus_folder,
+        settings={"membership": {"seeds": 2, "s": (0,)}},
+        command="pfl-audit audit",
+    )
+
+
+def test_a_whole_audit(plan: AuditPlan) -> None:
+    results = run_audit(replace(plan, settings={"membership": {"seeds": 2, "s": (0, 5), "ablate": True}}), Silent())
+    assert read_results(plan.out) == results
+    assert {check.status for check in results.checks} <= {"ran", "skipped"}
+    assert len(results.checks) == 22  # without those that want reference models, which are run where some are given
+    whole, azk = (next(c for c in results.checks if c.id == f"membership.{name}") for name in ("provider", "azk"))
+    assert [table.title.split()[0] for table in whole.tables] == ["Attacks", "Accuracy", "Ablation"]
+    assert len(whole.tables[2].rows) == 7
+    assert whole.finding is not None
+    assert (azk.finding, azk.part_of) == (None, "membership.provider")
+    assert {metric.slice["model"] for metric in azk.metrics} == {"target", "pre-trained"}
+    assert json.loads((plan.out / "run.json").read_text())["status"] == "success"
+
+
+def test_reference_models_are_asked_and_listed(plan: AuditPlan, make_checkpoint: Make) -> None:
+    names = (str(make_checkpoint(2)), str(make_checkpoint(3)))
+    plan = replace(plan, blue=None, references=names, checks=("membership.lira", "membership.rmia"))
+    results = run_audit(plan, Silent())
+    assert {check.id: check.status for check in results.checks} == dict.fromkeys(
+        ("membership.lira", "membership.rmia", "membership.provider"), "ran"
+    )
+    assert [one.path for one in results.references] == [Path(name).name for name in names]
+    assert len({one.sha256 for one in (results.target, *results.references)}) == 3
+    assert read_results(plan.out) == results
+    written = (plan.out / "results.json").read_text()
+    assert not any(name in written for name in names)
+    assert all(name in (plan.out / "private/provenance.json").read_text() for name in names)
+    with pytest.raises(UsageError, match="other settings"):
+        run_audit(replace(plan, references=names[::-1]), Silent())
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"), [((2,), "no spread"), ((2, 2), "are the same"), ((0, 2), "are the same")]
+)
+def test_reference_models_that_show_no_spread(
+    plan: AuditPlan, make_checkpoint: Make, seeds: tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        run_audit(replace(plan, references=tuple(str(make_checkpoint(seed)) for seed in seeds)), Silent())
+
+
+def test_what_is_missing_becomes_a_row_with_its_reason(plan: AuditPlan) -> None:
+    results = run_audit(
+        replace(plan, pretrained=None, blue=None, checks=("membership", "memorization.unprompted")), Silent()
+    )
+    by_id = {check.id: check for check in results.checks}
+    for name in ("apk", "apk-g4", "apk-g4-ratio", "apk-vote", "likelihood-ratio", "likelihood-ratio-g4"):
+        check = by_id[f"membership.{name}"]
+        assert check.status == "skipped"
+        assert "needs pre-trained model" in str(check.reason)
+        assert "the audit has" in str(check.reason)
+    assert "membership.rmia" not in by_id
+    assert by_id["membership.azk"].status == "ran"
+    assert by_id["memorization.unprompted"].finding is not None
+    assert by_id["memorization.unprompted"].finding.level == "unresolved"
+    assert results.verdict.status == "incomplete"
+
+
+def test_a_second_run_asks_nothing_and_says_the_same(plan: AuditPlan) -> None:
+    plan = replace(plan, checks=("membership.azk", "memorization.provider_name"))
+    first = run_audit(plan, Silent())
+    again = run_audit(plan, Silent())
+    assert json.loads((plan.out / "run.json").read_text())["queries_asked"] == 0
+    assert again.checks == first.checks
+    assert again.verdict == first.verdict
+
+
+def test_recorded_answers_of_a_vendor(plan: AuditPlan, corpus_folder: Path, tmp_path: Path) -> None:
+    red = open_corpus(corpus_folder, "red")
+    scrubbed = scrubbed_questions(red, "provider_name", seed=0)
+    lines = [json.dumps({"id": query.id, "answer": query.answers[0]}) for query in (*red.queries, *scrubbed.queries)]
+    (tmp_path / "answers.jsonl").write_text("\n".join(lines))
+    vendor = replace(plan, model=None, answers=tmp_path / "answers.jsonl", pretrained=None, blue=None)
+    results = run_audit(replace(vendor, checks=("membership", "memorization.provider_name")), Silent())
+    by_id = {check.id: check for check in results.checks}
+    assert by_id["membership.azk"].status == "ran"
+    assert "needs" in str(by_id["membership.azk-vote"].reason)
+    acc = next(m for m in by_id["memorization.provider_name"].metrics if m.name == "ACC members")
+    assert acc.value == 1.0
+
+
+def test_names_and_values_stay_out_of_everything_but_the_private_folder(plan: AuditPlan, corpus_folder: Path) -> None:
+    results = run_audit(plan, Silent())
+    red = open_corpus(corpus_folder, "red")
+    text = (plan.out / "results.json").read_text().lower() + (plan.out / "run.json").read_text().lower()
+    for provider in red.providers:
+        assert provider.lower() not in text
+    for query in red.queries:
+        if query.key in ("tax_number", "provider_email", "provider_phone"):
+            assert query.answers[0] not in text
+    assert not results.provenance.revealed
+    for path in plan.out.rglob("*"):
+        if path.is_file():
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"model": None}, UsageError, "one of --model and --answers"),
+        ({"checks": ("nonsense",)}, UsageError, "no check 'nonsense'"),
+        ({"settings": {"membership": {"nonsense": 1}}}, UsageError, "setting 'nonsense' of membership"),
+        ({"settings": {"membership": {"seeds": 0}}}, UsageError, "setting 'seeds' of membership"),
+        ({"red": Path("/nowhere")}, AuditError, "does not exist"),
+        ({"model": "/nowhere"}, UsageError, "no local folder"),
+    ],
+)
+def test_bad_plans(plan: AuditPlan, change: dict[str, object], error: type[AuditError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        run_audit(replace(plan, **change), Silent())  # type: ignore[arg-type]
+    assert not (plan.out / "results.json").exists()
+
+
+def test_another_audit_in_the_same_folder_is_refused(plan: AuditPlan) -> None:
+    run_audit(replace(plan, checks=("membership.azk",)), Silent())
+    before = (plan.out / "results.json").read_bytes()
+    with pytest.raises(UsageError, match="other settings"):
+        run_audit(replace(plan, checks=("membership.azk",), seed=1), Silent())
+    assert (plan.out / "results.json").read_bytes() == before
+
+
+def one_class(folder: Path, target: Path) -> Path:
+    import shutil
+
+    shutil.copytree(folder, target)
+    (target / "imdb/red/red_test_negative.npy").unlink()
+    return target
+
+
+def test_a_red_part_with_one_class_cannot_be_audited_for_membership(plan: AuditPlan, tmp_path: Path) -> None:
+    red = one_class(plan.red, tmp_path / "one")
+    results = run_audit(replace(plan, red=red, blue=None, checks=("membership.azk",)), Silent())
+    assert [check.id for check in results.checks] == ["membership.azk", "membership.provider"]
+    for check in results.checks:
+        assert check.status == "skipped"
+        assert "10 member and 0 non-member providers" in str(check.reason)
+
+
+def test_pages_that_were_trained_on_prove_nothing(plan: AuditPlan, corpus_folder: Path, tmp_path: Path) -> None:
+    from pfl_audit.documents.writers import write_jsonl
+
+    blue = open_corpus(corpus_folder, "blue").where(lambda query: "train" in query.document.split)
+    mixed = replace(blue, membership={**blue.membership})
+    write_jsonl(mixed, tmp_path / "mixed")
+    text = (tmp_path / "mixed/corpus.jsonl").read_text().replace('"split": "blue_train', '"split": "red_train')
+    (tmp_path / "mixed/corpus.jsonl").write_text(text)
+    with pytest.raises(NotAuditableError, match="were trained on"):
+        run_audit(replace(plan, red=tmp_path / "mixed"), Silent())
+
+
+def test_a_page_that_cannot_be_read_is_listed_under_a_pseudonym(plan: AuditPlan, tmp_path: Path) -> None:
+    import shutil
+
+    red = tmp_path / "broken"
+    shutil.copytree(plan.red, red)
+    broken = next((red / "images/red").iterdir())
+    broken.write_bytes(b"no image")
+    results = run_audit(replace(plan, red=red, blue=None, checks=("membership.azk",)), Silent())
+    (problem,) = results.data.problems
+    assert problem.startswith("page ")
+    assert "its page image cannot be used" in problem
+    assert broken.stem not in problem
+    assert str(tmp_path) not in problem
+
+
+def test_an_empty_corpus(plan: AuditPlan, tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text("")
+    with pytest.raises(NotAuditableError, match="holds no question"):
+        run_audit(replace(plan, red=tmp_path), Silent())
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ('{"privacy": "none"}', None),
+        ('{"privacy": {"epsilon": NaN}}', "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+    ],
+)
+def test_whatever_the_training_record_holds_the_audit_ends(
+    plan: AuditPlan, tmp_path: Path, record: str, text: str | None
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(str(plan.model), model)
+    (model / "training.json").write_text(record)
+    asked = replace(plan, model=str(model), checks=("memorization.unprompted",))
+    review = run_audit(asked, Silent()).target.claim_review
+    assert (review is None) == (text is None)
+    assert review is None or review.text.startswith(str(text))
+
+
+def test_a_full_disk_below_the_store_ends_the_run_and_the_next_goes_on(
+    plan: AuditPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = ("memorization.provider_name", "memorization.provider_email")
+    plan = replace(plan, checks=checks, pretrained=None, blue=None, store=tmp_path / "store.sqlite")
+    with monkeypatch.context() as patch:
+        put = ResponseStore.put
+
+        def fill(self: ResponseStore, responses: Mapping[str, Response]) -> None:
+            put(self, {key: replace(response, answer="x" * 5000) for key, response in responses.items()})
+            self._db.execute("PRAGMA max_page_count=1")  # as many as there are now
+
+        patch.setattr(ResponseStore, "put", fill)
+        with pytest.raises(StorageError, match=r"store\.sqlite cannot be used: .*full\. Free some space") as caught:
+            run_audit(plan, Silent())
+    assert caught.value.exit_code == 2
+    cut = json.loads((plan.out / "run.json").read_text())
+    assert cut["status"] == "error"
+    assert "Free some space" in cut["reason"]
+    assert not (plan.out / "results.json").exists()
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        kept = len(store)
+    assert kept > 0
+    results = run_audit(plan, Silent())
+    assert results.provenance.resumed
+    done = json.loads((plan.out / "run.json").read_text())
+    assert done["status"] == "success"
+    assert done["queries_reused"] == kept
+
+
+def test_a_run_that_fails_before_it_asked_leaves_nothing(plan: AuditPlan, tmp_path: Path) -> None:
+    before = set(tmp_path.iterdir())
+    bad = (
+        replace(plan, model=str(tmp_path / "nowhere")),
+        replace(plan, red=tmp_path / "nowhere"),
+        replace(plan, pretrained=str(tmp_path / "nowhere"), store=tmp_path / "stores/x.sqlite"),
+    )
+    for one in bad:
+        with pytest.raises(AuditError):
+            run_audit(one, Silent())
+        assert set(tmp_path.iterdir()) == before
+
+
+def test_folders_of_a_run_are_its_owners(plan: AuditPlan, tmp_path: Path) -> None:
+    out = tmp_path / "runs/one"
+    run_audit(replace(plan, out=out, checks=("memorization.provider_name",)), Silent())
+    folders = [tmp_path / "runs", out, *(path for path in out.rglob("*") if path.is_dir())]
+    assert {path.name for path in folders} >= {"runs", "one", "private"}
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+    files = [path for path in out.rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
