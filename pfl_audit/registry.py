@@ -1,0 +1,70 @@
+"""Extensions, found by entry point: everything that an installed package may bring."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, Generic, TypeVar, cast
+
+T_co = TypeVar("T_co", covariant=True)
+_OURS: Final = "pfl-audit"
+
+
+class ExtensionWarning(UserWarning):
+    """An extension that cannot be used. It names the package, the entry point and the type of the exception."""
+
+
+class Registry(Generic[T_co]):
+    """Extensions of one kind, by name.
+
+    A broken extension is left out with an `ExtensionWarning`; the others keep working. Where two packages give one
+    name, the extension of pfl-audit is taken, and otherwise that of the package that comes first by name.
+
+    Args:
+        group: Entry point group.
+        kind: Noun for warnings and errors, such as ``attack``.
+        attributes: Names that an extension must have.
+    """
+
+    def __init__(self, group: str, kind: str, attributes: tuple[str, ...] = ()) -> None:
+        self.group = group
+        self.kind = kind
+        self._attributes = attributes
+
+    def installed(self) -> dict[str, T_co]:
+        """Name to extension, sorted by name."""
+        found: dict[str, T_co] = {}
+        for point in sorted(entry_points(group=self.group), key=_order):
+            if point.name in found:
+                self._warn(point, "another package has an entry of this name")
+                continue
+            try:
+                extension = point.load()
+            except (Exception, SystemExit) as error:  # whatever the import of a stranger's module raises
+                self._warn(point, _reason(error))
+                continue
+            missing = [name for name in self._attributes if not hasattr(extension, name)]
+            if missing:
+                self._warn(point, f"it has no '{missing[0]}'")
+                continue
+            found[point.name] = cast("T_co", extension)
+        return found
+
+    def _warn(self, point: EntryPoint, reason: str) -> None:
+        message = f"the {self.kind} '{point.name}' of the package {_package(point)} is left out: {reason}"
+        warnings.warn(message, ExtensionWarning, stacklevel=3)
+
+
+def _order(point: EntryPoint) -> tuple[str, bool, str]:
+    package = _package(point)
+    return point.name, package != _OURS, package
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "unknown"
+
+
+def _reason(error: BaseException) -> str:
+    """Type and first line of an exception, short enough for a terminal."""
+    first = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {first:.200}" if first else type(error).__name__
