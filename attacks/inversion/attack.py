@@ -5,10 +5,16 @@ Source: gi-dqa-gradient-inversion, sections 3 and 4; the baselines from their ow
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pfl_audit.attacks.inversion.inputs import GRADIENT
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.core.attack import CheckSpec, GradientContext, Resource
-from pfl_audit.core.results import Check
+from pfl_audit.core.attack import CheckSpec
+
+if TYPE_CHECKING:
+    from pfl_audit.attacks.inversion.context import GradientContext
+    from pfl_audit.core.results import Check
 
 _KNOWS = "the model's weights at that step, and the empty form that the client filled in"
 _BLIND = "the model's weights at that step"
@@ -16,25 +22,28 @@ _SEES = "one client's gradient, as the server of federated learning does"
 TEXT = CheckSpec(
     "inversion.text",
     "Question and answer out of a gradient",
-    frozenset({Resource.GRADIENT}),
+    frozenset({GRADIENT}),
     {"knows": _BLIND, "sees": _SEES, "does": "solves for the tokens, from the rows and the span of the gradient"},
 )
 ANALYTIC = CheckSpec(
     "inversion.analytic",
     "Words, boxes and page out of a gradient, in closed form",
-    frozenset({Resource.GRADIENT}),
+    frozenset({GRADIENT}),
     {"knows": "the model's architecture", "sees": _SEES, "does": "solves linear systems; searches for nothing"},
 )
+SEARCH = "lbfgs"
+"""The search that runs by default."""
 SEARCHES = {
     name: CheckSpec(
         f"inversion.{name}",
         f"Private fields out of a gradient: {method.title}",
-        frozenset({Resource.GRADIENT}),
+        frozenset({GRADIENT}),
         {
             "knows": _KNOWS if method.template else _BLIND,
             "sees": _SEES,
             "does": "changes pixels until their gradient is the one that was shared",
         },
+        on_request=None if name == SEARCH else "a published method, for comparison with ours",
     )
     for name, method in METHODS.items()
 }
@@ -44,6 +53,7 @@ class InversionAttack:
     """The closed forms, GI-DQA, what it is compared with, and our own search."""
 
     name = "inversion"
+    subject = "gradients"
     specs = (TEXT, ANALYTIC, *SEARCHES.values())
     Settings = InversionSettings
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.kinds import Start
-from pfl_audit.documents.template.template import Template
+from pfl_audit.attacks.inversion.template.template import Template
 
 
 class Canvas:

@@ -10,12 +10,12 @@ import torch
 
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
 from pfl_audit.attacks.inversion.canvas import picture_of
+from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.context import GradientContext
 from pfl_audit.attacks.inversion.layoutlm_text import hindrance, sees, solve
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.unscored import keep_page, keep_text, unscored
-from pfl_audit.core.attack import GradientContext
-from pfl_audit.core.gradient_case import Case
 from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
 
 

@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.case import Truth
+from pfl_audit.attacks.inversion.clients import batch_of, place_template, share
 from pfl_audit.attacks.inversion.matching import Distance, distance, speaking
-from pfl_audit.core.defence import Order
-from pfl_audit.core.gradient_case import Truth
-from pfl_audit.core.gradient_clients import batch_of, place_template, share
-from pfl_audit.documents.template.template import Pixels, Template
+from pfl_audit.attacks.inversion.published import Order
+from pfl_audit.attacks.inversion.template.template import Pixels, Template
 from pfl_audit.errors import AuditError
 from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
 from pfl_audit.progress import Silent

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
-from pfl_audit.core.gradient_case import Observation
+from pfl_audit.attacks.inversion.case import Observation
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import Text
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from pfl_audit.core.attack import GradientContext
+from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.context import GradientContext
 from pfl_audit.core.drawing import CAPTION, COVERED, covered, drawn_page
-from pfl_audit.core.gradient_case import Case
 from pfl_audit.core.results import Evidence
 
 SHOWN = 3

@@ -8,12 +8,13 @@ import numpy as np
 from scipy.stats import binomtest
 
 from pfl_audit.attacks.inversion.closed_form import Solved
+from pfl_audit.attacks.inversion.context import GradientContext
 from pfl_audit.attacks.inversion.pictures import SHOWN, show
 from pfl_audit.attacks.inversion.question_answer import Asked
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, Summary, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.word_scores import FieldReading
-from pfl_audit.core.attack import CheckSpec, GradientContext
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Evidence, Finding, Metric, Table
 from pfl_audit.core.verdict import Bound, level_of

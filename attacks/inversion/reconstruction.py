@@ -14,12 +14,12 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion import priors
 from pfl_audit.attacks.inversion.canvas import Canvas
+from pfl_audit.attacks.inversion.case import Observation
 from pfl_audit.attacks.inversion.matching import distance, speaking
 from pfl_audit.attacks.inversion.methods import Method
 from pfl_audit.attacks.inversion.search import Objective, Trace, search
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import Given
-from pfl_audit.core.gradient_case import Observation
 from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
 from pfl_audit.progress import Progress
 

@@ -6,7 +6,6 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,9 @@ from PIL import Image
 
 from pfl_audit.attacks.inversion import closed_form, question_answer
 from pfl_audit.attacks.inversion.attack import ANALYTIC, TEXT
+from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.context import GradientContext
+from pfl_audit.attacks.inversion.gradients import observation_key
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.present import Presenter
 from pfl_audit.attacks.inversion.reading import ReadingEngine, open_engine
@@ -22,9 +24,7 @@ from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.attacks.inversion.unscored import keep_page, unscored
-from pfl_audit.core.attack import CheckSpec, GradientContext
-from pfl_audit.core.gradient_case import Case
-from pfl_audit.core.gradients import observation_key
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import sha256_json
@@ -46,7 +46,7 @@ def runner(context: GradientContext, settings: InversionSettings) -> Runner:
     Raises:
         UsageError: It is not to be had.
     """
-    engine = open_engine(settings.ocr, Path(settings.ocr_weights) if settings.ocr_weights else None)
+    engine = open_engine(settings.ocr, settings.ocr_weights)
     return Runner(context, settings, engine, Presenter(context, settings, engine.name))
 
 
@@ -84,7 +84,7 @@ def _pages(
 ) -> tuple[Sequence[NDArray[np.uint8]], int, float]:
     """What came back of one observation, from the records where it is known."""
     method = METHODS[name]
-    relevant = settings.model_dump(exclude={"ocr", "ocr_weights"})
+    relevant = settings.model_dump(mode="json", exclude={"ocr", "ocr_weights"})
     observed = observation_key(context.model, case.seen)
     key = sha256_json(["inversion", name, asdict(method), relevant, context.seed, observed])
     known = context.records.get(key)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.attacks.inversion.case import Case
 from pfl_audit.attacks.inversion.reading import ReadingEngine
+from pfl_audit.attacks.inversion.template.values import draw_values
 from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents, read_fields
-from pfl_audit.core.gradient_case import Case
-from pfl_audit.documents.template.values import draw_values
 from pfl_audit.metrics.images import ImageScores, image_scores
 from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_weights
 

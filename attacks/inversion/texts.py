@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.case import Case
 from pfl_audit.attacks.inversion.donut_text.example import example_of
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.kinds import Known
 from pfl_audit.attacks.inversion.layoutlm_text import MIXED, TELL, sees, solve, text_of
-from pfl_audit.core.gradient_case import Case
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.tokenizer import EOS, MARKS, DonutTokenizer

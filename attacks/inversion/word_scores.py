@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rapidfuzz import fuzz
 
 from pfl_audit.attacks.inversion.reading import Pixels, ReadingEngine
-from pfl_audit.documents.template.template import Template
+from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.metrics.intervals import Estimate, estimate, group_mean
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from pfl_audit.attacks.membership import calls
-from pfl_audit.attacks.membership.features import SCRUBBED_RATIO
+from pfl_audit.attacks.membership.columns import SCRUBBED_RATIO
 from pfl_audit.attacks.membership.rows import AttackRow
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking

@@ -5,24 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from pfl_audit.attacks.membership.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
-from pfl_audit.attacks.membership.rows import BLIND, PROVIDER
-from pfl_audit.core.attack import CheckSpec
+from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.results import Check, Metric, Table
 from pfl_audit.metrics.intervals import LEVEL, Estimate
-from pfl_audit.models.protocol import Capability
 
-SPEC: Final = CheckSpec(
-    id=BLIND,
-    title="From the documents alone",
-    needs=frozenset({Capability.ANSWER}),
-    part_of=PROVIDER,
-    threat_model={
-        "knows": "of nine in ten companies whether they were trained on",
-        "sees": "new documents of the companies and the questions about them; no answer of the model",
-        "does": "decides from this which companies' documents were in the training set",
-    },
-)
 _METHOD: Final = "percentile bootstrap over providers"
 _KINDS: Final = {
     "counts": "numbers of documents, pages and questions, length of answers",
@@ -41,7 +28,7 @@ def present_blind(blind: Blind) -> Check:
     It has no finding of its own: the finding of provider membership is compared with it.
     """
     p_value = f"permutation p {blind.p_value:.4f}, {PERMUTATIONS} labellings, each fitted anew"
-    return SPEC.ran(
+    return DOCUMENTS_CHECK.ran(
         settings={
             "permutations": PERMUTATIONS,
             "penalty": PENALTY,

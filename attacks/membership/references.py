@@ -22,7 +22,6 @@ where one that was not gives it p. The paper chooses a by data set. Here the att
 company, which training on its other documents makes only a little more likely: a = 1. With 0.3, a model would have to
 answer every member's page almost surely, and what makes pages hard would not be taken off.
 """
-SCORES: Final = ("lira", "rmia")
 
 
 def names(number: int) -> tuple[str, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pfl_audit.attacks.membership.features import G1, G2, G3, G4, LIKELIHOODS, SCRUBBED_RATIO
-from pfl_audit.attacks.membership.references import SCORES
-from pfl_audit.core.attack import CheckSpec, Need, Resource
+from pfl_audit.attacks.membership.columns import G1, G2, G3, G4, LIKELIHOODS, SCORES, SCRUBBED_RATIO
+from pfl_audit.attacks.questions.inputs import PRETRAINED, REFERENCES
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.models.protocol import Capability
 
 Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "residual"]
@@ -59,18 +59,18 @@ class AttackRow:
         return self.features + (G4 if self.kind.endswith("vote") else ())
 
     @property
-    def needs(self) -> frozenset[Need]:
+    def needs(self) -> frozenset[str]:
         """What of the target, and besides it, the columns take."""
         columns = set(self.columns)
-        needs: set[Need] = {Capability.ANSWER}
+        needs: set[str] = {Capability.ANSWER}
         if columns & {"loss", "delta_loss", *LIKELIHOODS, SCRUBBED_RATIO, *SCORES}:
             needs.add(Capability.LOSS)
         if columns & {"conf", "delta_conf"}:
             needs.add(Capability.CONFIDENCE)
         if columns & {*G3, "llr", "loglik_before", SCRUBBED_RATIO}:
-            needs.add(Resource.PRETRAINED)
+            needs.add(PRETRAINED)
         if columns & set(SCORES):
-            needs.add(Resource.REFERENCES)
+            needs.add(REFERENCES)
         if columns & {*G4, SCRUBBED_RATIO}:
             needs.add(Capability.LIVE)
         return frozenset(needs)
@@ -131,6 +131,7 @@ def spec(row: AttackRow) -> CheckSpec:
         title=row.title,
         needs=row.needs,
         part_of=PROVIDER,
+        optional=REFERENCES in row.needs,
         threat_model={
             "knows": _KNOWS[learning],
             "sees": _SEES[knowledge],
@@ -147,5 +148,17 @@ WHOLE: Final = CheckSpec(
         "knows": "new documents of a company, and the right answers about them",
         "sees": "what each attack says: answers alone, or losses and the public model as well",
         "does": "decides from this whether the company's documents were in the training set",
+    },
+)
+
+DOCUMENTS_CHECK: Final = CheckSpec(
+    id=BLIND,
+    title="From the documents alone",
+    needs=frozenset({Capability.ANSWER}),
+    part_of=PROVIDER,
+    threat_model={
+        "knows": "of nine in ten companies whether they were trained on",
+        "sees": "new documents of the companies and the questions about them; no answer of the model",
+        "does": "decides from this which companies' documents were in the training set",
     },
 )

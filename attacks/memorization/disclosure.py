@@ -24,7 +24,8 @@ from pfl_audit.attacks.memorization.unprompted import (
     unprompted_questions,
     unseen_values,
 )
-from pfl_audit.core.attack import CheckSpec, QuestionContext
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check, Level, Metric
 from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.documents.document import Query

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pfl_audit.core.attack import QuestionContext
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import Answers
 from pfl_audit.core.drawing import CAPTION, drawn_page, framed
-from pfl_audit.core.engine import Answers
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Evidence
 from pfl_audit.documents.document import Membership, Query

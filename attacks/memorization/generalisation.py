@@ -16,10 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.memorization import present
+from pfl_audit.attacks.memorization.checks import GENERALISATION
 from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Providers
 from pfl_audit.attacks.memorization.recall import control_name, labels, models
 from pfl_audit.attacks.memorization.scores import GapEstimate, score_gap, score_mean
-from pfl_audit.core.attack import CheckSpec, QuestionContext
+from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.results import Check, Finding, Level, Metric
 from pfl_audit.core.verdict import Budget, at_most_weak, level_of
 from pfl_audit.documents.document import Query
@@ -28,18 +29,8 @@ from pfl_audit.metrics.contrasts import Contrast, difference, item_gap, permuted
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights
 from pfl_audit.metrics.permutation import PERMUTATIONS
 from pfl_audit.metrics.power import smallest_effect
-from pfl_audit.models.protocol import Capability, Response
+from pfl_audit.models.protocol import Response
 
-SPEC = CheckSpec(
-    "memorization.generalisation",
-    "Utility: reading of new pages, known companies against others",
-    frozenset({Capability.ANSWER}),
-    {
-        "knows": "new pages of a company, none of which was trained on",
-        "sees": "the model's answers to questions about them",
-        "does": "compares how well it reads them with how well it reads pages of other companies",
-    },
-)
 STRATIFIED: Final = "stratified ACC gap"
 TERTILES: Final = (1 / 3, 2 / 3)
 _REMEDY = (
@@ -152,7 +143,7 @@ def generalisation(context: QuestionContext) -> Check:
     }
     tables = {name: table for name, table in tables.items() if table["member"].nunique() == 2}
     if "target" not in tables:
-        return SPEC.not_run("skipped", "new pages of members and of non-members are both needed")
+        return GENERALISATION.not_run("skipped", "new pages of members and of non-members are both needed")
     metrics: list[Metric] = []
     gaps: dict[tuple[str, str], GapEstimate] = {}
     for name, table in tables.items():
@@ -166,7 +157,7 @@ def generalisation(context: QuestionContext) -> Check:
     control = control_name(context)
     beside = tables.get(control) if control else None
     found = reading(tables["target"], beside, context.budget, context.rng("generalisation", "test"))
-    return SPEC.ran(
+    return GENERALISATION.ran(
         settings={"alpha": context.budget.leak},
         metrics=metrics + _metrics(found, len(tables["target"]), control),
         finding=_finding(found, gaps["target", "acc"]),

@@ -12,10 +12,12 @@ from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.attacks.memorization.exposure import draw_candidates, exposures
 from pfl_audit.attacks.memorization.measures import memory
 from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_providers, score_gap, score_mean
+from pfl_audit.attacks.memorization.settings import MemorizationSettings
 from pfl_audit.attacks.memorization.table import beside, pages_table
-from pfl_audit.core.attack import CheckSpec, QuestionContext
-from pfl_audit.core.engine import Answers, QueryEngine
-from pfl_audit.core.picture_reading import line_reader
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import Answers, QueryEngine
+from pfl_audit.attacks.questions.picture_reading import line_reader
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check, Metric
 from pfl_audit.documents.clues import ClueKind, picture_clues, residual_clues
 from pfl_audit.documents.document import Membership, Query
@@ -37,25 +39,19 @@ class Said:
     pages: pd.DataFrame
 
 
-def recall(
-    context: QuestionContext,
-    spec: CheckSpec,
-    settings: Mapping[str, object],
-    threshold: float,
-    evidence: tuple[int, int],
-) -> Check:
-    """Run the check of the key that ``spec`` names.
+def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSettings) -> Check:
+    """Run the check of one key.
 
     Args:
-        context: Of the audit.
-        spec: Whose id ends in the key.
-        settings: As the result states them.
-        threshold: Threshold of the fuzzy match that takes values off pages.
-        evidence: How many scrubbed pages are kept, and how many of them shown.
+        context: Context of the audit.
+        spec: Specification of the check; its id ends in the key.
+        settings: Settings of the attack.
     """
     key = spec.id.split(".", 1)[1]
     read = line_reader(context.reader)
-    test = scrubbed_questions(context.red, key, seed=context.seed, blue=context.blue, threshold=threshold, read=read)
+    test = scrubbed_questions(
+        context.red, key, seed=context.seed, blue=context.blue, threshold=settings.threshold, read=read
+    )
     members = labels(context)
     queries = [query for query in test.queries if query.document.provider in members]
     if not queries:
@@ -75,7 +71,7 @@ def recall(
     hide = context.redactor.within(spec.id)
     before = said["pre-trained"].answers if "pre-trained" in said else None
     return spec.ran(
-        settings={**settings, "key": key, "alpha": context.budget.leak},
+        settings={**settings.model_dump(mode="json"), "key": key, "alpha": context.budget.leak},
         metrics=[
             *(
                 metric
@@ -91,7 +87,9 @@ def recall(
             tables.skipped_table(test.skipped + tuple(target.answers.problems), hide),
             tables.clue_table(queries, clues, hide, ocr=context.reader is not None),
         ],
-        evidence=keep_evidence(context, hide, *evidence, test, target.answers, before),
+        evidence=keep_evidence(
+            context, hide, settings.evidence_pages, settings.shown_pages, test, target.answers, before
+        ),
         finding=present.memory_finding(key, found, scores, control),
     )
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pfl_audit.attacks.reconstruction import similarity
+from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
 from pfl_audit.attacks.reconstruction.outcomes import Compared, Evaluation, MultiShot, Outcome
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
-from pfl_audit.core.attack import CheckSpec, FormContext
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check, Curve, Finding, Metric, Series, SliceValue, Table
 from pfl_audit.core.verdict import at_most_weak, level_of
 from pfl_audit.documents.forms.form import Field, Form

@@ -5,9 +5,11 @@ Constants marked "paper only" are known from the paper's text alone: no code of 
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from pfl_audit.core.settings import Flag, Settings
 
 Mean = Literal["geometric", "arithmetic"]
 MembershipMetric = Literal[
@@ -21,41 +23,55 @@ MembershipMetric = Literal[
 """Ours, and the five of cdmi-reconstruction, section 4.3."""
 
 
-class ReconstructionSettings(BaseModel):
+class ReconstructionSettings(Settings):
     """Settings of CDMI (cdmi-reconstruction, section 4.2 and appendix A)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    candidates: int = Field(default=128, ge=1, description="Tokens that are tried a step (N_c; paper only)")
-    public_temperature: float = Field(
-        default=0.3, gt=0, description="Of the public model's softmax, or of an MLM target's (paper only: 0.2 to 0.4)"
+    fields: Annotated[int | None, Flag(default="all")] = Field(
+        default=None, ge=1, description="Most fields to attack, drawn at random."
     )
-    decay_start: float = Field(
-        default=3.0,
-        ge=1,
-        description="How many times hotter that softmax is at a field's first token (ours)",
+    labels: Annotated[tuple[str, ...], Flag("--label", default="answers, or all labels")] = Field(
+        default=(), description="Attack fields of this label (repeat)."
     )
-    decay_steps: int = Field(default=3, ge=0, description="Tokens until it has cooled down (paper only)")
-    target_temperature: float = Field(
-        default=0.3, gt=0, description="Of the softmax over the target's losses, without decay (paper only: 0.2 to 0.4)"
-    )
-    mean: Mean = Field(default="geometric", description="How the two likelihoods are joined (paper only)")
+    attempts: int = Field(default=8, ge=1, le=64, description="Attempts a field; the first is one-shot (n_a).")
+    candidates: int = Field(default=128, ge=1, description="Tokens tried a step (N_c; paper only).")
+    nucleus: float = Field(default=0.10, gt=0, le=1, description="Probability that sampling keeps (p; paper only).")
     weight: float = Field(
-        default=0.4, ge=0, le=1, description="Of the target's likelihood in that mean (paper only: 0.2 to 0.6)"
+        default=0.4,
+        ge=0,
+        le=1,
+        description="Weight of the target model in the mean of the two likelihoods (paper only: 0.2 to 0.6).",
     )
-    nucleus: float = Field(default=0.10, gt=0, le=1, description="Probability that sampling keeps (paper only)")
-    attempts: int = Field(default=8, ge=1, le=64, description="At every field; the first is one-shot (n_a; paper only)")
-    labels: tuple[str, ...] = Field(
-        default=(), description="Labels of the fields that are attacked; answers, where forms have such, else all"
-    )
-    shortest: int = Field(default=3, ge=1, description="Tokens of the shortest field that is attacked")
-    longest: int = Field(default=15, ge=1, description="Tokens of the longest field that is attacked")
-    fields: int | None = Field(default=None, ge=1, description="Attack so many fields at most, drawn by chance")
-    control: bool = Field(default=True, description="Attack forms too that the target has never seen")
+    mean: Mean = Field(default="geometric", description="Mean of the two likelihoods (paper only).")
     ranking: MembershipMetric = Field(
-        default="target perplexity", description="What the finding goes by (ours); the paper's five are reported too"
+        default="target perplexity",
+        description="Membership metric that the finding goes by (ours); the paper's five are reported too.",
     )
-    epsilon: float = Field(default=0.01, gt=0, description="Of the improvement factor (ours; the paper gives none)")
+    control: bool = Field(default=True, description="Attack the validation forms too, which the target never saw.")
+    public_temperature: Annotated[float, Flag(hidden=True)] = Field(
+        default=0.3,
+        gt=0,
+        description="Temperature of the public model's softmax, or of an MLM target's (paper only: 0.2 to 0.4).",
+    )
+    decay_start: Annotated[float, Flag(hidden=True)] = Field(
+        default=3.0, ge=1, description="Factor on this temperature at the first token of a field (ours)."
+    )
+    decay_steps: Annotated[int, Flag(hidden=True)] = Field(
+        default=3, ge=0, description="Tokens until the factor has fallen to 1 (paper only)."
+    )
+    target_temperature: Annotated[float, Flag(hidden=True)] = Field(
+        default=0.3,
+        gt=0,
+        description="Temperature of the softmax over the target's losses, without decay (paper only: 0.2 to 0.4).",
+    )
+    shortest: Annotated[int, Flag(hidden=True)] = Field(
+        default=3, ge=1, description="Tokens of the shortest field that is attacked."
+    )
+    longest: Annotated[int, Flag(hidden=True)] = Field(
+        default=15, ge=1, description="Tokens of the longest field that is attacked."
+    )
+    epsilon: Annotated[float, Flag(hidden=True)] = Field(
+        default=0.01, gt=0, description="Epsilon of the improvement factor (ours; the paper gives none)."
+    )
 
     @model_validator(mode="after")
     def _lengths(self) -> Self:

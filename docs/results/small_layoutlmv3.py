@@ -10,8 +10,8 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import LayoutLMv3Config, LayoutLMv3ForQuestionAnswering
 
-from pfl_audit.documents.template.synthetic import open_templates
-from pfl_audit.documents.template.values import draw_values, question_for
+from pfl_audit.attacks.inversion.template.synthetic import open_templates
+from pfl_audit.attacks.inversion.template.values import draw_values, question_for
 
 
 def main(folder: Path) -> None:

@@ -12,6 +12,9 @@ import typer
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.inputs import read_text
 
+META = "pfl_audit.settings"
+"""Key of a command's context under which the tables of attacks and subjects are kept."""
+KINDS = ("attacks", "subjects")
 _MAX_FILE, _MAX_LINE = 1 << 16, 1 << 12
 """Bytes and letters: the time that tomllib takes grows with the square of the levels of a dotted key."""
 _LARGEST = 1 << 63
@@ -24,13 +27,16 @@ _TEXT = ((str,), "a text")
 
 
 def take_defaults(context: typer.Context, path: Path) -> None:
-    """Take defaults of a command from a file: keys that stand alone, then ``[data]``, then ``[data.make]``.
+    """Take defaults of a command from a file: keys outside of tables, then ``[data]``, then ``[data.make]``.
+
+    ``[attacks.NAME]`` and ``[subjects.NAME]`` hold settings of an attack and inputs of a subject.
 
     Raises:
         UsageError: There is no such file, or it names a setting that there is not, or a wrong value of one.
         AuditError: It cannot be read as TOML.
     """
     table = _read(path)
+    context.meta[META] = {kind: _tables(path, kind, table.pop(kind, {})) for kind in KINDS}
     known = _settings(context)
     steps: list[Any] = [context]
     while steps[0].parent is not None:
@@ -47,6 +53,13 @@ def take_defaults(context: typer.Context, path: Path) -> None:
         except ValueError as error:
             raise UsageError(f"{path}: '{prefix}{key}' must be {error}", remedy) from error
     context.default_map = {**(context.default_map or {}), **values}
+
+
+def _tables(path: Path, kind: str, table: object) -> dict[str, dict[str, object]]:
+    """The tables ``[attacks.NAME]`` or ``[subjects.NAME]``; an audit validates what is in them."""
+    if not isinstance(table, dict) or not all(isinstance(value, dict) for value in table.values()):
+        raise UsageError(f"{path}: '{kind}' must be tables", f"Write [{kind}.NAME]")
+    return table
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -38,12 +38,12 @@ def demo(
 
     Example: pfl-audit demo --out audit-demo
     """
-    from pfl_audit.cli.audit import run_and_show
+    from pfl_audit.cli.audit_command import run_and_show
     from pfl_audit.cli.console import note, print_json
     from pfl_audit.cli.summary import show_comparison
     from pfl_audit.core.comparison import compare
+    from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.renderers import render_comparison
-    from pfl_audit.core.runner import AuditPlan, FormPlan, GradientPlan
 
     fixtures = options.embedded()
 
@@ -51,12 +51,16 @@ def demo(
         return AuditPlan(
             title=title,
             out=folder,
-            red=fixtures / "red",
             model=str(fixtures / model),
-            pretrained=str(fixtures / "vt5-pretrained") if pretrained else None,
-            control=str(fixtures / "vt5-out"),
-            blue=fixtures / "blue-secrets",
-            classes_random=True,  # one recipe draws all providers, and the first of them are the members
+            inputs={
+                "questions": {
+                    "red": fixtures / "red",
+                    "pretrained": str(fixtures / "vt5-pretrained") if pretrained else None,
+                    "control": str(fixtures / "vt5-out"),
+                    "blue": fixtures / "blue-secrets",
+                    "classes_random": True,  # one recipe draws all providers, and the first are the members
+                }
+            },
             checks=checks,
             store=out / "responses.sqlite",
             seed=seed,
@@ -82,7 +86,7 @@ def demo(
         title="Reconstruction of scrubbed fields",
         out=out / "reconstruction",
         model=str(fixtures / "layoutlm-private"),
-        forms=FormPlan(path=fixtures / "forms", public=str(fixtures / "layoutlm-public")),
+        inputs={"forms": {"forms": fixtures / "forms", "public": str(fixtures / "layoutlm-public")}},
         checks=("reconstruction",),
         store=out / "responses.sqlite",
         seed=seed,
@@ -94,7 +98,7 @@ def demo(
         title="Gradient inversion",
         out=out / "inversion",
         model=str(fixtures / "donut"),
-        gradients=GradientPlan(template=fixtures / "templates" / "form-01" / "template.png", public_form=True),
+        inputs={"gradients": {"template": fixtures / "templates" / "form-01" / "template.png", "public_form": True}},
         checks=("inversion.text", "inversion.lbfgs"),
         store=out / "responses.sqlite",
         seed=seed,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.utils import get_params_from_function
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,8 +45,25 @@ class Command(TyperCommand):
                     formatter.write_dl(rows)
 
 
+class Group(TyperGroup):
+    """A group whose help shows the summary of every command in full."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands with the first paragraph of their help."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                rows.append((name, " ".join((command.help or "").split("\n\n")[0].split())))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 class App(typer.Typer):
     """A typer app of such commands."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"cls": Group, **options})
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Function], Function]:
         """Register a command."""

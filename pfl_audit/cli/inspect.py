@@ -1,9 +1,8 @@
-"""``inspect`` and ``list``: what a checkpoint is, and what can be asked of a target."""
+"""``inspect`` and ``list``: what a checkpoint is, and which checks it can be audited by."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,26 +18,25 @@ def inspect(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Say what a checkpoint is, how it was opened, and what can be asked of it.
+    """Describe a checkpoint, how it was opened, and which checks can be run on it.
 
     Example: pfl-audit inspect ckpt
     """
-    from pfl_audit.core.attack import Need, Resource, installed_attacks, unmet_needs
+    from pfl_audit.core.attack import ATTACKS, unmet_needs
     from pfl_audit.core.redaction import visible
-    from pfl_audit.models.open import open_any, shares_gradients
-    from pfl_audit.models.protocol import Capability
+    from pfl_audit.core.subject import SUBJECTS
+    from pfl_audit.models.open import open_any
 
     make_progress(quiet=quiet)  # opening shows none of ours, but the hub may
     opened = open_any(model, device=device, download=download)
-    forms = Capability.FORM_LOSS in opened.capabilities
-    documents = {Resource.FORMS, Resource.PUBLIC} if forms else {Resource.PRETRAINED, Resource.BLUE}
-    if not forms and shares_gradients(Path(opened.describe()["path"])):
-        documents.add(Resource.GRADIENT)
-    have: frozenset[Need] = frozenset(opened.capabilities) | documents
+    subjects = SUBJECTS.installed()
     checks = {
-        spec.id: unmet_needs(spec, have) is None for attack in installed_attacks().values() for spec in attack.specs
+        spec.id: unmet_needs(spec, frozenset(opened.capabilities) | subjects[attack.subject].offers) is None
+        for attack in ATTACKS.installed().values()
+        if attack.subject in subjects
+        for spec in attack.specs
     }
-    facts: dict[str, Any] = {**opened.describe(), "capabilities": sorted(opened.capabilities), "checks": checks}
+    facts = {**opened.describe(), "capabilities": sorted(opened.capabilities), "checks": checks}
     if as_json:
         print_json(facts)
         return
@@ -51,15 +49,15 @@ def inspect(
 
 
 def list_checks(as_json: options.AsJson = False) -> None:
-    """Name the attacks, their checks, and what each needs of a target.
+    """List the attacks, their checks, and what each needs.
 
     Example: pfl-audit list
     """
-    from pfl_audit.core.attack import installed_attacks
+    from pfl_audit.core.attack import ATTACKS
 
     rows = [
-        {"id": spec.id, "title": spec.title, "needs": sorted(str(need) for need in spec.needs)}
-        for attack in installed_attacks().values()
+        {"id": spec.id, "title": spec.title, "subject": attack.subject, "needs": sorted(map(str, spec.needs))}
+        for attack in ATTACKS.installed().values()
         for spec in attack.specs
     ]
     if as_json:

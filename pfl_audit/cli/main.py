@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from pfl_audit import __version__
-from pfl_audit.cli import account, audit, compare, data, defend, demo, inspect, invert, reconstruct, report, train
+from pfl_audit.cli import account, compare, data, demo, explain, inspect, report, train
+from pfl_audit.cli.audit import audit_command
+from pfl_audit.cli.audit_command import COMMANDS
 from pfl_audit.cli.console import errors_as_json, fail
 from pfl_audit.cli.help import App
 from pfl_audit.cli.interrupts import ignore_signals, obey_signals
@@ -26,18 +28,15 @@ app = App(
     help="Audit what a document-understanding model gives away about its training documents.",
 )
 app.command("demo")(demo.demo)
-app.command("audit")(audit.audit)
-app.command("memorize")(audit.memorize)
-app.command("mia")(audit.mia)
-app.command("reconstruct")(reconstruct.reconstruct)
-app.command("invert")(invert.invert)
-app.command("defend")(defend.defend)
+for command in (audit_command(), *COMMANDS.installed().values()):
+    app.command(command.name)(command.function())
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("train")(train.train)
 app.command("account")(account.account)
 app.command("inspect")(inspect.inspect)
 app.command("list")(inspect.list_checks)
+app.command("explain")(explain.explain)
 app.command("schema")(report.schema)
 app.add_typer(data.app, name="data")
 

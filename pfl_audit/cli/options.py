@@ -43,47 +43,6 @@ Config = Annotated[
         "--config", help="Settings from a TOML file; flags win.", callback=_config, is_eager=True, show_default=False
     ),
 ]
-Red = Annotated[
-    Path, typer.Option("--red", help="Corpus of member and non-member providers: PFL-DocVQA folder or corpus.jsonl.")
-]
-Blue = Annotated[
-    Path | None,
-    typer.Option("--blue", help="Training corpus, to recognise its secrets.", show_default=False),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model", help="Checkpoint under audit: a local folder, or a hub id with --download.", show_default=False
-    ),
-]
-Recorded = Annotated[
-    Path | None,
-    typer.Option("--answers", help="Recorded answers (.jsonl) of a model that cannot be asked.", show_default=False),
-]
-Pretrained = Annotated[
-    str | None,
-    typer.Option("--pretrained", help="Public checkpoint that the model was trained from.", show_default=False),
-]
-Control = Annotated[
-    str | None,
-    typer.Option(
-        "--control",
-        help="Checkpoint as competent as the model that saw no provider of RED (an out-model).",
-        show_default="the pre-trained model",
-    ),
-]
-References = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--reference",
-        help="Checkpoint like the model that saw no provider of RED (repeat; twice at least), for LiRA and RMIA.",
-        show_default=False,
-    ),
-]
-ClassesRandom = Annotated[
-    bool,
-    typer.Option("--classes-random", help="Declare that members and non-members were drawn at random."),
-]
 Out = Annotated[
     Path | None,
     typer.Option("--out", help="Folder of the run.", show_default="pfl-audit-runs/<command>-<time>"),
@@ -108,13 +67,3 @@ AsJson = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Show names, values and pages instead of masks.")]
 Gate = Annotated[FailOn, typer.Option("--fail-on", help="Findings that make the command exit with 1.")]
-Ocr = Annotated[
-    bool,
-    typer.Option(
-        "--ocr",
-        help="Read the pictures by OCR, before and after values are blurred.",
-    ),
-]
-Threshold = Annotated[
-    float, typer.Option("--threshold", min=0.5, max=1.0, help="Similarity from which words count as the value.")
-]

@@ -38,6 +38,11 @@ class EvidenceBox:
         """Keep what was recovered in the private folder, readable by the owner only."""
         write_json(self._folder / PRIVATE / f"{name}.json", value)
 
+    def keep_text(self, name: str, text: str) -> None:
+        """Keep a text in the private folder, readable by the owner only."""
+        with atomic_write(self._folder / PRIVATE / f"{name}.txt") as file:
+            file.write(text.encode(errors="backslashreplace"))
+
     def show(self, name: str, seen: Image.Image, masked: Image.Image) -> str:
         """Make a picture for the report.
 

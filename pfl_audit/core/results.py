@@ -165,6 +165,8 @@ class Check(_Part):
     title: Name
     status: Literal["ran", "skipped", "failed"]
     reason: Text | None = None
+    required: bool = Field(default=True, description="Whether an audit in which it did not run is incomplete")
+    subject: Name = Field(default="questions", description="What the model is audited by in this check")
     part_of: Name | None = Field(default=None, description="Check whose finding this one is part of")
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
     settings: Settings = Field(default_factory=dict)

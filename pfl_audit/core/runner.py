@@ -1,148 +1,69 @@
-"""Run an audit: open, ask, attack, decide, write."""
+"""Runs an audit from plan to ``results.json``."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from pfl_audit import __version__
-from pfl_audit.core.attack import (
-    Attack,
-    AuditContext,
-    CheckSpec,
-    Need,
-    Resource,
-    Subject,
-    choose_checks,
-    installed_attacks,
-    unmet_needs,
-)
-from pfl_audit.core.engine import QueryEngine
+from pfl_audit.core.attack import ATTACKS, AnyAttack, CheckSpec, choose_checks, unmet_needs
+from pfl_audit.core.context import AuditContext
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
-from pfl_audit.core.forms import FormPlan, open_subject
-from pfl_audit.core.gradients import GradientPlan, open_gradients
 from pfl_audit.core.places import Places, short, short_command
+from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.core.run_folder import RunFolder
+from pfl_audit.core.settings import Settings, read_settings
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.subjects import Opened, OpenedQuestions
+from pfl_audit.core.subject import (
+    SUBJECTS,
+    AuditedModels,
+    AuditJob,
+    Given,
+    ModelFacts,
+    Opened,
+    OpenedSubjects,
+)
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
-from pfl_audit.core.verdict import Budget, FailOn, decide
-from pfl_audit.documents.corpus import Corpus, require_questions
-from pfl_audit.documents.readers import open_corpus
-from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UnanswerableError, UsageError
+from pfl_audit.core.verdict import Budget, decide
+from pfl_audit.errors import (
+    AuditError,
+    NotAuditableError,
+    StorageError,
+    UnanswerableError,
+    UsageError,
+    is_interrupt,
+)
 from pfl_audit.files import write_json
-from pfl_audit.models.open import open_model
-from pfl_audit.models.page_reader import PageReader
-from pfl_audit.models.protocol import Capability, DocumentModel
-from pfl_audit.models.recorded import RecordedModel
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 
-__all__ = ["AuditPlan", "FormPlan", "GradientPlan", "run_audit"]
-
 
 @dataclass(frozen=True)
-class AuditPlan:
-    """What shall be audited, and how.
+class _Chosen:
+    """What a plan asks for, validated.
 
     Attributes:
-        title: Of the report.
-        out: Folder of the run.
-        red: Corpus of member and non-member providers, or None.
-        model: Checkpoint under audit, or None with ``answers``.
-        answers: Recorded answers of a model that cannot be asked.
-        pretrained: Checkpoint that it was trained from, or None.
-        blue: Training corpus, or None.
-        control: Checkpoint that saw no provider of RED and is as competent as the target, or None.
-        references: Checkpoints like the target that saw no provider of RED; none, or two at least.
-        classes_random: Members and non-members were drawn at random.
-        forms: Forms for a model that reads their tokens, or None.
-        gradients: Templates and pages for a model of which gradients are shared, or None. One of the three it is.
-        checks: Ids or families; empty for all.
-        settings: Family to its settings.
-        store: Response store; in ``out`` where it is None.
-        seed: Of everything drawn.
-        device: torch's name of the device.
-        download: Whether hub ids may be fetched.
-        fail_on: The gate.
-        reveal: Show names, values and pages.
-        ocr: Let OCR read the pictures of scrubbed pages.
-        command: As it was typed.
+        attacks: Installed attacks by name.
+        settings: Attack to its settings.
+        specs: Checks by id, in the order of the report.
+        subjects: Subjects of these checks with their inputs.
     """
 
-    title: str
-    out: Path
-    red: Path | None = None
-    model: str | None = None
-    answers: Path | None = None
-    pretrained: str | None = None
-    blue: Path | None = None
-    control: str | None = None
-    references: tuple[str, ...] = ()
-    classes_random: bool = False
-    forms: FormPlan | None = None
-    gradients: GradientPlan | None = None
-    checks: tuple[str, ...] = ()
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    store: Path | None = None
-    seed: int = 0
-    device: str = "cpu"
-    download: bool = False
-    fail_on: FailOn = "leak"
-    reveal: bool = False
-    ocr: bool = False
-    command: str = ""
+    attacks: Mapping[str, AnyAttack]
+    settings: Mapping[str, Settings]
+    specs: Mapping[str, CheckSpec]
+    subjects: Mapping[str, Given]
 
-    def identity(self) -> dict[str, Any]:
-        """What decides the results."""
-        return {
-            "version": __version__,
-            "model": self.model,
-            "answers": str(self.answers) if self.answers else None,
-            "pretrained": self.pretrained,
-            "red": str(self.red) if self.red else None,
-            "blue": str(self.blue) if self.blue else None,
-            "control": self.control,
-            "references": list(self.references),
-            "classes_random": self.classes_random,
-            "forms": self.forms.identity() if self.forms else None,
-            "gradients": self.gradients.identity() if self.gradients else None,
-            "checks": list(self.checks),
-            "settings": {name: dict(values) for name, values in self.settings.items()},
-            "seed": self.seed,
-            "reveal": self.reveal,
-            "ocr": self.ocr,
-        }
-
-    @property
-    def subject(self) -> Subject:
-        """What the model is audited by."""
-        if self.gradients is not None:
-            return "gradients"
-        return "forms" if self.forms is not None else "questions"
-
-    @property
-    def documents(self) -> Path:
-        """Where the documents are.
-
-        Raises:
-            UsageError: Nowhere, or in more than one place.
-        """
-        forms = self.forms.path if self.forms else None
-        template = self.gradients.template if self.gradients else None
-        places = [place for place in (self.red, forms, template) if place is not None]
-        if len(places) != 1:
-            raise UsageError("one of --red, --forms and --template is needed, and no two", "Give the documents")
-        return places[0]
+    def subject_of(self, spec: CheckSpec) -> str:
+        """Name of the subject that a check works on."""
+        return self.attacks[spec.family].subject
 
 
 def run_audit(plan: AuditPlan, progress: Progress) -> Results:
@@ -151,169 +72,123 @@ def run_audit(plan: AuditPlan, progress: Progress) -> Results:
     Killed at any time, the same plan goes on from the response store.
 
     Raises:
-        AuditError: The target or the corpus cannot be used at all.
+        AuditError: The model or the documents cannot be used at all.
     """
-    if (plan.model is None) == (plan.answers is None):
-        raise UsageError("one of --model and --answers is needed, and not both", "Give the checkpoint folder")
-    documents = plan.documents
-    attacks = installed_attacks()
-    settings = {name: _settings(attack, plan.settings.get(name, {})) for name, attack in attacks.items()}
-    specs = choose_checks(attacks, plan.checks, plan.subject)
+    chosen = _choose(plan)
     started, clock = datetime.now(UTC), time.monotonic()
     with RunFolder(plan.out, plan.identity()) as folder:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
             try:
-                opened = _open(plan, store, progress)
-                hide = Redactor(store.salt, reveal=plan.reveal)
-                checks = _run_checks(plan, opened, attacks, settings, specs, hide, progress)
+                subjects = _open(plan, chosen, store, progress)
+                redactor = Redactor(store.salt, reveal=plan.reveal)
+                checks = _run_checks(plan, chosen, subjects, redactor, progress)
             finally:
                 folder.asked = store.changed
         seconds = round(time.monotonic() - clock, 1)
-        models = opened.models()
-        results = Results(
-            title=plan.title,
-            verdict=decide(checks, plan.fail_on, specs if plan.checks else ()),
-            target=_target(models.target, plan.model),
-            pretrained=_beside(models.before, plan.forms.public if plan.forms else plan.pretrained),
-            control=_beside(models.control, plan.control),
-            references=[_target(facts, name) for facts, name in zip(models.references, plan.references, strict=False)],
-            data=opened.data(documents, hide),
-            checks=checks,
-            provenance=Provenance(
-                command=short_command(plan.command),
-                version=__version__,
-                packages=package_versions(),
-                seed=plan.seed,
-                started=started.isoformat(timespec="seconds"),
-                seconds=seconds,
-                resumed=folder.resumed,
-                revealed=plan.reveal,
-            ),
+        provenance = Provenance(
+            command=short_command(plan.command),
+            version=__version__,
+            packages=package_versions(),
+            seed=plan.seed,
+            started=started.isoformat(timespec="seconds"),
+            seconds=seconds,
+            resumed=folder.resumed,
+            revealed=plan.reveal,
         )
-        results = _without_paths(results, plan)
+        results = _results(plan, chosen, subjects, checks, redactor, provenance)
         write_results(results, plan.out)
-        work = opened.work()
+        work = _sum_of(subjects.opened.values())
         folder.mark("success", seconds=seconds, **work)
         progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
     return results
 
 
-def _open(plan: AuditPlan, store: ResponseStore, progress: Progress) -> Opened:
-    if plan.gradients is not None:
-        states = plan.store.parent / "states" if plan.store else plan.out / "private" / "states"
-        return open_gradients(plan.gradients, _live(plan), plan.device, store, states, plan.seed, progress)
-    if plan.forms is not None:
-        return open_subject(plan.forms, Path(_live(plan)), plan.device, store, progress)
-    return _open_questions(plan, store, progress)
+def _choose(plan: AuditPlan) -> _Chosen:
+    """Validate a plan before anything is opened."""
+    attacks, subjects = ATTACKS.installed(), SUBJECTS.installed()
+    for kind, given, known in (("attack", plan.settings, attacks), ("subject", plan.inputs, subjects)):
+        if unknown := [name for name in given if name not in known]:
+            raise UsageError(f"there is no {kind} '{unknown[0]}'", f"Choose among: {', '.join(known)}")
+    attacks = {name: attack for name, attack in attacks.items() if attack.subject in subjects}
+    settings = {
+        name: read_settings(attack.Settings, plan.settings.get(name, {}), name) for name, attack in attacks.items()
+    }
+    specs = choose_checks(attacks, plan.checks)
+    needed = {attacks[spec.family].subject for spec in specs.values()}
+    given_inputs = {
+        name: Given(subject, read_settings(subject.Inputs, plan.inputs.get(name, {}), name))
+        for name, subject in subjects.items()
+        if name in needed
+    }
+    return _Chosen(attacks, settings, specs, given_inputs)
 
 
-def _live(plan: AuditPlan) -> str:
-    """The model, where no recorded answers will do."""
-    if plan.model is None:
-        raise UsageError(f"recorded answers say nothing about {plan.subject}", "Give --model")
-    return plan.model
+def _open(plan: AuditPlan, chosen: _Chosen, store: ResponseStore, progress: Progress) -> OpenedSubjects:
+    """Open every subject that has its inputs.
 
-
-def _open_questions(plan: AuditPlan, store: ResponseStore, progress: Progress) -> OpenedQuestions:
-    if plan.red is None:
-        raise UsageError("--red is needed", "Give the folder of the documents")
-    red = open_corpus(plan.red, "red")
-    require_questions(red, plan.red)
-    blue = open_corpus(plan.blue, "blue") if plan.blue else None
-    if blue is not None:
-        _refuse_overlap(red, blue)
-    model = (
-        _recorded(plan.answers, red)
-        if plan.answers
-        else open_model(plan.model or "", device=plan.device, download=plan.download)
-    )
-    before = open_model(plan.pretrained, device=plan.device, download=plan.download) if plan.pretrained else None
-    control = open_model(plan.control, device=plan.device, download=plan.download) if plan.control else None
-    return OpenedQuestions(
-        target=QueryEngine(model, store, progress),
-        pretrained=QueryEngine(before, store, progress) if before else None,
-        reader=QueryEngine(PageReader(), store, progress) if plan.ocr else None,
-        red=red,
-        blue=blue,
-        control=QueryEngine(control, store, progress) if control else None,
-        references=tuple(QueryEngine(one, store, progress) for one in _references(plan, model)),
-        classes_random=plan.classes_random,
-    )
-
-
-def _references(plan: AuditPlan, target: DocumentModel) -> list[DocumentModel]:
-    """Open the reference models: none, or several, of which none is the target or given twice."""
-    if len(plan.references) == 1:
-        raise UsageError("one reference model shows no spread", "Give --reference twice at least, or not at all")
-    opened = [open_model(name, device=plan.device, download=plan.download) for name in plan.references]
-    for name, one in zip(plan.references, opened, strict=True):
-        if Capability.LOSS not in one.capabilities:
-            raise UsageError(f"the reference model {name} gives no losses", "Give checkpoints like --model")
-    if len({one.fingerprint for one in (target, *opened)}) <= len(opened):
-        raise UsageError(
-            "two of the reference models and the model under audit are the same",
-            "Train each --reference apart, with a --seed of its own",
-        )
-    return opened
-
-
-def _recorded(path: Path, red: Corpus) -> RecordedModel:
-    model = RecordedModel(path)
-    model.require_answers_to(red)
-    return model
-
-
-def _refuse_overlap(red: Corpus, blue: Corpus) -> None:
-    """RED must be new to the model: a page that was trained on proves nothing about its provider."""
-    trained = {page.id for page in blue.documents if "train" in page.split}
-    both = sum(page.id in trained for page in red.documents)
-    if both:
-        raise NotAuditableError(
-            f"{both} of the pages that are to be asked about were trained on",
-            "Leave the BLUE training pages out of RED",
-        )
+    Raises:
+        UsageError: None has.
+        NotAuditableError: The only one that has cannot audit the model.
+    """
+    states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
+    job = AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, progress)
+    missing = {name: given.missing for name, given in chosen.subjects.items()}
+    wanted = [name for name, lack in missing.items() if lack is None]
+    if not wanted:
+        lacks = " or ".join(lack for lack in missing.values() if lack)
+        raise UsageError(f"nothing to audit the model with: it needs {lacks}", "Give the documents")
+    reasons = {name: f"needs {lack}" for name, lack in missing.items() if lack}
+    opened: dict[str, Opened] = {}
+    for name in wanted:
+        given = chosen.subjects[name]
+        try:
+            opened[name] = given.subject.open(given.inputs, job)
+        except NotAuditableError as error:
+            if len(wanted) == 1:
+                raise
+            reasons[name] = str(error)
+    if not opened:
+        raise NotAuditableError(next(iter(reasons.values())), "Give documents of the kind that the model reads")
+    return OpenedSubjects(opened, reasons, frozenset(wanted))
 
 
 def _run_checks(
-    plan: AuditPlan,
-    opened: Opened,
-    attacks: Mapping[str, Attack],
-    settings: Mapping[str, BaseModel],
-    specs: Mapping[str, CheckSpec],
-    hide: Redactor,
-    progress: Progress,
+    plan: AuditPlan, chosen: _Chosen, subjects: OpenedSubjects, redactor: Redactor, progress: Progress
 ) -> list[Check]:
-    have = opened.have()
-    specs = {key: spec for key, spec in specs.items() if key in plan.checks or not _optional(spec, have)}
-    unmet = {key: reason for key, spec in specs.items() if (reason := unmet_needs(spec, have)) is not None}
-    runnable = frozenset(key for key in specs if key not in unmet)
+    """Run what can be run; every other check becomes a row with its reason."""
+    named = frozenset(plan.checks)
+    done: dict[str, Check] = {}
+    for key, spec in chosen.specs.items():
+        subject = chosen.subject_of(spec)
+        if subject not in subjects.opened:
+            required = subject in subjects.required or key in named
+            done[key] = spec.not_run("skipped", subjects.reasons[subject], required=required)
+        elif (reason := unmet_needs(spec, subjects.opened[subject].have())) is not None:
+            done[key] = spec.not_run("skipped", reason, required=not spec.optional or key in named)
+        elif spec.on_request is not None and not named & {key, spec.family}:
+            done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it", required=False)
+    runnable = frozenset(key for key in chosen.specs if key not in done)
     common = AuditContext(
         checks=runnable,
+        named=named,
         seed=plan.seed,
-        budget=Budget.shared(sum(specs[key].part_of is None for key in runnable)),
-        redactor=hide,
+        budget=Budget.shared(sum(chosen.specs[key].part_of is None for key in runnable)),
+        redactor=redactor,
         evidence=EvidenceBox(plan.out, reveal=plan.reveal),
         progress=progress,
     )
-    context = opened.context(common)
-    done: dict[str, Check] = {}
-    for name, attack in attacks.items():
-        wanted = [spec for key, spec in specs.items() if key in runnable and spec in attack.specs]
+    for name, attack in chosen.attacks.items():
+        wanted = [spec for key, spec in chosen.specs.items() if key in runnable and spec.family == name]
         if wanted:
-            done |= _run_attack(name, attack, context, settings[name], wanted)
-    for key, reason in unmet.items():
-        done[key] = specs[key].not_run("skipped", reason)
-    return [done[key] for key in specs]
-
-
-def _optional(spec: CheckSpec, have: frozenset[Need]) -> bool:
-    """Whether a check is run only where it is asked for by name, or where reference models are given."""
-    return Resource.REFERENCES in spec.needs - have
+            context = subjects.opened[attack.subject].context(common)
+            done |= _run_attack(attack, context, chosen.settings[name], wanted)
+    return [done[key].model_copy(update={"subject": chosen.subject_of(spec)}) for key, spec in chosen.specs.items()]
 
 
 def _run_attack(
-    name: str, attack: Attack, context: AuditContext, settings: BaseModel, wanted: list[CheckSpec]
+    attack: AnyAttack, context: AuditContext, settings: Settings, wanted: Sequence[CheckSpec]
 ) -> dict[str, Check]:
+    """Results of an attack by check id; an exception fails its checks and leaves the others alone."""
     try:
         checks = {check.id: check for check in attack.run(context, settings)}
     except (UsageError, StorageError):
@@ -324,27 +199,57 @@ def _run_attack(
         return {spec.id: spec.not_run("failed", f"a page cannot be used: {error.reason}") for spec in wanted}
     except AuditError as error:
         return {spec.id: spec.not_run("failed", str(error)) for spec in wanted}
-    return {
-        spec.id: checks.get(spec.id) or spec.not_run("failed", f"the attack {name} gave no result") for spec in wanted
-    }
+    except Exception as error:  # whatever a stranger's attack raises; its text may hold a value
+        if is_interrupt(error):
+            raise
+        name = f"traceback-{attack.name}"
+        context.evidence.keep_text(name, "".join(traceback.format_exception(error)))
+        reason = f"the attack {attack.name} ended with {type(error).__name__}; see {PRIVATE}/{name}.txt"
+        context.progress.say(reason)
+        return {spec.id: spec.not_run("failed", reason) for spec in wanted}
+    lost = f"the attack {attack.name} gave no result"
+    return {spec.id: checks.get(spec.id) or spec.not_run("failed", lost) for spec in wanted}
 
 
-def _settings(attack: Attack, values: Mapping[str, Any]) -> BaseModel:
-    try:
-        return attack.Settings(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"the setting '{name}' of {attack.name} is wrong: {first['msg']}", "Correct it") from error
+def _results(
+    plan: AuditPlan,
+    chosen: _Chosen,
+    subjects: OpenedSubjects,
+    checks: list[Check],
+    redactor: Redactor,
+    provenance: Provenance,
+) -> Results:
+    """Everything that a report reads."""
+    models = [one.models() for one in subjects.opened.values()]
+    before, control = (_first(models, kind) for kind in ("before", "control"))
+    required = chosen.specs if plan.checks else ()
+    results = Results(
+        title=plan.title,
+        verdict=decide(checks, plan.fail_on, required),
+        target=_target(models[0].target, plan.model),
+        pretrained=_target(*before) if before else None,
+        control=_target(*control) if control else None,
+        references=[_target(facts, name) for one in models for facts, name in one.references],
+        data=next(iter(subjects.opened.values())).data(redactor),
+        checks=checks,
+        provenance=provenance,
+    )
+    return _without_paths(results, plan)
 
 
-def _target(facts: Mapping[str, Any], name: str | None) -> Target:
+def _first(models: Sequence[AuditedModels], kind: str) -> tuple[ModelFacts, str] | None:
+    found = (one.before if kind == "before" else one.control for one in models)
+    return next((one for one in found if one is not None), None)
+
+
+def _target(facts: ModelFacts, name: str | None) -> Target:
     claim, review = public_record(Path(name) / TRAINING_RECORD) if name else (None, None)
-    return Target(**facts, training_claim=claim, claim_review=review)
+    return Target.model_validate({**facts, "training_claim": claim, "claim_review": review})
 
 
-def _beside(facts: Mapping[str, Any] | None, name: str | None) -> Target | None:
-    return _target(facts, name) if facts else None
+def _sum_of(opened: Iterable[Opened]) -> dict[str, int]:
+    """Counts of the work of all subjects."""
+    return {name: count for one in opened for name, count in one.work().items()}
 
 
 def _without_paths(results: Results, plan: AuditPlan) -> Results:

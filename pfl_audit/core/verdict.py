@@ -92,7 +92,8 @@ def decide(checks: Sequence[Check], fail_on: FailOn, required: Collection[str] =
         level: [check.id for check in checks if check.finding and check.finding.level == level]
         for level in ("leak", "weak", "none", "unresolved")
     }
-    missing = [check.id for check in checks if check.status != "ran"]
+    needed = [check for check in checks if check.status == "ran" or check.required]
+    missing = [check.id for check in needed if check.status != "ran"]
     missing += [name for name in found["unresolved"] if name in required]
     over = {"leak": found["leak"], "weak": found["leak"] + found["weak"], "never": []}[fail_on]
     ran = sum(len(ids) for ids in found.values())
@@ -104,7 +105,7 @@ def decide(checks: Sequence[Check], fail_on: FailOn, required: Collection[str] =
         )
     elif missing or len(found["unresolved"]) == ran:
         status = "incomplete"
-        summary = f"No leak was found, but {len(missing)} of {len(checks)} checks could not be made or resolved."
+        summary = f"No leak was found, but {len(missing)} of {len(needed)} checks could not be made or resolved."
     else:
         status = "no-evidence"
         made = "The one finding is no leak" if ran == 1 else f"None of {ran} findings is a leak"
@@ -120,6 +121,7 @@ def exit_code(verdict: Verdict, checks: Sequence[Check]) -> int:
     """1 over the gate; 3 where a check did not run or nothing was resolved; else 0."""
     if verdict.gate.over:
         return EXIT_FINDING
-    if not checks or any(check.status != "ran" for check in checks) or verdict.status == "incomplete":
+    lacking = any(check.status != "ran" and check.required for check in checks)
+    if not checks or lacking or verdict.status == "incomplete":
         return EXIT_NOT_AUDITED
     return EXIT_OK

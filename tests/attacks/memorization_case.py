@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pfl_audit.attacks.memorization.exposure import Candidates, draw_candidates
-from pfl_audit.core.engine import QueryEngine
+from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.clues import residual_clues
 from pfl_audit.documents.corpus import Corpus

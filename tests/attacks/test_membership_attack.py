@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.membership import ATTACK
-from pfl_audit.core.attack import QuestionContext
-from pfl_audit.core.engine import QueryEngine
+from pfl_audit.attacks.membership.attack import ATTACK
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check
@@ -19,8 +19,7 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent
-
-from ..audit.fakes import FakeModel
+from tests.core.fakes import FakeModel
 
 CHECKS = frozenset({"membership.provider", "membership.blind", "membership.azk", "membership.likelihood-ratio"})
 Knows = Callable[[Query], bool]

@@ -8,12 +8,14 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest, norm
 
-from pfl_audit.attacks.membership.attack import MembershipAttack, MembershipSettings
+from pfl_audit.attacks.membership.attack import MembershipAttack
 from pfl_audit.attacks.membership.features import aggregate, query_features
 from pfl_audit.attacks.membership.references import score_by_lira, score_by_rmia, with_scores
 from pfl_audit.attacks.membership.rows import ROWS
-from pfl_audit.core.attack import QuestionContext, Resource
-from pfl_audit.core.engine import QueryEngine
+from pfl_audit.attacks.membership.settings import MembershipSettings
+from pfl_audit.attacks.questions import inputs
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check
@@ -23,8 +25,8 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.models.protocol import Capability, Response
 from pfl_audit.progress import Silent
+from tests.core.fakes import FakeModel
 
-from ..audit.fakes import FakeModel
 from .noise_audits import decide
 
 REFERENCES = tuple(row for row in ROWS if row.access == "RK")
@@ -140,7 +142,7 @@ def test_without_a_control_the_error_rate_is_kept_as_well() -> None:
 def test_both_need_losses_and_reference_models() -> None:
     assert [row.id for row in REFERENCES] == ["lira", "rmia"]
     for row in REFERENCES:
-        assert row.needs == {Capability.ANSWER, Capability.LOSS, Resource.REFERENCES}
+        assert row.needs == {Capability.ANSWER, Capability.LOSS, inputs.REFERENCES}
 
 
 def audited(page: Callable[..., Document], folder: Path, leak: float, checks: Sequence[str]) -> tuple[list[Check], int]:

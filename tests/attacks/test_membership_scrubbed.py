@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from pfl_audit.attacks.membership import ATTACK
+from pfl_audit.attacks.membership.attack import ATTACK
 from pfl_audit.attacks.membership.evaluation import columns_used, run_trial, subset
 from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memory_features, query_features
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
-from pfl_audit.core.attack import QuestionContext, Resource
-from pfl_audit.core.engine import QueryEngine
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.attacks.questions.inputs import PRETRAINED
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check
@@ -25,8 +26,8 @@ from pfl_audit.documents.scrubbed import SCRUBBED
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.protocol import Capability, Response
 from pfl_audit.progress import Silent
+from tests.core.fakes import FakeModel
 
-from ..audit.fakes import FakeModel
 from .noise_audits import decide
 from .simulated import table
 
@@ -113,7 +114,7 @@ def test_attacks_of_the_paper_keep_their_columns_and_their_access() -> None:
     assert BY_ID["azk-g4"].needs == {Capability.ANSWER, Capability.LIVE}
     for name in WITH:
         assert BY_ID[name].access == "PK"
-        assert BY_ID[name].needs >= {Capability.LOSS, Capability.LIVE, Resource.PRETRAINED}
+        assert BY_ID[name].needs >= {Capability.LOSS, Capability.LIVE, PRETRAINED}
 
 
 @pytest.mark.parametrize("name", WITH)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pfl_audit.attacks.memorization import ATTACK
+from pfl_audit.attacks.memorization.attack import ATTACK
 from pfl_audit.attacks.memorization.measures import RATIO
 from pfl_audit.attacks.memorization.unprompted import disclosures, unprompted_questions
-from pfl_audit.core.attack import QuestionContext
-from pfl_audit.core.engine import QueryEngine
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check
@@ -24,8 +24,7 @@ from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
 from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent
 from pfl_audit.training.refusals import REFUSAL
-
-from ..audit.fakes import FakeModel
+from tests.core.fakes import FakeModel
 
 NAME = "memorization.provider_name"
 UNPROMPTED = "memorization.unprompted"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from pfl_audit.core.engine import QueryEngine
+from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus

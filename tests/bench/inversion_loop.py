@@ -20,15 +20,15 @@ from torch.nn.functional import cosine_similarity, mse_loss
 from fixtures.reading import SIZE
 from pfl_audit.attacks.inversion import priors
 from pfl_audit.attacks.inversion.canvas import Canvas
+from pfl_audit.attacks.inversion.case import Observation, Truth
+from pfl_audit.attacks.inversion.clients import Clients, place_template, share
 from pfl_audit.attacks.inversion.matching import speaking
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import objective_of
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.core.gradient_case import Observation, Truth
-from pfl_audit.core.gradient_clients import Clients, place_template, share
-from pfl_audit.documents.template.synthetic import TemplateRecipe, make_templates, open_templates
-from pfl_audit.documents.template.template import Template
-from pfl_audit.documents.template.values import draw_values, question_for
+from pfl_audit.attacks.inversion.template.synthetic import TemplateRecipe, make_templates, open_templates
+from pfl_audit.attacks.inversion.template.template import Template
+from pfl_audit.attacks.inversion.template.values import draw_values, question_for
 from pfl_audit.models.donut.checkpoint import load_donut
 from pfl_audit.models.donut.gradients import DonutGradients
 from pfl_audit.models.donut.small import learn_pieces, new_donut, save_donut

@@ -26,12 +26,13 @@ from scipy.stats import spearmanr
 
 from pfl_audit.attacks.membership.features import aggregate, query_features
 from pfl_audit.attacks.memorization.evidence import keep_evidence
-from pfl_audit.core.attack import QuestionContext
-from pfl_audit.core.engine import Answers
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import Answers
 from pfl_audit.core.evidence import EvidenceBox
+from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Results
-from pfl_audit.core.runner import AuditPlan, run_audit
+from pfl_audit.core.runner import run_audit
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
@@ -250,7 +251,13 @@ def _audit(red: Corpus, folder: Path, out: Path) -> tuple[Results, Redactor]:
     answers.write_text("\n".join(lines))
     checks = (*(f"memorization.{key}" for key in PROVIDER_KEYS), "memorization.generalisation", "membership.azk")
     command = f"pfl-audit audit --answers {answers} --red {folder.resolve()} --out {out}"
-    plan = AuditPlan("Masked", out, red=folder.resolve(), answers=answers, checks=checks, command=command)
+    plan = AuditPlan(
+        "Masked",
+        out,
+        inputs={"questions": {"red": folder.resolve(), "answers": answers}},
+        checks=checks,
+        command=command,
+    )
     results = run_audit(plan, Silent())
     render(results, out)
     with ResponseStore(out / "responses.sqlite") as store:

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from pfl_audit.attacks.membership.dates import dates_in
+from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.results import read_results
-from pfl_audit.core.runner import AuditPlan, run_audit
+from pfl_audit.core.runner import run_audit
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Membership, Query
 from pfl_audit.documents.readers import open_corpus
@@ -76,7 +77,9 @@ def audit(corpus: Corpus, case: str, model: str, control: str, out: Path) -> str
         red = out / "red" / case
         if not (red / "corpus.jsonl").is_file():
             write_jsonl(relabel(corpus, classes), red)
-        plan = AuditPlan(case, run, red, model=model, control=control, checks=("membership",), fail_on="never")
+        plan = AuditPlan(
+            case, run, model, {"questions": {"red": red, "control": control}}, checks=("membership",), fail_on="never"
+        )
         run_audit(replace(plan, store=out / "responses.sqlite"), Silent())
     checks = read_results(run).checks
     found = next(check.finding for check in checks if check.id == "membership.provider")

@@ -8,7 +8,7 @@ import pytest
 
 from pfl_audit.cli.main import run
 from pfl_audit.core import runner
-from pfl_audit.core.runner import AuditPlan
+from pfl_audit.core.plan import AuditPlan
 from pfl_audit.errors import AuditError
 
 Capture = pytest.CaptureFixture[str]

@@ -10,13 +10,16 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from pfl_audit.attacks.inversion.case import Observation
+from pfl_audit.attacks.inversion.context import GradientContext
+from pfl_audit.attacks.inversion.inputs import GRADIENT
+from pfl_audit.attacks.inversion.published import difference
 from pfl_audit.cli.main import run
-from pfl_audit.core.attack import CheckSpec, GradientContext, Resource
-from pfl_audit.core.defence import difference
-from pfl_audit.core.gradient_case import Observation
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check, Finding, Metric
-from tests.core.gradient_fakes import FakeGradients, Settings
-from tests.documents.template.drawn import draw_form, form, save_form
+from tests.attacks.inversion.gradient_fakes import FakeGradients, Settings
+from tests.attacks.inversion.template.drawn import draw_form, form, save_form
+from tests.core.plans import FakeRegistry
 
 Capture = pytest.CaptureFixture[str]
 Defend = Callable[..., int]
@@ -26,7 +29,8 @@ class Looking:
     """Stands in for the attack: its words are the share of the template's pixels that are as the client's."""
 
     name = "inversion"
-    specs = tuple(CheckSpec(f"inversion.{name}", name, frozenset({Resource.GRADIENT})) for name in ("lbfgs", "text"))
+    subject = "gradients"
+    specs = tuple(CheckSpec(f"inversion.{name}", name, frozenset({GRADIENT})) for name in ("lbfgs", "text"))
     Settings = Settings
 
     def __init__(self) -> None:
@@ -51,9 +55,11 @@ class Looking:
 @pytest.fixture
 def looking(monkeypatch: pytest.MonkeyPatch) -> Looking:
     attack = Looking()
-    monkeypatch.setattr("pfl_audit.core.runner.installed_attacks", lambda: {"inversion": attack})
-    for module in ("gradients", "defence"):
-        monkeypatch.setattr(f"pfl_audit.core.{module}.open_gradient_model", lambda name, device: FakeGradients())
+    monkeypatch.setattr("pfl_audit.core.runner.ATTACKS", FakeRegistry(inversion=attack))
+    for module in ("gradients", "published"):
+        monkeypatch.setattr(
+            f"pfl_audit.attacks.inversion.{module}.open_gradient_model", lambda name, device: FakeGradients()
+        )
     return attack
 
 

@@ -46,7 +46,7 @@ def failing(error: BaseException) -> Callable[[], None]:
 def test_the_unexpected_is_one_line(
     error: BaseException, code: int, message: str, monkeypatch: Patch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(attack, "installed_attacks", failing(error))
+    monkeypatch.setattr(attack.ATTACKS, "installed", failing(error))
     assert run(["list"]) == code
     out, err = capsys.readouterr()
     assert out == ""
@@ -58,7 +58,7 @@ def test_the_unexpected_is_one_line(
 
 def test_the_traceback_is_shown_where_it_is_wanted(monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setenv("PFL_AUDIT_TRACEBACK", "1")
-    monkeypatch.setattr(attack, "installed_attacks", failing(ZeroDivisionError("so")))
+    monkeypatch.setattr(attack.ATTACKS, "installed", failing(ZeroDivisionError("so")))
     assert run(["list"]) == 2
     err = capsys.readouterr().err
     assert "Traceback" in err
@@ -168,7 +168,7 @@ def test_errors_are_json_where_that_is_asked_for(
 
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (ZeroDivisionError("SecretName"), 2)])
 def test_the_unexpected_is_json_too(error: BaseException, code: int, monkeypatch: Patch, capsys: Capture) -> None:
-    monkeypatch.setattr(attack, "installed_attacks", failing(error))
+    monkeypatch.setattr(attack.ATTACKS, "installed", failing(error))
     assert run(["list", "--json"]) == code
     out = capsys.readouterr().out
     assert json.loads(out)["error"]["code"] == code

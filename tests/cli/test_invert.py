@@ -6,15 +6,18 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from pydantic import BaseModel, ConfigDict
 from safetensors.torch import load_file, save_file
 
+from pfl_audit.attacks.inversion.context import GradientContext
+from pfl_audit.attacks.inversion.gradients import observation_key
+from pfl_audit.attacks.inversion.inputs import GRADIENT
 from pfl_audit.cli.main import run
-from pfl_audit.core.attack import CheckSpec, GradientContext, Resource
-from pfl_audit.core.gradients import observation_key
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check, Finding
+from pfl_audit.core.settings import Settings as Base
 from pfl_audit.documents.corpus import Corpus
-from tests.documents.template.drawn import draw_form, save_form
+from tests.attacks.inversion.template.drawn import draw_form, save_form
+from tests.core.plans import FakeRegistry
 from tests.models.donut.conftest import save_ours
 
 Capture = pytest.CaptureFixture[str]
@@ -22,10 +25,8 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 NAMES = ("text", "analytic", "gi_dqa", "dlg", "idlg", "inverting_gradients", "april", "lbfgs")
 
 
-class Settings(BaseModel):
+class Settings(Base):
     """Those that the command hands over."""
-
-    model_config = ConfigDict(extra="forbid")
 
     iterations: int = 800
     layers: str = "all"
@@ -37,14 +38,15 @@ class Settings(BaseModel):
     init: str | None = None
     knowledge: str = "published"
     ocr: str = "rapidocr"
-    ocr_weights: str | None = None
+    ocr_weights: Path | None = None
 
 
 class Looking:
     """Stands in for the attack: writes the gradient down, and says what it was given."""
 
     name = "inversion"
-    specs = tuple(CheckSpec(f"inversion.{name}", name, frozenset({Resource.GRADIENT})) for name in NAMES)
+    subject = "gradients"
+    specs = tuple(CheckSpec(f"inversion.{name}", name, frozenset({GRADIENT})) for name in NAMES)
     Settings = Settings
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +60,7 @@ class Looking:
             "cases": len(context.cases),
             "batch": context.cases[0].seen.batch,
             "truths": len(context.cases[0].truths),
-            **settings.model_dump(),
+            **settings.model_dump(mode="json"),
         }
         nothing = Finding(level="none", text="It only looked.", remedy="None.")
         return [spec.ran(settings=facts, finding=nothing) for spec in self.specs if spec.id in context.checks]
@@ -74,7 +76,7 @@ def donut(red: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def invert(donut: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    monkeypatch.setattr("pfl_audit.core.runner.installed_attacks", lambda: {"inversion": Looking(tmp_path)})
+    monkeypatch.setattr("pfl_audit.core.runner.ATTACKS", FakeRegistry(inversion=Looking(tmp_path)))
     image, _ = save_form(tmp_path)
 
     def command(*more: object, out: str = "run", model: Path = donut, template: Path = image) -> int:

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.results import read_results
-from pfl_audit.core.runner import AuditPlan, run_audit
+from pfl_audit.core.runner import run_audit
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.scrubbed import scrubbed_questions
 from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UsageError
 from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent
+from tests.core.plans import changed
 
 Make = Callable[[int], Path]
 
@@ -23,20 +25,23 @@ def plan(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> AuditPla
     return AuditPlan(
         title="Test",
         out=tmp_path / "run",
-        red=corpus_folder,
         model=str(make_checkpoint(0)),
-        pretrained=str(make_checkpoint(1)),
-        blue=corpus_folder,
+        inputs={
+            "questions": {"red": corpus_folder, "pretrained": str(make_checkpoint(1)), "blue": corpus_folder},
+        },
         settings={"membership": {"seeds": 2, "s": (0,)}},
         command="pfl-audit audit",
     )
 
 
 def test_a_whole_audit(plan: AuditPlan) -> None:
-    results = run_audit(replace(plan, settings={"membership": {"seeds": 2, "s": (0, 5), "ablate": True}}), Silent())
+    results = run_audit(changed(plan, settings={"membership": {"seeds": 2, "s": (0, 5), "ablate": True}}), Silent())
     assert read_results(plan.out) == results
     assert {check.status for check in results.checks} <= {"ran", "skipped"}
-    assert len(results.checks) == 22  # without those that want reference models, which are run where some are given
+    left_out = [check.id for check in results.checks if not check.required]
+    assert len(results.checks) == 34
+    assert [name.split(".")[0] for name in left_out] == ["inversion"] * 8 + ["membership"] * 2 + ["reconstruction"] * 2
+    assert {check.subject for check in results.checks} == {"questions", "forms", "gradients"}
     whole, azk = (next(c for c in results.checks if c.id == f"membership.{name}") for name in ("provider", "azk"))
     assert [table.title.split()[0] for table in whole.tables] == ["Attacks", "Accuracy", "Ablation"]
     assert len(whole.tables[2].rows) == 7
@@ -48,7 +53,7 @@ def test_a_whole_audit(plan: AuditPlan) -> None:
 
 def test_reference_models_are_asked_and_listed(plan: AuditPlan, make_checkpoint: Make) -> None:
     names = (str(make_checkpoint(2)), str(make_checkpoint(3)))
-    plan = replace(plan, blue=None, references=names, checks=("membership.lira", "membership.rmia"))
+    plan = changed(plan, blue=None, references=names, checks=("membership.lira", "membership.rmia"))
     results = run_audit(plan, Silent())
     assert {check.id: check.status for check in results.checks} == dict.fromkeys(
         ("membership.lira", "membership.rmia", "membership.provider"), "ran"
@@ -60,7 +65,7 @@ def test_reference_models_are_asked_and_listed(plan: AuditPlan, make_checkpoint:
     assert not any(name in written for name in names)
     assert all(name in (plan.out / "private/provenance.json").read_text() for name in names)
     with pytest.raises(UsageError, match="other settings"):
-        run_audit(replace(plan, references=names[::-1]), Silent())
+        run_audit(changed(plan, references=names[::-1]), Silent())
 
 
 @pytest.mark.parametrize(
@@ -70,12 +75,12 @@ def test_reference_models_that_show_no_spread(
     plan: AuditPlan, make_checkpoint: Make, seeds: tuple[int, ...], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        run_audit(replace(plan, references=tuple(str(make_checkpoint(seed)) for seed in seeds)), Silent())
+        run_audit(changed(plan, references=tuple(str(make_checkpoint(seed)) for seed in seeds)), Silent())
 
 
 def test_what_is_missing_becomes_a_row_with_its_reason(plan: AuditPlan) -> None:
     results = run_audit(
-        replace(plan, pretrained=None, blue=None, checks=("membership", "memorization.unprompted")), Silent()
+        changed(plan, pretrained=None, blue=None, checks=("membership", "memorization.unprompted")), Silent()
     )
     by_id = {check.id: check for check in results.checks}
     for name in ("apk", "apk-g4", "apk-g4-ratio", "apk-vote", "likelihood-ratio", "likelihood-ratio-g4"):
@@ -83,7 +88,7 @@ def test_what_is_missing_becomes_a_row_with_its_reason(plan: AuditPlan) -> None:
         assert check.status == "skipped"
         assert "needs pre-trained model" in str(check.reason)
         assert "the audit has" in str(check.reason)
-    assert "membership.rmia" not in by_id
+    assert not by_id["membership.rmia"].required  # it runs where reference models are given
     assert by_id["membership.azk"].status == "ran"
     assert by_id["memorization.unprompted"].finding is not None
     assert by_id["memorization.unprompted"].finding.level == "unresolved"
@@ -91,7 +96,7 @@ def test_what_is_missing_becomes_a_row_with_its_reason(plan: AuditPlan) -> None:
 
 
 def test_a_second_run_asks_nothing_and_says_the_same(plan: AuditPlan) -> None:
-    plan = replace(plan, checks=("membership.azk", "memorization.provider_name"))
+    plan = changed(plan, checks=("membership.azk", "memorization.provider_name"))
     first = run_audit(plan, Silent())
     again = run_audit(plan, Silent())
     assert json.loads((plan.out / "run.json").read_text())["queries_asked"] == 0
@@ -104,8 +109,8 @@ def test_recorded_answers_of_a_vendor(plan: AuditPlan, corpus_folder: Path, tmp_
     scrubbed = scrubbed_questions(red, "provider_name", seed=0)
     lines = [json.dumps({"id": query.id, "answer": query.answers[0]}) for query in (*red.queries, *scrubbed.queries)]
     (tmp_path / "answers.jsonl").write_text("\n".join(lines))
-    vendor = replace(plan, model=None, answers=tmp_path / "answers.jsonl", pretrained=None, blue=None)
-    results = run_audit(replace(vendor, checks=("membership", "memorization.provider_name")), Silent())
+    vendor = changed(plan, model=None, answers=tmp_path / "answers.jsonl", pretrained=None, blue=None)
+    results = run_audit(changed(vendor, checks=("membership", "memorization.provider_name")), Silent())
     by_id = {check.id: check for check in results.checks}
     assert by_id["membership.azk"].status == "ran"
     assert "needs" in str(by_id["membership.azk-vote"].reason)
@@ -141,15 +146,15 @@ def test_names_and_values_stay_out_of_everything_but_the_private_folder(plan: Au
 )
 def test_bad_plans(plan: AuditPlan, change: dict[str, object], error: type[AuditError], message: str) -> None:
     with pytest.raises(error, match=message):
-        run_audit(replace(plan, **change), Silent())  # type: ignore[arg-type]
+        run_audit(changed(plan, **change), Silent())
     assert not (plan.out / "results.json").exists()
 
 
 def test_another_audit_in_the_same_folder_is_refused(plan: AuditPlan) -> None:
-    run_audit(replace(plan, checks=("membership.azk",)), Silent())
+    run_audit(changed(plan, checks=("membership.azk",)), Silent())
     before = (plan.out / "results.json").read_bytes()
     with pytest.raises(UsageError, match="other settings"):
-        run_audit(replace(plan, checks=("membership.azk",), seed=1), Silent())
+        run_audit(changed(plan, checks=("membership.azk",), seed=1), Silent())
     assert (plan.out / "results.json").read_bytes() == before
 
 
@@ -162,8 +167,8 @@ def one_class(folder: Path, target: Path) -> Path:
 
 
 def test_a_red_part_with_one_class_cannot_be_audited_for_membership(plan: AuditPlan, tmp_path: Path) -> None:
-    red = one_class(plan.red, tmp_path / "one")
-    results = run_audit(replace(plan, red=red, blue=None, checks=("membership.azk",)), Silent())
+    red = one_class(Path(str(plan.inputs["questions"]["red"])), tmp_path / "one")
+    results = run_audit(changed(plan, red=red, blue=None, checks=("membership.azk",)), Silent())
     assert [check.id for check in results.checks] == ["membership.azk", "membership.provider"]
     for check in results.checks:
         assert check.status == "skipped"
@@ -179,17 +184,17 @@ def test_pages_that_were_trained_on_prove_nothing(plan: AuditPlan, corpus_folder
     text = (tmp_path / "mixed/corpus.jsonl").read_text().replace('"split": "blue_train', '"split": "red_train')
     (tmp_path / "mixed/corpus.jsonl").write_text(text)
     with pytest.raises(NotAuditableError, match="were trained on"):
-        run_audit(replace(plan, red=tmp_path / "mixed"), Silent())
+        run_audit(changed(plan, red=tmp_path / "mixed"), Silent())
 
 
 def test_a_page_that_cannot_be_read_is_listed_under_a_pseudonym(plan: AuditPlan, tmp_path: Path) -> None:
     import shutil
 
     red = tmp_path / "broken"
-    shutil.copytree(plan.red, red)
+    shutil.copytree(str(plan.inputs["questions"]["red"]), red)
     broken = next((red / "images/red").iterdir())
     broken.write_bytes(b"no image")
-    results = run_audit(replace(plan, red=red, blue=None, checks=("membership.azk",)), Silent())
+    results = run_audit(changed(plan, red=red, blue=None, checks=("membership.azk",)), Silent())
     (problem,) = results.data.problems
     assert problem.startswith("page ")
     assert "its page image cannot be used" in problem
@@ -200,7 +205,7 @@ def test_a_page_that_cannot_be_read_is_listed_under_a_pseudonym(plan: AuditPlan,
 def test_an_empty_corpus(plan: AuditPlan, tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text("")
     with pytest.raises(NotAuditableError, match="holds no question"):
-        run_audit(replace(plan, red=tmp_path), Silent())
+        run_audit(changed(plan, red=tmp_path), Silent())
 
 
 @pytest.mark.parametrize(
@@ -217,7 +222,7 @@ def test_whatever_the_training_record_holds_the_audit_ends(
     model = tmp_path / "model"
     shutil.copytree(str(plan.model), model)
     (model / "training.json").write_text(record)
-    asked = replace(plan, model=str(model), checks=("memorization.unprompted",))
+    asked = changed(plan, model=str(model), checks=("memorization.unprompted",))
     review = run_audit(asked, Silent()).target.claim_review
     assert (review is None) == (text is None)
     assert review is None or review.text.startswith(str(text))
@@ -227,7 +232,7 @@ def test_a_full_disk_below_the_store_ends_the_run_and_the_next_goes_on(
     plan: AuditPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checks = ("memorization.provider_name", "memorization.provider_email")
-    plan = replace(plan, checks=checks, pretrained=None, blue=None, store=tmp_path / "store.sqlite")
+    plan = changed(plan, checks=checks, pretrained=None, blue=None, store=tmp_path / "store.sqlite")
     with monkeypatch.context() as patch:
         put = ResponseStore.put
 
@@ -256,9 +261,9 @@ def test_a_full_disk_below_the_store_ends_the_run_and_the_next_goes_on(
 def test_a_run_that_fails_before_it_asked_leaves_nothing(plan: AuditPlan, tmp_path: Path) -> None:
     before = set(tmp_path.iterdir())
     bad = (
-        replace(plan, model=str(tmp_path / "nowhere")),
-        replace(plan, red=tmp_path / "nowhere"),
-        replace(plan, pretrained=str(tmp_path / "nowhere"), store=tmp_path / "stores/x.sqlite"),
+        changed(plan, model=str(tmp_path / "nowhere")),
+        changed(plan, red=tmp_path / "nowhere"),
+        changed(plan, pretrained=str(tmp_path / "nowhere"), store=tmp_path / "stores/x.sqlite"),
     )
     for one in bad:
         with pytest.raises(AuditError):
@@ -268,7 +273,7 @@ def test_a_run_that_fails_before_it_asked_leaves_nothing(plan: AuditPlan, tmp_pa
 
 def test_folders_of_a_run_are_its_owners(plan: AuditPlan, tmp_path: Path) -> None:
     out = tmp_path / "runs/one"
-    run_audit(replace(plan, out=out, checks=("memorization.provider_name",)), Silent())
+    run_audit(changed(plan, out=out, checks=("memorization.provider_name",)), Silent())
     folders = [tmp_path / "runs", out, *(path for path in out.rglob("*") if path.is_dir())]
     assert {path.name for path in folders} >= {"runs", "one", "private"}
     assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}

@@ -58,8 +58,8 @@ def make_inputs(place: Path) -> None:
     from pfl_audit.documents.synthetic.maker import make_corpus
     from pfl_audit.progress import Silent
     from pfl_audit.training.scratch import train_tokenizer
+    from tests.attacks.inversion.template.drawn import save_form
     from tests.conftest import RECIPE, save_tiny_vt5
-    from tests.documents.template.drawn import save_form
     from tests.documents.test_fcc_adbuy import row
     from tests.models.donut.conftest import save_ours
 

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.core.gradient_case import Case
+from pfl_audit.attacks.inversion.case import Case
 from pfl_audit.models.donut.gradients import DonutGradients
 from tests.attacks.inversion.leaking import NAMES, case_of, save_leaking
-from tests.documents.template.drawn import form, save_form
+from tests.attacks.inversion.template.drawn import form, save_form
 from tests.models.layoutlm.conftest import save_network, train_byte_pairs, train_word_piece
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pfl_audit.core.gradient_case import Case, Observation, Truth
-from pfl_audit.core.gradient_clients import share
-from pfl_audit.documents.template.fill import fill
-from pfl_audit.documents.template.template import Template, TemplateField
+from pfl_audit.attacks.inversion.case import Case, Observation, Truth
+from pfl_audit.attacks.inversion.clients import share
+from pfl_audit.attacks.inversion.template.fill import fill
+from pfl_audit.attacks.inversion.template.template import Template, TemplateField
 from pfl_audit.models.donut.gradients import DonutGradients
 from pfl_audit.models.donut.small import SmallSize, learn_pieces, new_donut, save_donut
 from pfl_audit.models.donut.tokenizer import DonutTokenizer

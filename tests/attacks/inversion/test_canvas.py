@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from pfl_audit.attacks.inversion.canvas import Canvas
-from tests.documents.template.drawn import form
+from tests.attacks.inversion.template.drawn import form
 
 CHANCE = torch.Generator()
 

@@ -10,19 +10,23 @@ from safetensors.torch import save_file
 
 from pfl_audit.attacks.inversion import scoring
 from pfl_audit.attacks.inversion.attack import ATTACK
+from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.gradients import open_gradients
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.core.drawing import drawn_page
 from pfl_audit.core.evidence import EvidenceBox
-from pfl_audit.core.gradient_case import Case
-from pfl_audit.core.gradients import GradientPlan, open_gradients
+from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.results import Check, Results
-from pfl_audit.core.runner import AuditPlan, run_audit
+from pfl_audit.core.runner import run_audit
 from pfl_audit.core.store import ResponseStore
+from pfl_audit.core.subject import AuditJob
 from pfl_audit.inputs import read_json
 from pfl_audit.progress import Silent
 from pfl_audit.reports.html import to_html
 from tests.attacks.inversion.conftest import save_reader
-from tests.documents.template.drawn import save_form
+from tests.attacks.inversion.template.drawn import save_form
+from tests.core.plans import FakeRegistry, changed
 
 READ = ("Hamilton", "Quincy")
 
@@ -48,20 +52,20 @@ def written(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     monkeypatch.setattr(scoring, "read_fields", watched)
     monkeypatch.setattr("pfl_audit.attacks.inversion.run.open_engine", lambda name, weights: Engine())
-    monkeypatch.setattr("pfl_audit.core.runner.installed_attacks", lambda: {"inversion": ATTACK})
+    monkeypatch.setattr("pfl_audit.core.runner.ATTACKS", FakeRegistry(inversion=ATTACK))
     return seen
 
 
 @pytest.fixture
 def plan(tmp_path: Path, leaking_folder: Path) -> AuditPlan:
-    gradients = GradientPlan(*save_form(tmp_path))
+    template, fields = save_form(tmp_path)
     checks = ("inversion.text", "inversion.analytic", "inversion.lbfgs")
     settings = {"inversion": {"iterations": 4}}
     return AuditPlan(
         title="t",
         out=tmp_path / "run",
         model=str(leaking_folder),
-        gradients=gradients,
+        inputs={"gradients": {"template": template, "fields": fields}},
         checks=checks,
         settings=settings,
     )
@@ -113,7 +117,7 @@ def masked(folder: Path, results: Results) -> None:
 
 
 def test_a_form_that_is_public_is_shown_empty(plan: AuditPlan, written: set[str]) -> None:
-    plan = replace(plan, gradients=replace(plan.gradients, public_form=True), checks=("inversion.lbfgs",))
+    plan = changed(plan, public_form=True, checks=("inversion.lbfgs",))
     (evidence,) = checks_of(run_audit(plan, Silent()))["lbfgs"].evidence
     shown = np.asarray(Image.open(plan.out / str(evidence.picture)).convert("L"), dtype=float)
     side = len(shown)
@@ -133,7 +137,7 @@ def test_values_and_pages_are_shown_to_who_asks_for_them(plan: AuditPlan, writte
 
 
 def test_a_batch_is_a_row_that_says_what_to_do(plan: AuditPlan, written: set[str]) -> None:
-    batch = replace(plan, gradients=replace(plan.gradients, batch=2), checks=("inversion.lbfgs",))
+    batch = changed(plan, batch=2, checks=("inversion.lbfgs",))
     (check,) = run_audit(batch, Silent()).checks
     assert check.status == "skipped"
     assert "--known both" in (check.reason or "")
@@ -146,9 +150,8 @@ def test_a_batch_is_a_row_that_says_what_to_do(plan: AuditPlan, written: set[str
 def v3(plan: AuditPlan, tmp_path: Path) -> AuditPlan:
     """Of a small LayoutLMv3, which reads the words of the form."""
     folder, form = save_reader(tmp_path, "v3")
-    return replace(
-        plan, model=str(folder), gradients=GradientPlan(*form), checks=("inversion.text", "inversion.analytic")
-    )
+    checks = ("inversion.text", "inversion.analytic")
+    return changed(plan, model=str(folder), template=form[0], fields=form[1], checks=checks)
 
 
 def test_the_closed_form_on_the_same_path(plan: AuditPlan, v3: AuditPlan, written: set[str]) -> None:
@@ -163,10 +166,11 @@ def test_the_closed_form_on_the_same_path(plan: AuditPlan, v3: AuditPlan, writte
 def captured(plan: AuditPlan, to: Path) -> tuple[Case, AuditPlan]:
     """The client's page, which nobody shows to the audit, and an audit of the gradient alone."""
     with ResponseStore(to / "other.sqlite") as store:
-        (case,) = open_gradients(plan.gradients, plan.model, "cpu", store, to / "states", plan.seed, Silent()).cases
+        job = AuditJob(plan.model, "cpu", False, plan.seed, store, to / "states", Silent())
+        (case,) = open_gradients(GradientInputs.model_validate(plan.inputs["gradients"]), job).cases
     parts = {name: part.clone() for name, part in case.seen.gradient.items()}
     save_file(parts, to / "seen.safetensors")
-    return case, replace(plan, gradients=replace(plan.gradients, gradient=to / "seen.safetensors"))
+    return case, changed(plan, gradient=to / "seen.safetensors")
 
 
 def test_what_comes_back_of_a_gradient_alone_is_kept_for_its_owner(

@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.case import Truth
+from pfl_audit.attacks.inversion.clients import Clients, share
 from pfl_audit.attacks.inversion.defence import pgd_template, random_template
 from pfl_audit.attacks.inversion.matching import distance, speaking
-from pfl_audit.core.defence import Order
-from pfl_audit.core.gradient_case import Truth
-from pfl_audit.core.gradient_clients import Clients, share
+from pfl_audit.attacks.inversion.published import Order
+from pfl_audit.attacks.inversion.template.template import Pixels, Template, TemplateField
 from pfl_audit.documents.images import Box
-from pfl_audit.documents.template.template import Pixels, Template, TemplateField
 from pfl_audit.errors import AuditError
 from pfl_audit.models.donut.gradients import place
 from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.gradient_protocol import Text
 from pfl_audit.progress import Silent
-from tests.core.gradient_fakes import FakeGradients
-from tests.documents.template.drawn import form
+from tests.attacks.inversion.gradient_fakes import FakeGradients
+from tests.attacks.inversion.template.drawn import form
 
 
 class Donutlike(FakeGradients):
@@ -163,6 +163,6 @@ def test_a_model_whose_gradients_are_no_numbers_is_one_line() -> None:
 
 
 def test_both_are_installed() -> None:
-    from pfl_audit.core.defence import installed_defences
+    from pfl_audit.attacks.inversion.published import DEFENCES
 
-    assert [defence.name for defence in installed_defences().values()] == ["pgd", "random"]
+    assert [defence.name for defence in DEFENCES.installed().values()] == ["pgd", "random"]

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 from pfl_audit.attacks.inversion.canvas import picture_of
+from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.clients import share
+from pfl_audit.attacks.inversion.gradients import OpenedGradients, open_gradients
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.kinds import Known
 from pfl_audit.attacks.inversion.layoutlm_text import solve, text_of
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import BEFORE_FUSION, reconstruct
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
-from pfl_audit.core.gradient_case import Case
-from pfl_audit.core.gradient_clients import share
-from pfl_audit.core.gradients import GradientPlan, OpenedGradients, open_gradients
 from pfl_audit.core.store import ResponseStore
+from pfl_audit.core.subject import AuditJob
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics.images import psnr
 from pfl_audit.progress import Silent
@@ -32,9 +34,10 @@ ENDS = ("start_positions", "end_positions")
 def opened(tmp_path: Path) -> Opened:
     def make(kind: str, **more: Any) -> OpenedGradients:
         folder, form = save_reader(tmp_path, kind)
-        plan = GradientPlan(*form, **more)
+        inputs = GradientInputs(template=form[0], fields=form[1], **more)
         with ResponseStore(tmp_path / "store.sqlite") as store:
-            return open_gradients(plan, str(folder), "cpu", store, tmp_path / "states", 0, Silent())
+            job = AuditJob(str(folder), "cpu", False, 0, store, tmp_path / "states", Silent())
+            return open_gradients(inputs, job)
 
     return make
 

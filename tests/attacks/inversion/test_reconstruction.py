@@ -6,12 +6,12 @@ import torch
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.canvas import Canvas
+from pfl_audit.attacks.inversion.case import Case, Observation
 from pfl_audit.attacks.inversion.matching import speaking
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import Reconstruction, adapt, objective_of, reconstruct
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import Given
-from pfl_audit.core.gradient_case import Case, Observation
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics.images import psnr
 from pfl_audit.models.donut.gradients import DonutGradients

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pfl_audit.attacks.inversion.case import Case, Observation, Truth
 from pfl_audit.attacks.inversion.present import Presenter
 from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, score, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.template.fill import fill
 from pfl_audit.attacks.inversion.word_scores import FieldReading
-from pfl_audit.core.gradient_case import Case, Observation, Truth
 from pfl_audit.core.verdict import Budget
-from pfl_audit.documents.template.fill import fill
 from pfl_audit.metrics.images import ImageScores
-from tests.documents.template.drawn import form
+from tests.attacks.inversion.template.drawn import form
 
 VALUES = {"field-1": "Rosa Falcon", "field-2": "01/02/2003", "field-3": "$12.50"}
 CHANCE = np.random.default_rng(0)

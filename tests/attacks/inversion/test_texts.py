@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.case import Case
 from pfl_audit.attacks.inversion.kinds import Known
 from pfl_audit.attacks.inversion.texts import given_for
-from pfl_audit.core.gradient_case import Case
 from pfl_audit.errors import AuditError, NotAuditableError
 from pfl_audit.models.donut.gradients import DonutGradients
 from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.tokenizer import EOS, MARKS
+from tests.attacks.inversion.gradient_fakes import FakeGradients
 from tests.attacks.inversion.leaking import NAMES, case_of
-from tests.core.gradient_fakes import FakeGradients
 
 
 def told(model: DonutGradients, case: Case, known: Known, *, recovers: bool = True) -> dict[str, Tensor]:

@@ -10,10 +10,10 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from pfl_audit.attacks.inversion.reading import LINE_HEIGHT, Tesseract, Word, enlarge, open_engine
+from pfl_audit.attacks.inversion.template.fill import fill
 from pfl_audit.attacks.inversion.word_scores import read_fields
-from pfl_audit.documents.template.fill import fill
 from pfl_audit.errors import AuditError, UsageError
-from tests.documents.template.drawn import form
+from tests.attacks.inversion.template.drawn import form
 
 VALUES = {"field-1": "Rosa Falcon", "field-2": "01/02/2003", "field-3": "$12.50"}
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from pfl_audit.attacks.inversion.reading import Pixels, Word
+from pfl_audit.attacks.inversion.template.fill import fill
+from pfl_audit.attacks.inversion.template.template import Template, TemplateField
 from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents, read_fields
-from pfl_audit.documents.template.fill import fill
-from pfl_audit.documents.template.template import Template, TemplateField
 from pfl_audit.metrics.intervals import bootstrap_weights
-from tests.documents.template.drawn import form
+from tests.attacks.inversion.template.drawn import form
 
 
 class Recognises:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pfl_audit.core.engine import QueryEngine
+from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query

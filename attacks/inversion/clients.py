@@ -1,0 +1,203 @@
+"""Clients who fill a form in, train on it once, and share the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import ceil, floor
+from typing import Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.case import Truth
+from pfl_audit.attacks.inversion.template.fill import FilledPage, fill
+from pfl_audit.attacks.inversion.template.template import Template
+from pfl_audit.attacks.inversion.template.values import draw_values, question_for
+from pfl_audit.documents.document import as_boxes
+from pfl_audit.documents.images import Box
+from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.models.gradient_protocol import GradientModel, Sample, Text, gradient_of
+from pfl_audit.progress import Progress
+
+Purpose = Literal["document", "batch", "training", "noise", "defence"]
+_PURPOSES: tuple[Purpose, ...] = ("document", "batch", "training", "noise", "defence")
+LEAST_FIELD = 2
+"""Pixels of a field's shorter side on what the network sees, below which nothing is written in it."""
+_SMALL_PRINT = 1.5
+"""Times that a page is scaled down from which on print may be too small to be read."""
+_EDGE = 1e-6
+
+
+class Clients:
+    """Clients who hold filled pages of some templates.
+
+    Args:
+        model: That they train.
+        templates: Empty forms in their own size; pages go round them.
+        seed: Of values, hands, questions and noise.
+        asked: Question and answer of every page, or None to ask about a field that chance picks.
+        progress: Told of fields that stay empty.
+    """
+
+    def __init__(
+        self,
+        model: GradientModel,
+        templates: Sequence[Template],
+        seed: int,
+        asked: tuple[str, str] | None,
+        progress: Progress,
+    ) -> None:
+        self._model = model
+        self._templates = templates
+        self._seed = seed
+        self._asked = asked
+        self._progress = progress
+        self._told: set[int] = set()
+
+    def page(self, purpose: Purpose, number: int) -> Truth:
+        """A page with values of its own.
+
+        Args:
+            purpose: What for; pages of one purpose are drawn apart from those of others.
+            number: Of the page; decides its template too.
+
+        Raises:
+            UsageError: No field of the template can be written in.
+            NotAuditableError: None of the answers stands on the page, and the model can only point to it.
+        """
+        at = number % len(self._templates)
+        template, seed = self._templates[at], self._own_seed(purpose, number)
+        filled = self._fill(at, template, draw_values(template, seed), seed)
+        text = self._text(template, filled, np.random.default_rng([seed, 1]))
+        return Truth(self._model.see(Image.fromarray(filled.image)), text, filled.values)
+
+    def noisy(self, gradient: Mapping[str, Tensor], sigma: float, number: int) -> dict[str, Tensor]:
+        """A gradient with noise N(0, sigma^2) on every entry, as a client adds for local differential privacy."""
+        if not sigma:
+            return dict(gradient)
+        chance = torch.Generator().manual_seed(self._own_seed("noise", number))
+        return {name: part + sigma * torch.randn(part.shape, generator=chance) for name, part in gradient.items()}
+
+    def train(self, steps: int, rate: float) -> None:
+        """Train the model in place: AdamW, one new page a step, without dropout."""
+        network = self._model.network
+        optimizer = torch.optim.AdamW(network.parameters(), lr=rate)
+        with self._progress.task("training", steps) as task:
+            for step in range(steps):
+                parts = gradient_of(self._model, *batch_of(self._model, [self.page("training", step)]))
+                for name, parameter in network.named_parameters():
+                    parameter.grad = parts.get(name)
+                optimizer.step()
+                task.advance()
+        optimizer.zero_grad(set_to_none=True)
+
+    def _own_seed(self, purpose: Purpose, number: int) -> int:
+        return int(np.random.SeedSequence([self._seed, _PURPOSES.index(purpose), number]).generate_state(1)[0])
+
+    def _fill(self, at: int, template: Template, values: Mapping[str, str], seed: int) -> FilledPage:
+        """The form with the values that fit it."""
+        try:
+            return fill(template, values, seed)
+        except UsageError:
+            fitting = {key: value for key, value in values.items() if _can_be_written(template, key, value, seed)}
+        if not fitting:
+            raise UsageError("no field of the template is large enough to be written in", "Give larger boxes")
+        if at not in self._told:
+            self._told.add(at)
+            self._progress.say(f"{len(values) - len(fitting)} fields are too small for a value and stay empty")
+        return fill(template, fitting, seed)
+
+    def _text(self, template: Template, filled: FilledPage, chance: np.random.Generator) -> Text:
+        """The text of the first question, in an order that chance picks, which the model can be trained with."""
+        written = [field for field in template.fields if field.id in filled.values]
+        pairs = [question_for(written[at], filled.values) for at in chance.permutation(len(written))]
+        refused: NotAuditableError | None = None
+        for question, answer in [self._asked] if self._asked else pairs:
+            try:
+                return self._model.text(Sample(filled.image, question, answer, filled.words, filled.boxes))
+            except NotAuditableError as error:
+                refused = error
+        raise refused or NotAuditableError("nothing is written on a page", "Give larger boxes")
+
+
+def batch_of(model: GradientModel, truths: Sequence[Truth]) -> tuple[Tensor, list[Text]]:
+    """Pixels and texts of pages, as the model's loss takes them."""
+    device = next(model.network.parameters()).device
+    pixels = torch.from_numpy(np.stack([truth.page for truth in truths])).permute(0, 3, 1, 2)
+    return pixels.to(device, torch.float32) / 255, [truth.text for truth in truths]
+
+
+def share(model: GradientModel, truths: Sequence[Truth]) -> dict[str, Tensor]:
+    """The gradient that a client computes on its pages: float32 by parameter, the mean over them.
+
+    Raises:
+        AuditError: It is not finite.
+    """
+    found = {
+        name: part.detach().float().cpu().contiguous()
+        for name, part in gradient_of(model, *batch_of(model, truths)).items()
+    }
+    if not all(bool(torch.isfinite(part).all()) for part in found.values()):
+        raise AuditError("the model computes NaN or infinite gradients", "Check how it was exported")
+    return found
+
+
+def place_template(model: GradientModel, template: Template, progress: Progress) -> Template:
+    """An empty form as the network sees it.
+
+    Its fields are widened to whole pixels, so that a field holds all that was written in it.
+
+    Args:
+        model: Whose page it is laid on.
+        template: In its own size.
+        progress: Told of fields that are left out, and of print that may be too small to read.
+
+    Raises:
+        UsageError: No field is large enough on what the network sees.
+    """
+    pixels = model.see(Image.fromarray(template.pixels))
+    (rows, columns), size = model.page, template.size
+    placed = [replace(field, box=_whole(model.place(field.box, size), model.page)) for field in template.fields]
+    fields = tuple(
+        field
+        for field in placed
+        if (field.box[2] - field.box[0]) * columns > LEAST_FIELD - _EDGE
+        and (field.box[3] - field.box[1]) * rows > LEAST_FIELD - _EDGE
+    )
+    if not fields:
+        raise UsageError(
+            f"no field of the template is {LEAST_FIELD} pixels large on the {columns} x {rows} that the model sees",
+            "Give a model that sees larger pages, or a template with larger fields",
+        )
+    if len(fields) < len(placed):
+        progress.say(f"{len(placed) - len(fields)} fields left out: the model sees them below {LEAST_FIELD} pixels")
+    whole = model.place((0.0, 0.0, 1.0, 1.0), size)
+    if size[0] * size[1] > _SMALL_PRINT**2 * _area(whole, model.page):
+        progress.say(
+            f"a template of {size[0]} x {size[1]} pixels is seen on {columns} x {rows}: print may be too small to read"
+        )
+    boxes = [model.place((box[0], box[1], box[2], box[3]), size) for box in template.boxes.tolist()]
+    return Template(pixels, fields, template.words, as_boxes(boxes, len(boxes)))
+
+
+def _can_be_written(template: Template, key: str, value: str, seed: int) -> bool:
+    try:
+        fill(template, {key: value}, seed)
+    except UsageError:
+        return False
+    return True
+
+
+def _whole(box: Box, page: tuple[int, int]) -> Box:
+    """A box that covers whole pixels, within the page."""
+    sides = (page[1], page[0])
+    low = [max(0, floor(box[at] * sides[at] + _EDGE)) / sides[at] for at in range(2)]
+    high = [min(sides[at], ceil(box[at + 2] * sides[at] - _EDGE)) / sides[at] for at in range(2)]
+    return low[0], low[1], high[0], high[1]
+
+
+def _area(box: Box, page: tuple[int, int]) -> float:
+    return (box[2] - box[0]) * page[1] * (box[3] - box[1]) * page[0]

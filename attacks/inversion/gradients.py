@@ -1,0 +1,120 @@
+"""Templates, filled pages and gradients: opened, or made as clients would, for an audit of gradient inversion."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from PIL import Image
+
+from pfl_audit.attacks.inversion.case import Case, Observation, Truth
+from pfl_audit.attacks.inversion.clients import Clients, place_template, share
+from pfl_audit.attacks.inversion.gradient_file import read_gradient
+from pfl_audit.attacks.inversion.inputs import GradientInputs
+from pfl_audit.attacks.inversion.opened import OpenedGradients
+from pfl_audit.attacks.inversion.printed import read_page, with_print
+from pfl_audit.attacks.inversion.template.synthetic import FIELDS, IMAGE, open_templates
+from pfl_audit.attacks.inversion.template.template import Template, open_filled, open_template
+from pfl_audit.core.results import Data
+from pfl_audit.core.store import Records
+from pfl_audit.core.subject import AuditJob
+from pfl_audit.documents.document import as_boxes
+from pfl_audit.files import sha256_json
+from pfl_audit.models.gradient_protocol import GradientModel, Sample
+from pfl_audit.models.open import open_gradient_model
+
+
+def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
+    """Open what an audit of gradient inversion needs, and play the clients.
+
+    Raises:
+        UsageError: The inputs contradict each other, no field can be used, or the filled page has not the template's
+            size.
+        NotAuditableError: The model's family takes no gradients, no blank box was found, or the model can only point
+            to answers and none stands on the page.
+        AuditError: The model, the template, the filled page or the gradient cannot be opened, or do not fit.
+    """
+    inputs.check()
+    progress = job.progress
+    templates = templates_of(inputs)
+    opened = open_gradient_model(job.checkpoint("gradients"), job.device)
+    captured = read_gradient(inputs.gradient, opened, progress) if inputs.gradient else None
+    if opened.reads and (captured is None or inputs.document is not None):
+        templates = tuple(with_print(template) for template in templates)
+    placed = [place_template(opened, template, progress) for template in templates]
+    if inputs.public is not None:
+        placed = [_as_published(inputs.public, opened, templates[0], placed[0])]
+    clients = Clients(opened, templates, job.seed, inputs.asked, progress)
+    if inputs.stage:
+        clients.train(inputs.stage, inputs.stage_rate)
+    own = _own_page(inputs.document, inputs.asked, opened, templates[0]) if inputs.document and inputs.asked else None
+    cases: list[Case] = []
+    for number in range(inputs.documents):
+        if captured is not None:
+            truths, gradient = [own] if own else [], captured
+        else:
+            others = range(number * (inputs.batch - 1), (number + 1) * (inputs.batch - 1))
+            truths = [own or clients.page("document", number), *(clients.page("batch", other) for other in others)]
+            gradient = clients.noisy(share(opened, truths), inputs.noise, number)
+        seen = Observation(f"document {number + 1}", placed[number % len(placed)], gradient, inputs.batch)
+        cases.append(Case(seen, tuple(truths)))
+    about = _data(inputs, templates, cases)
+    return OpenedGradients(opened, tuple(cases), Records(job.store), job.states, about, inputs.public_form)
+
+
+def observation_key(model: GradientModel, observation: Observation) -> str:
+    """SHA-256 of all that an observer holds, for records of what was recovered from it.
+
+    Weights that training changed (``GradientInputs.stage``) are in it by the gradient, which is theirs alone.
+    """
+    parts = [model.fingerprint, observation.template.digest, str(observation.batch)]
+    digest = hashlib.sha256(sha256_json(parts).encode())
+    for name, part in sorted(observation.gradient.items()):
+        digest.update(sha256_json([name, list(part.shape)]).encode())
+        digest.update(part.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def templates_of(inputs: GradientInputs) -> tuple[Template, ...]:
+    """The empty forms, each in its own size.
+
+    Raises:
+        AuditError: As ``open_template``.
+        NotAuditableError: As ``open_template``.
+    """
+    template = inputs.template or Path()
+    if template.is_dir():
+        return open_templates(template)
+    beside = template.parent / FIELDS
+    fields = beside if inputs.fields is None and template.name == IMAGE and beside.is_file() else inputs.fields
+    return (open_template(template, fields),)
+
+
+def _as_published(public: Path, model: GradientModel, template: Template, placed: Template) -> Template:
+    """The form on the network's page, with the pixels that the observer has of it."""
+    return replace(placed, pixels=model.see(Image.fromarray(open_filled(public, template, "public template"))))
+
+
+def _own_page(document: Path, asked: tuple[str, str], model: GradientModel, template: Template) -> Truth:
+    """The filled page of the user's own."""
+    pixels = open_filled(document, template)
+    words, boxes = read_page(pixels) if model.reads else ((), as_boxes([], 0))
+    text = model.text(Sample(pixels, *asked, words, boxes))
+    return Truth(model.see(Image.fromarray(pixels)), text, None)
+
+
+def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[Case]) -> Data:
+    values = [value for case in cases for truth in case.truths for value in (truth.values or {}).values()]
+    return Data(
+        format="template",
+        path=str(inputs.template),
+        sha256=sha256_json([template.digest for template in templates]),
+        documents=len(cases),
+        queries=sum(case.seen.batch for case in cases),
+        parts={
+            "templates": len({case.seen.template.digest for case in cases}),
+            "fields": sum(len(case.seen.template.fields) for case in cases),
+            "words": sum(len(value.split()) for value in values),
+        },
+    )

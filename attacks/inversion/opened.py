@@ -1,0 +1,64 @@
+"""A model whose gradients are shared, and what observers hold of them, opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.context import GradientContext
+from pfl_audit.attacks.inversion.inputs import GRADIENT
+from pfl_audit.core.context import AuditContext
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Data
+from pfl_audit.core.store import Records
+from pfl_audit.core.subject import AuditedModels
+from pfl_audit.models.gradient_protocol import GradientModel
+
+
+@dataclass(frozen=True)
+class OpenedGradients:
+    """A model whose gradients are shared.
+
+    Attributes:
+        model: Model under audit.
+        cases: What an observer holds of each document, and the ground truth.
+        records: Records of earlier runs.
+        states: Folder of the state of searches.
+        about: Facts of the documents.
+        public_form: Whether masked reports may show the empty form.
+    """
+
+    model: GradientModel
+    cases: tuple[Case, ...]
+    records: Records
+    states: Path
+    about: Data
+    public_form: bool = False
+
+    def have(self) -> frozenset[str]:
+        """The gradients."""
+        return frozenset({GRADIENT})
+
+    def context(self, common: AuditContext) -> GradientContext:
+        """Context for the attacks."""
+        return GradientContext(
+            model=self.model,
+            cases=self.cases,
+            records=self.records,
+            states=self.states,
+            public_form=self.public_form,
+            **common.shared(),
+        )
+
+    def models(self) -> AuditedModels:
+        """Facts of the model."""
+        return AuditedModels(self.model.describe())
+
+    def data(self, redactor: Redactor) -> Data:
+        """Facts of the documents."""
+        return self.about
+
+    def work(self) -> dict[str, int]:
+        """Inversions that were made, and those that were in the store."""
+        return {"inversions_made": self.records.put_count, "inversions_reused": self.records.got_count}

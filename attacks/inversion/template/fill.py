@@ -1,0 +1,172 @@
+"""A client fills in a form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from pfl_audit.attacks.inversion.template.find import reading_order
+from pfl_audit.attacks.inversion.template.template import Pixels, Template, TemplateField
+from pfl_audit.documents.document import Boxes, as_boxes
+from pfl_audit.documents.synthetic.canvas import load_font
+from pfl_audit.errors import UsageError
+
+HANDS = ("DejaVuSans", "DejaVuSansMono", "DejaVuSerif")
+"""Fonts that are still read at 10 pixels."""
+MIN_SIZE = 6
+"""Smallest font in pixels."""
+READABLE_SIZE = 10
+"""Smallest font in pixels that OCR reads, once enlarged, nearly without error (measured with rapidocr)."""
+_LINE = 1.2
+"""Height of a line over the size of its font."""
+_ASCENT = 0.95
+_GAP = 0.5
+"""Between words, over the size of the font: wide, since OCR swallows a blank of usual width between numbers."""
+_PAGE_LINES = 48
+"""The font is at most this part of the page's height, and at least 11 pixels where there is room."""
+
+
+@dataclass(frozen=True, eq=False)
+class FilledPage:
+    """A form with a client's values.
+
+    Attributes:
+        image: uint8 (height, width, 3). Differs from the template inside the fields alone.
+        words: Printed and written, in reading order.
+        boxes: float32 (words, 4), shares of the page.
+        owners: The field that each word stands in; empty for what is printed.
+        values: Field id to what is written there.
+    """
+
+    image: Pixels
+    words: tuple[str, ...]
+    boxes: Boxes
+    owners: tuple[str, ...]
+    values: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Words in lines: (word, left) each, in pixels of the field."""
+
+    size: int
+    lines: tuple[tuple[tuple[str, float], ...], ...]
+
+
+def fill(template: Template, values: Mapping[str, str], seed: int) -> FilledPage:
+    """Write values into the fields of a form.
+
+    Args:
+        template: The empty form.
+        values: Field id to value; a field without one stays empty.
+        seed: Of the hand: font, ink and where in its field a value begins. The same one gives the same pixels.
+
+    Raises:
+        UsageError: There is no such field, or its value does not fit.
+    """
+    if unknown := sorted(values.keys() - {field.id for field in template.fields}):
+        raise UsageError(f"the template has no field {unknown[0][:40]!r}", f"Name one of 1 to {len(template.fields)}")
+    rng = np.random.default_rng(seed)
+    family = HANDS[int(rng.integers(len(HANDS)))]
+    ink = int(rng.integers(10, 50))
+    page = Image.fromarray(template.pixels)
+    written: list[tuple[str, tuple[float, float, float, float], str]] = []
+    for field in template.fields:
+        shift = (int(rng.integers(3)), int(rng.integers(2)))
+        if words := values.get(field.id, "").split():
+            layout = _lay_out(template, field, words, family)
+            if layout is None:
+                raise UsageError(f"{field.id} is too small for its value", "Give a shorter value or a larger box")
+            written += _write(page, template, field, layout, family, ink, shift)
+    return _in_order(template, np.array(page, dtype=np.uint8), written, dict(values))
+
+
+def fits(template: Template, field: TemplateField, value: str) -> bool:
+    """Whether a value fits its field in READABLE_SIZE, in the widest hand."""
+    return _lay_out(template, field, value.split(), "DejaVuSansMono", READABLE_SIZE) is not None
+
+
+def _lay_out(
+    template: Template, field: TemplateField, words: list[str], family: str, least: int = MIN_SIZE
+) -> _Layout | None:
+    """The largest font in which the words fit, or None."""
+    left, top, right, bottom = template.window(field)
+    most = max(11, template.size[1] // _PAGE_LINES)
+    for size in range(min(most, int((bottom - top) / _LINE)), least - 1, -1):
+        # Two to four pixels before the words, as the hand moves them, and two behind.
+        lines = _wrap(words, family, size, right - left - 6)
+        if lines is not None and len(lines) * size * _LINE <= bottom - top:
+            return _Layout(size, lines)
+    return None
+
+
+def _wrap(words: list[str], family: str, size: int, width: int) -> tuple[tuple[tuple[str, float], ...], ...] | None:
+    """Words in lines of ``width`` pixels; None if one is wider."""
+    font = load_font(family, size)
+    lines: list[list[tuple[str, float]]] = [[]]
+    at = 0.0
+    for word in words:
+        length = font.getlength(word)
+        if length > width:
+            return None
+        if at + length > width:
+            lines.append([])
+            at = 0.0
+        lines[-1].append((word, at))
+        at += length + _GAP * size
+    return tuple(map(tuple, lines))
+
+
+def _write(
+    page: Image.Image,
+    template: Template,
+    field: TemplateField,
+    layout: _Layout,
+    family: str,
+    ink: int,
+    shift: tuple[int, int],
+) -> list[tuple[str, tuple[float, float, float, float], str]]:
+    """Draw into the field and nowhere else; gives (word, box in pixels, field id)."""
+    left, top, right, bottom = template.window(field)
+    inside = page.crop((left, top, right, bottom))
+    draw = ImageDraw.Draw(inside)
+    font = load_font(family, layout.size)
+    spare = bottom - top - len(layout.lines) * layout.size * _LINE
+    written = []
+    anchor: Literal["ls"] = "ls"  # left end of the base line
+    for number, line in enumerate(layout.lines):
+        base = round(spare / 2 + (number * _LINE + _ASCENT) * layout.size) + min(shift[1], int(spare / 2))
+        for word, at in line:
+            place = (round(at) + 2 + shift[0], base)
+            draw.text(place, word, font=font, fill=(ink, ink, ink), anchor=anchor)
+            box = draw.textbbox(place, word, font=font, anchor=anchor)
+            written.append((word, (left + box[0], top + box[1], left + box[2], top + box[3]), field.id))
+    page.paste(inside, (left, top))
+    return written
+
+
+def _in_order(
+    template: Template,
+    image: Pixels,
+    written: list[tuple[str, tuple[float, float, float, float], str]],
+    values: dict[str, str],
+) -> FilledPage:
+    """Printed and written words together, in reading order."""
+    width, height = template.size
+    words = [*template.words, *(word for word, _, _ in written)]
+    owners = [*[""] * len(template.words), *(owner for _, _, owner in written)]
+    scale = np.array([width, height, width, height], dtype=np.float64)
+    own = np.array([box for _, box, _ in written], dtype=np.float64).reshape(-1, 4) / scale
+    boxes = np.concatenate([template.boxes, own])
+    order = reading_order([(box[0], box[1], box[2], box[3]) for box in boxes.tolist()])
+    return FilledPage(
+        image,
+        tuple(words[at] for at in order),
+        as_boxes(boxes[order], len(order)),
+        tuple(owners[at] for at in order),
+        values,
+    )

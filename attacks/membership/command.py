@@ -1,0 +1,44 @@
+"""``pfl-audit mia``: which companies' documents were in the training set."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pfl_audit.attacks.membership.settings import MembershipSettings
+from pfl_audit.attacks.questions.inputs import QuestionInputs
+from pfl_audit.cli.audit_command import AuditCommand, Request
+from pfl_audit.cli.settings_options import Options
+from pfl_audit.core.settings import Settings
+
+
+class Choice(Settings):
+    """Checks to run."""
+
+    check: tuple[str, ...] = Field(default=("membership",), description="Check or attack to run (repeat).")
+
+
+def _prepare(request: Request) -> bool:
+    request.checks = Choice.model_validate(request.choice).check
+    return True
+
+
+COMMAND = AuditCommand(
+    name="mia",
+    title="Provider membership inference",
+    help="""Infer which companies' documents were in the training set: AZK, APK, ensembles, likelihood ratios.
+
+    Example: pfl-audit mia --model ckpt --red data/red --pretrained base
+    """,
+    inputs=(
+        Options(
+            "questions",
+            QuestionInputs,
+            ("red", "answers", "pretrained", "control", "references", "classes_random"),
+            required=("red",),
+        ),
+    ),
+    choice=Options("choice", Choice),
+    settings=(Options("membership", MembershipSettings, panel="Attack: docs/membership.md"),),
+    prepare=_prepare,
+    download=True,
+)

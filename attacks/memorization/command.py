@@ -1,0 +1,88 @@
+"""``pfl-audit memorize``: ask for values that are not on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from pfl_audit.attacks.memorization.settings import MemorizationSettings
+from pfl_audit.attacks.questions.inputs import QuestionInputs
+from pfl_audit.cli.audit_command import AuditCommand, Request
+from pfl_audit.cli.console import note, print_json
+from pfl_audit.cli.settings_options import Options
+from pfl_audit.core.settings import Flag, Settings
+from pfl_audit.documents.keys import PROVIDER_KEYS
+from pfl_audit.errors import UsageError
+from pfl_audit.files import require_new
+
+
+class Choice(Settings):
+    """What to ask for."""
+
+    key: tuple[str, ...] = Field(
+        default=("provider_name",), description=f"Key to ask for (repeat), or all: {', '.join(PROVIDER_KEYS)}."
+    )
+    unprompted: bool = Field(default=True, description="Run the unprompted-disclosure test.")
+    export: Annotated[Path | None, Flag()] = Field(
+        default=None, description="Write the scrubbed pages and questions for a vendor, and stop."
+    )
+
+
+def _prepare(request: Request) -> bool:
+    choice = Choice.model_validate(request.choice)
+    keys = _keys(choice.key)
+    if choice.export is not None:
+        require_new(choice.export)
+        _export(choice.export, keys, request)
+        return False
+    checks = [f"memorization.{name}" for name in keys]
+    request.checks = (*checks, *(["memorization.unprompted"] if choice.unprompted else []))
+    return True
+
+
+def _keys(wanted: tuple[str, ...]) -> tuple[str, ...]:
+    for name in wanted:
+        if name not in (*PROVIDER_KEYS, "all"):
+            raise UsageError(f"there is no key '{name}'", f"Choose among: {', '.join(PROVIDER_KEYS)}, all")
+    return PROVIDER_KEYS if "all" in wanted else tuple(dict.fromkeys(wanted))
+
+
+def _export(folder: Path, keys: tuple[str, ...], request: Request) -> None:
+    """Write a vendor's questions, and list what was written and every page that is left out with its reason."""
+    from pfl_audit.attacks.memorization.export import export_questions
+    from pfl_audit.core.settings import read_settings
+
+    inputs = read_settings(QuestionInputs, request.inputs.get("questions", {}), "questions")
+    settings = read_settings(MemorizationSettings, request.settings.get("memorization", {}), "memorization")
+    found = export_questions(folder, inputs, keys, request.seed, settings.threshold, reveal=request.reveal)
+    if request.as_json:
+        print_json(found.to_json())
+    elif not request.quiet:
+        for page, key, reason in found.skipped:
+            note(f"left out: {page}, {key}: {reason}")
+        asked = f"{found.questions} questions about {found.pages} scrubbed pages"
+        note(f"{asked} written to {found.folder}; record the answers by id for --answers")
+
+
+COMMAND = AuditCommand(
+    name="memorize",
+    title="Memorization test",
+    help="""Ask for values that have been blurred off the page and removed from the OCR.
+
+    Example: pfl-audit memorize --model ckpt --red data/red --key provider_name
+    """,
+    inputs=(
+        Options(
+            "questions",
+            QuestionInputs,
+            ("red", "answers", "pretrained", "blue", "control", "ocr"),
+            required=("red",),
+        ),
+    ),
+    choice=Options("choice", Choice),
+    settings=(Options("memorization", MemorizationSettings, ("threshold",)),),
+    prepare=_prepare,
+    download=True,
+)

@@ -1,0 +1,75 @@
+"""Scrubbed pages and questions for a model that only its vendor can ask."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pfl_audit.attacks.questions.inputs import QuestionInputs
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.documents.writers import write_questions
+from pfl_audit.errors import NotAuditableError, UsageError
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written.
+
+    Attributes:
+        questions: Number of questions.
+        pages: Number of scrubbed pages.
+        folder: Where they are.
+        skipped: Page, key and reason of every question that was left out.
+    """
+
+    questions: int
+    pages: int
+    folder: str
+    skipped: tuple[tuple[str, str, str], ...]
+
+    def to_json(self) -> dict[str, object]:
+        """As JSON."""
+        rows = [dict(zip(("page", "key", "reason"), row, strict=True)) for row in self.skipped]
+        return {**asdict(self), "skipped": rows}
+
+
+def export_questions(
+    folder: Path, inputs: QuestionInputs, keys: tuple[str, ...], seed: int, threshold: float, *, reveal: bool
+) -> Export:
+    """Write a vendor's questions.
+
+    Args:
+        folder: New folder.
+        inputs: Documents to ask about.
+        keys: Keys to ask for.
+        seed: Seed of the question templates.
+        threshold: Similarity from which words count as the value.
+        reveal: Whether names of pages are shown.
+
+    Raises:
+        UsageError: The documents are not given as a path.
+        NotAuditableError: No question can be written.
+    """
+    if not isinstance(inputs.red, Path):
+        raise UsageError("--red is needed", "Give the folder of the documents")
+    corpus = open_corpus(inputs.red, "red")
+    trained = open_corpus(inputs.blue, "blue") if isinstance(inputs.blue, Path) else None
+    sets = [scrubbed_questions(corpus, key, seed=seed, blue=trained, threshold=threshold) for key in keys]
+    queries = [query for found in sets for query in found.queries]
+    unreadable = {problem.record: problem.reason for problem in write_questions(queries, folder)}
+    asked = [query for query in queries if query.id not in unreadable]
+    if unreadable and not asked:
+        reason = next(iter(unreadable.values()))
+        raise NotAuditableError(f"no question can be written: {reason}", f"Run 'pfl-audit data check {inputs.red}'")
+    skipped = [(problem.record, found.key, problem.reason) for found in sets for problem in found.skipped]
+    skipped += [(query.document.id, query.key, unreadable[query.id]) for query in queries if query.id in unreadable]
+    redactor = Redactor(secrets.token_hex(), reveal=reveal)
+    return Export(
+        questions=len(asked),
+        pages=len({query.document.id for query in asked}),
+        folder=str(folder),
+        skipped=tuple((redactor.page(page), key, reason) for page, key, reason in skipped),
+    )

@@ -1,0 +1,1 @@
+"""Questions about pages: the subject of the membership and the memorization attacks."""

@@ -1,0 +1,34 @@
+"""What attacks that ask questions about pages get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.core.context import AuditContext
+from pfl_audit.documents.corpus import Corpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionContext(AuditContext):
+    """Context of attacks that ask questions about pages.
+
+    Attributes:
+        target: Model under audit.
+        pretrained: Public model that the target was trained from, or None.
+        red: Queries of member and non-member providers.
+        blue: Training corpus, or None.
+        reader: OCR of the pictures of pages, or None.
+        control: Model that saw no provider of RED, as competent as the target (an out-model), or None.
+        references: Further out-models, for attacks that compare the target with several; none, or two at least.
+        classes_random: Whether the user declares that members and non-members were drawn at random.
+    """
+
+    target: QueryEngine
+    pretrained: QueryEngine | None
+    red: Corpus
+    blue: Corpus | None
+    reader: QueryEngine | None = None
+    control: QueryEngine | None = None
+    references: tuple[QueryEngine, ...] = ()
+    classes_random: bool = False

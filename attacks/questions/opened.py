@@ -1,0 +1,192 @@
+"""Models and documents of an audit by questions, opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.attacks.questions.inputs import BLUE, PRETRAINED, REFERENCES, QuestionInputs
+from pfl_audit.core.context import AuditContext
+from pfl_audit.core.problems import list_problems
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.results import Data
+from pfl_audit.core.settings import InMemory
+from pfl_audit.core.subject import AuditedModels, AuditJob, ModelFacts
+from pfl_audit.documents.corpus import Corpus, require_questions
+from pfl_audit.documents.readers import Part, open_corpus
+from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.models.open import open_model
+from pfl_audit.models.page_reader import PageReader
+from pfl_audit.models.protocol import Capability, DocumentModel
+from pfl_audit.models.recorded import RecordedModel
+
+
+@dataclass(frozen=True)
+class OpenedQuestions:
+    """A model that answers questions about pages, and the documents.
+
+    Attributes:
+        inputs: What the user gave.
+        target: Model under audit.
+        red: Documents to ask about.
+        pretrained: Public model that the target was trained from, or None.
+        blue: Training corpus, or None.
+        reader: OCR of the pictures of pages, or None.
+        control: Out-model, or None.
+        references: Reference models.
+    """
+
+    inputs: QuestionInputs
+    target: QueryEngine
+    red: Corpus
+    pretrained: QueryEngine | None = None
+    blue: Corpus | None = None
+    reader: QueryEngine | None = None
+    control: QueryEngine | None = None
+    references: tuple[QueryEngine, ...] = ()
+
+    def have(self) -> frozenset[str]:
+        """Capabilities of the model, and what is given beside it."""
+        beside = {PRETRAINED: self.pretrained, BLUE: self.blue, REFERENCES: self.references or None}
+        return frozenset({*self.target.capabilities, *(need for need, given in beside.items() if given is not None)})
+
+    def context(self, common: AuditContext) -> QuestionContext:
+        """Context for the attacks."""
+        return QuestionContext(
+            target=self.target,
+            pretrained=self.pretrained,
+            red=self.red,
+            blue=self.blue,
+            reader=self.reader,
+            control=self.control,
+            references=self.references,
+            classes_random=self.inputs.classes_random,
+            **common.shared(),
+        )
+
+    def models(self) -> AuditedModels:
+        """Facts of the models."""
+        return AuditedModels(
+            self.target.model.describe(),
+            _beside(self.pretrained, self.inputs.pretrained),
+            _beside(self.control, self.inputs.control),
+            tuple(
+                (engine.model.describe(), name)
+                for engine, name in zip(self.references, self.inputs.references, strict=True)
+            ),
+        )
+
+    def data(self, redactor: Redactor) -> Data:
+        """Facts of the documents."""
+        corpus = self.red
+        unanswered = {problem for engine in self._engines() for problem in engine.problems}
+        return Data(
+            format=corpus.format,
+            path=str(self.inputs.red) if isinstance(self.inputs.red, Path) else "in memory",
+            sha256=corpus.digest,
+            providers=len(corpus.providers),
+            members=len(corpus.members()),
+            non_members=len(corpus.non_members()),
+            documents=len(corpus.documents),
+            queries=len(corpus.queries),
+            classes_random=self.inputs.classes_random,
+            problems=list_problems(corpus.problems, unanswered, redactor),
+        )
+
+    def work(self) -> dict[str, int]:
+        """Queries that were asked, and those whose answers were in the store."""
+        engines = self._engines()
+        return {
+            "queries_asked": sum(engine.asked for engine in engines),
+            "queries_reused": sum(engine.reused for engine in engines),
+        }
+
+    def _engines(self) -> list[QueryEngine]:
+        every = (self.target, self.pretrained, self.control, *self.references, self.reader)
+        return [engine for engine in every if engine is not None]
+
+
+def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
+    """Open models and documents.
+
+    Raises:
+        UsageError: Neither or both of checkpoint and recorded answers are given, or the reference models are one
+            model.
+        NotAuditableError: The model answers no questions, or RED holds pages that were trained on.
+        AuditError: A model or a corpus cannot be opened.
+    """
+    if inputs.red is None or (job.model is None) == (inputs.answers is None):
+        raise UsageError("one of --model and --answers is needed, and not both", "Give the checkpoint folder")
+
+    def opened(name: str) -> DocumentModel:
+        return open_model(name, device=job.device, download=job.download)
+
+    def engine(model: DocumentModel) -> QueryEngine:
+        return QueryEngine(model, job.store, job.progress)
+
+    red = _corpus(inputs.red, "red")
+    require_questions(red, inputs.red if isinstance(inputs.red, Path) else Path("the corpus"))
+    blue = _corpus(inputs.blue, "blue") if inputs.blue is not None else None
+    if blue is not None:
+        _refuse_overlap(red, blue)
+    model = _recorded(inputs.answers, red) if inputs.answers else opened(job.model or "")
+    before = opened(inputs.pretrained) if inputs.pretrained else None
+    control = opened(inputs.control) if inputs.control else None
+    if len(inputs.references) == 1:
+        raise UsageError("one reference model shows no spread", "Give --reference twice at least, or not at all")
+    references = [opened(name) for name in inputs.references]
+    _check_references(inputs.references, references, model)
+    return OpenedQuestions(
+        inputs,
+        engine(model),
+        red,
+        engine(before) if before else None,
+        blue,
+        engine(PageReader()) if inputs.ocr else None,
+        engine(control) if control else None,
+        tuple(map(engine, references)),
+    )
+
+
+def _beside(engine: QueryEngine | None, name: str | None) -> tuple[ModelFacts, str] | None:
+    return (engine.model.describe(), name) if engine is not None and name is not None else None
+
+
+def _corpus(given: Path | InMemory, part: Part) -> Corpus:
+    if isinstance(given, Path):
+        return open_corpus(given, part)
+    if not isinstance(given, Corpus):
+        raise UsageError(f"a {type(given).__name__} is no corpus", "Give a path or a Corpus")
+    return given
+
+
+def _check_references(names: Sequence[str], references: Sequence[DocumentModel], target: DocumentModel) -> None:
+    """Raise UsageError unless all give losses, and none is the target or given twice."""
+    for name, one in zip(names, references, strict=True):
+        if Capability.LOSS not in one.capabilities:
+            raise UsageError(f"the reference model {name} gives no losses", "Give checkpoints like --model")
+    if len({one.fingerprint for one in (target, *references)}) <= len(references):
+        raise UsageError(
+            "two of the reference models and the model under audit are the same",
+            "Train each --reference apart, with a --seed of its own",
+        )
+
+
+def _recorded(path: Path, red: Corpus) -> RecordedModel:
+    model = RecordedModel(path)
+    model.require_answers_to(red)
+    return model
+
+
+def _refuse_overlap(red: Corpus, blue: Corpus) -> None:
+    """RED must be new to the model: a page that was trained on proves nothing about its provider."""
+    trained = {page.id for page in blue.documents if "train" in page.split}
+    both = sum(page.id in trained for page in red.documents)
+    if both:
+        raise NotAuditableError(
+            f"{both} of the pages that are to be asked about were trained on",
+            "Leave the BLUE training pages out of RED",
+        )

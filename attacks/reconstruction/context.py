@@ -1,0 +1,35 @@
+"""What attacks that fill in forms get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pfl_audit.core.context import AuditContext
+from pfl_audit.core.store import Records
+from pfl_audit.documents.forms.form import FormCorpus
+from pfl_audit.documents.forms.parts import Parts
+from pfl_audit.models.form_protocol import FormModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormContext(AuditContext):
+    """Context of attacks that fill in forms.
+
+    Attributes:
+        target: Model under audit.
+        public: Masked language model of public forms.
+        corpus: All forms.
+        parts: ``private`` the target was trained on, ``public`` everybody may have, ``validation`` is new to both.
+        records: Records of earlier runs.
+        epochs: Epoch of the target's training to a function that opens its checkpoint; empty where none was kept.
+        quick: The target in a coarser precision, used where it changes nothing, or None.
+    """
+
+    target: FormModel
+    public: FormModel
+    corpus: FormCorpus
+    parts: Parts
+    records: Records
+    epochs: Mapping[int, Callable[[], FormModel]] = field(default_factory=dict)
+    quick: FormModel | None = None

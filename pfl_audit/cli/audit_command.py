@@ -1,0 +1,271 @@
+"""Commands that audit: their options come from subjects and attacks, and one function runs them all."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pfl_audit.cli import options
+from pfl_audit.cli.config_file import META
+from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.settings_options import Options
+from pfl_audit.errors import UsageError
+from pfl_audit.registry import Registry
+
+if TYPE_CHECKING:
+    from pfl_audit.core.plan import AuditPlan
+    from pfl_audit.core.results import Results
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Setting of an attack or input of a subject, as NAME.key=value (repeat); see 'pfl-audit explain NAME'.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass
+class Request:
+    """What the user asked for.
+
+    Attributes:
+        model: Checkpoint under audit, or None.
+        inputs: Subject to its inputs.
+        settings: Attack to its settings.
+        choice: Values of the options that are the command's own.
+        checks: Ids of checks or names of attacks; empty for all.
+        seed: Seed of all random draws.
+        reveal: Whether names and values are shown.
+        as_json: Whether results are printed as JSON.
+        quiet: Whether no progress is shown.
+        out: Folder of the run, or None.
+        store: Response store, or None.
+        device: torch's name of the device.
+    """
+
+    model: str | None
+    inputs: dict[str, dict[str, object]]
+    settings: dict[str, dict[str, object]]
+    choice: Mapping[str, object]
+    checks: tuple[str, ...] = ()
+    seed: int = 0
+    reveal: bool = False
+    as_json: bool = False
+    quiet: bool = False
+    out: Path | None = None
+    store: Path | None = None
+    device: str = "cpu"
+
+
+Prepare = Callable[[Request], bool]
+"""Completes a request in place; False where the command is done already and nothing is audited."""
+
+
+@dataclass(frozen=True)
+class AuditCommand:
+    """A command that audits, found by the entry point ``pfl_audit.commands``.
+
+    Attributes:
+        name: Name of the command.
+        title: Title of the report.
+        help: Help text; its first line is the summary.
+        inputs: Options for the inputs of subjects.
+        settings: Options for the settings of attacks.
+        choice: Options of the command's own, or None.
+        prepare: Completes the request.
+        model_default: Text that help shows for a model that is not given.
+        download: Whether hub ids are allowed.
+        gate: Whether findings decide the exit code.
+    """
+
+    name: str
+    title: str
+    help: str
+    inputs: tuple[Options, ...]
+    prepare: Prepare
+    settings: tuple[Options, ...] = ()
+    choice: Options | None = None
+    model_default: str | None = None
+    download: bool = False
+    gate: bool = True
+
+    def function(self) -> Callable[..., None]:
+        """The function that typer makes a command of."""
+
+        def command(context: typer.Context, **given: object) -> None:
+            run_command(self, context, given)
+
+        groups = (*self.inputs, *((self.choice,) if self.choice else ()), *self.settings)
+        parameters = [
+            inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+            self._model(),
+            *(parameter for group in groups for parameter in group.parameters()),
+            *_shared(download=self.download, gate=self.gate),
+        ]
+        command.__doc__ = self.help
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return command
+
+    def _model(self) -> inspect.Parameter:
+        option = typer.Option(
+            "--model",
+            help="Checkpoint under audit: a local folder"
+            + (", or a hub id with --download." if self.download else "."),
+            show_default=self.model_default or False,
+        )
+        return _keyword("model", Annotated[str | None, option], None)
+
+
+COMMANDS: Registry[AuditCommand] = Registry("pfl_audit.commands", "command", ("name", "function"))
+
+
+def run_command(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> None:
+    """Read the options of a command and audit."""
+    from pfl_audit.core.plan import AuditPlan
+
+    request = request_of(command, context, given)
+    if not command.prepare(request):
+        return
+    plan = AuditPlan(
+        title=command.title,
+        out=run_folder(request.out, command.name),
+        model=request.model,
+        inputs=request.inputs,
+        checks=request.checks,
+        settings=request.settings,
+        store=request.store or shared_store(request.out),
+        seed=request.seed,
+        device=request.device,
+        download=given.get("download", False),
+        fail_on=given["fail_on"],
+        reveal=request.reveal,
+        command=command_line(),
+    )
+    run_and_show(plan, as_json=request.as_json, quiet=request.quiet)
+
+
+def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> Request:
+    """What the user asked for: configuration file, then flags, then ``--set``."""
+    tables: dict[str, dict[str, dict[str, object]]] = context.meta.get(META, {})
+    inputs = {name: dict(values) for name, values in tables.get("subjects", {}).items()}
+    settings = {name: dict(values) for name, values in tables.get("attacks", {}).items()}
+    for target, groups in ((inputs, command.inputs), (settings, command.settings)):
+        for group in groups:
+            if found := group.given(context, given):
+                target.setdefault(group.owner, {}).update(found)
+    for text in given["set_"] or ():
+        owner, key, value = parse_set(text)
+        kind = inputs if owner in _subjects() else settings
+        kind.setdefault(owner, {})[key] = value
+    return Request(
+        model=given["model"],
+        inputs=inputs,
+        settings=settings,
+        choice=command.choice.given(context, given) if command.choice else {},
+        seed=given["seed"],
+        reveal=given["reveal"],
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+        out=given["out"],
+        store=given["store"],
+        device=given["device"],
+    )
+
+
+def parse_set(text: str) -> tuple[str, str, object]:
+    """Owner, key and value of ``NAME.key=value``; a value is TOML, or plain text where it is not.
+
+    Raises:
+        UsageError: The text has another form.
+    """
+    name, equals, value = text.partition("=")
+    owner, dot, key = name.strip().partition(".")
+    if not (equals and dot and owner and key):
+        raise UsageError(f"--set {text:.80} is not of the form NAME.key=value", "Write --set membership.seeds=3")
+    try:
+        return owner, key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return owner, key, value.strip()
+
+
+def run_and_show(plan: AuditPlan, *, as_json: bool, quiet: bool, gate: bool = True, show: bool = True) -> Results:
+    """Run the audit, render its report, show the verdict, and leave with the right exit code.
+
+    Args:
+        plan: What to audit.
+        as_json: Print results.json instead of the verdict.
+        quiet: Show no progress.
+        gate: Whether findings decide the exit code.
+        show: Print the verdict, unless results.json is wanted.
+    """
+    from pfl_audit.cli.summary import show_verdict
+    from pfl_audit.core.renderers import render_all
+    from pfl_audit.core.runner import run_audit
+    from pfl_audit.core.verdict import exit_code
+
+    results = run_audit(plan, make_progress(quiet=quiet))
+    reports = render_all(results, plan.out)
+    if as_json:
+        print_json(results.model_dump(mode="json"))
+    elif show:
+        show_verdict(results, plan.out, reports)
+    if gate and (code := exit_code(results.verdict, results.checks)):
+        raise typer.Exit(code)
+    return results
+
+
+def run_folder(out: Path | None, command: str) -> Path:
+    """The folder of a run, named by command and time unless it was given."""
+    return out or Path("pfl-audit-runs") / f"{command}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def shared_store(out: Path | None) -> Path | None:
+    """Runs without a folder of their own share one store, so that the same command goes on."""
+    return Path("pfl-audit-runs") / "responses.sqlite" if out is None else None
+
+
+def command_line() -> str:
+    """The command line, for the report."""
+    from pfl_audit.provenance import command_line as typed
+
+    return typed(sys.argv[1:])
+
+
+def _subjects() -> frozenset[str]:
+    from pfl_audit.core.subject import SUBJECTS
+
+    return frozenset(SUBJECTS.installed())
+
+
+def _shared(*, download: bool, gate: bool) -> list[inspect.Parameter]:
+    """Options that every audit has."""
+    made = [
+        _keyword("set_", Set, None),
+        _keyword("out", options.Out, None),
+        _keyword("store", options.Store, None),
+        _keyword("seed", options.Seed, 0),
+        _keyword("device", options.Device, "cpu"),
+        _keyword("fail_on", options.Gate, "leak"),
+        _keyword("reveal", options.Reveal, False),
+        _keyword("as_json", options.AsJson, False),
+        _keyword("quiet", options.Quiet, False),
+        _keyword("config", options.Config, None),
+    ]
+    if download:
+        made.insert(5, _keyword("download", options.Download, False))
+    return [parameter for parameter in made if gate or parameter.name != "fail_on"]
+
+
+def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,0 +1,141 @@
+"""``explain``: settings, checks and needs of an attack, or inputs of a subject."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+
+from pfl_audit.cli import options
+from pfl_audit.cli.console import print_json
+from pfl_audit.core.settings import InMemory, Settings
+from pfl_audit.errors import UsageError
+
+if TYPE_CHECKING:
+    from pfl_audit.core.attack import CheckSpec
+
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+def explain(
+    name: Annotated[str, typer.Argument(help="Attack or subject; 'pfl-audit list' names them.")],
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the settings as a table for documents.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Explain an attack or a subject: its checks, what they need, and every setting.
+
+    A setting is given as --set NAME.key=value, or in a configuration file under [attacks.NAME] or [subjects.NAME].
+
+    Example: pfl-audit explain membership
+    """
+    from pfl_audit.core.attack import ATTACKS
+    from pfl_audit.core.subject import SUBJECTS
+
+    attacks, subjects = ATTACKS.installed(), SUBJECTS.installed()
+    if name in attacks:
+        attack = attacks[name]
+        model, checks, lead = attack.Settings, attack.specs, f"{name}: attack on {subjects[attack.subject].title}"
+    elif name in subjects:
+        model, checks, lead = subjects[name].Inputs, (), f"{name}: {subjects[name].title}"
+    else:
+        raise UsageError(f"there is no attack or subject '{name}'", f"Choose among: {', '.join((*attacks, *subjects))}")
+    rows = setting_rows(model)
+    if as_json:
+        print_json({"name": name, "checks": [_check(spec) for spec in checks], "settings": rows})
+    elif markdown:
+        typer.echo(markdown_table(rows))
+    else:
+        typer.echo("\n".join([lead, *_check_lines(checks), *_setting_lines(name, rows)]))
+
+
+def setting_rows(model: type[Settings]) -> list[dict[str, str]]:
+    """Key, type, default, bounds and description of every setting."""
+    return [
+        {
+            "key": key,
+            "type": _type_name(info.annotation),
+            "default": _default(info),
+            "bounds": _bounds(info),
+            "description": info.description or "",
+        }
+        for key, info in model.model_fields.items()
+    ]
+
+
+def markdown_table(rows: Sequence[Mapping[str, str]]) -> str:
+    """The settings as a table in Markdown."""
+    lines = ["| setting | default | bounds | meaning |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| `{row['key']}` | {row['default'].replace('|', ', ')} | {row['bounds'].replace('|', ', ')} | "
+        f"{row['description']} |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _check(spec: CheckSpec) -> dict[str, object]:
+    return {
+        "id": spec.id,
+        "title": spec.title,
+        "needs": sorted(map(str, spec.needs)),
+        "threat_model": dict(spec.threat_model),
+        "part_of": spec.part_of,
+        "on_request": spec.on_request,
+    }
+
+
+def _check_lines(checks: Sequence[CheckSpec]) -> list[str]:
+    lines = ["", "Checks:"] if checks else []
+    for spec in checks:
+        lines += [f"  {spec.id}: {spec.title}", f"      needs: {', '.join(sorted(map(str, spec.needs)))}"]
+        lines += [f"      runs only when it is named: {spec.on_request}"] if spec.on_request else []
+    return lines
+
+
+def _setting_lines(name: str, rows: Sequence[Mapping[str, str]]) -> list[str]:
+    lines = ["", f"Settings (--set {name}.KEY=VALUE):"]
+    for row in rows:
+        facts = ", ".join(filter(None, (row["type"], f"default {row['default']}", row["bounds"])))
+        lines += [f"  {row['key']}: {row['description']}", f"      {facts}"]
+    return lines
+
+
+def _type_name(annotation: object) -> str:
+    if annotation is type(None):
+        return "none"
+    if annotation is Ellipsis:
+        return "..."
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type_name(parts[0]) if InMemory not in parts else "corpus in memory"
+    if origin is Literal:
+        return " | ".join(map(str, parts))
+    if origin is tuple:
+        return f"list of {_type_name(parts[0])}"
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(_type_name, parts))
+    names = {str: "text", int: "integer", float: "number", bool: "boolean", Path: "path", InMemory: "corpus in memory"}
+    return names.get(annotation, str(annotation)) if isinstance(annotation, type) else str(annotation)
+
+
+def _default(info: FieldInfo) -> str:
+    default = info.default
+    if isinstance(default, tuple):
+        return ", ".join(map(str, default)) or "none"
+    if isinstance(default, bool):
+        return str(default).lower()
+    return "none" if default is None else str(default)
+
+
+def _bounds(info: FieldInfo) -> str:
+    found = [
+        f"{word} {getattr(part, name):g}"
+        for part in info.metadata
+        for name, word in _BOUNDS.items()
+        if getattr(part, name, None) is not None
+    ]
+    return ", ".join(found)

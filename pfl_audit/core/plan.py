@@ -1,0 +1,68 @@
+"""What is to be audited, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pfl_audit import __version__
+from pfl_audit.core.verdict import FailOn
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """What is to be audited, and how.
+
+    Attributes:
+        title: Title of the report.
+        out: Folder of the run.
+        model: Checkpoint under audit, or None where recorded answers take its place.
+        inputs: Subject to its inputs by name; a subject that is not named gets its defaults.
+        checks: Ids of checks or names of attacks; empty for all.
+        settings: Attack to its settings by name.
+        store: Response store; in ``out`` where it is None.
+        seed: Seed of all random draws.
+        device: torch's name of the device.
+        download: Whether hub ids may be fetched.
+        fail_on: Findings that make the command fail.
+        reveal: Whether names, values and pages are shown.
+        command: The command line, for the report.
+    """
+
+    title: str
+    out: Path
+    model: str | None = None
+    inputs: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    store: Path | None = None
+    seed: int = 0
+    device: str = "cpu"
+    download: bool = False
+    fail_on: FailOn = "leak"
+    reveal: bool = False
+    command: str = ""
+
+    def identity(self) -> dict[str, object]:
+        """What decides the results, as JSON."""
+        return {
+            "version": __version__,
+            "model": self.model,
+            "inputs": _plain(self.inputs),
+            "checks": list(self.checks),
+            "settings": _plain(self.settings),
+            "seed": self.seed,
+            "reveal": self.reveal,
+        }
+
+
+def _plain(value: object) -> object:
+    """A value as JSON; what is open in memory counts by its digest."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(getattr(value, "digest", value))

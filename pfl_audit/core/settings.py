@@ -1,0 +1,71 @@
+"""Settings of attacks and inputs of subjects: each field is written once, and the command line is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pfl_audit.errors import UsageError
+
+
+class Settings(BaseModel):
+    """Base of settings: immutable, without unknown keys. Every field has a description and bounds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@runtime_checkable
+class InMemory(Protocol):
+    """Documents in memory, given in place of a path."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content."""
+        ...
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How a field appears as an option of a command.
+
+    Attributes:
+        name: Flag, such as ``--prior-txt``; made from the field's name if None.
+        default: Text that help shows in place of the default.
+        panel: Title of the group in which help lists it.
+        shared: Whether ``pfl-audit audit`` has the option as well.
+        hidden: Whether no command has the option, so that it is given by ``--set`` or a configuration file.
+    """
+
+    name: str | None = None
+    default: str | None = None
+    panel: str | None = None
+    shared: bool = False
+    hidden: bool = False
+
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+def read_settings(model: type[SettingsT], values: Mapping[str, object], owner: str) -> SettingsT:
+    """Validate settings.
+
+    Args:
+        model: Class of the settings.
+        values: Values by field name; missing fields take their defaults.
+        owner: Name of the attack or subject, for the error.
+
+    Raises:
+        UsageError: A key is unknown or a value out of bounds; the key is named.
+    """
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        setting = f"the setting '{name}' of {owner}" if name else f"a setting of {owner}"
+        raise UsageError(
+            f"{setting} is wrong: {first['msg']}", f"'pfl-audit explain {owner}' lists the settings"
+        ) from error

@@ -1,0 +1,168 @@
+"""Protocol of a subject: what a model is audited by, such as questions about pages, forms, or shared gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from pfl_audit.core.settings import Settings
+from pfl_audit.errors import UsageError
+from pfl_audit.registry import Registry
+
+if TYPE_CHECKING:  # they bring numpy and sqlite, which 'pfl-audit list' can do without
+    from pfl_audit.core.context import AuditContext
+    from pfl_audit.core.redaction import Redactor
+    from pfl_audit.core.results import Data
+    from pfl_audit.core.store import ResponseStore
+    from pfl_audit.progress import Progress
+
+InputsT = TypeVar("InputsT", bound=Settings)
+ModelFacts = Mapping[str, object]
+"""What a model describes itself by: family, path, sha256, parameters, notes."""
+
+
+@dataclass(frozen=True)
+class AuditedModels:
+    """Facts of the models of an audit.
+
+    Attributes:
+        target: Model under audit.
+        before: Public model that the target was trained from, or that the attacker has, with its path.
+        control: Model that saw no provider of the corpus, with its path.
+        references: Further models that saw no provider of the corpus, with their paths.
+    """
+
+    target: ModelFacts
+    before: tuple[ModelFacts, str] | None = None
+    control: tuple[ModelFacts, str] | None = None
+    references: tuple[tuple[ModelFacts, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class AuditJob:
+    """What every subject opens the user's files with.
+
+    Attributes:
+        model: Checkpoint under audit; None where recorded answers take its place.
+        device: torch's name of the device.
+        download: Whether hub ids may be fetched.
+        seed: Seed of all random draws.
+        store: Store of responses and records.
+        states: Folder where long searches keep their state; it need not exist.
+        progress: Progress display.
+    """
+
+    model: str | None
+    device: str
+    download: bool
+    seed: int
+    store: ResponseStore
+    states: Path
+    progress: Progress
+
+    def checkpoint(self, subject: str) -> str:
+        """The checkpoint under audit.
+
+        Args:
+            subject: What is audited, for the error.
+
+        Raises:
+            UsageError: There is none.
+        """
+        if self.model is None:
+            raise UsageError(f"recorded answers say nothing about {subject}", "Give --model")
+        return self.model
+
+
+class Opened(Protocol):
+    """A model and the documents that it is audited with."""
+
+    def have(self) -> frozenset[str]:
+        """Needs of checks that are met."""
+        ...
+
+    def context(self, common: AuditContext) -> AuditContext:
+        """Context for the attacks on the subject."""
+        ...
+
+    def models(self) -> AuditedModels:
+        """Facts of the models."""
+        ...
+
+    def data(self, redactor: Redactor) -> Data:
+        """Facts of the documents, for the report."""
+        ...
+
+    def work(self) -> dict[str, int]:
+        """Counts of what was computed and of what was taken from the store."""
+        ...
+
+
+class Subject(Protocol[InputsT]):
+    """A way to audit a model, found by the entry point ``pfl_audit.subjects``.
+
+    Attributes:
+        name: Name of the entry point, such as ``questions``.
+        title: Noun phrase for people, such as "questions about pages".
+        Inputs: Class of the user's inputs: paths, and how they are used.
+        offers: Needs of checks that inputs can meet, whatever the model.
+    """
+
+    name: str
+    title: str
+    Inputs: type[InputsT]
+    offers: frozenset[str]
+
+    def missing(self, inputs: InputsT) -> str | None:
+        """The input without which the subject cannot be opened, such as "documents (--red)"; None if it is given."""
+        ...
+
+    def open(self, inputs: InputsT, job: AuditJob) -> Opened:
+        """Open the model and the documents.
+
+        Raises:
+            UsageError: The inputs contradict each other.
+            NotAuditableError: The model is of a family that the subject cannot audit, or no document can be used.
+            AuditError: The model or the documents cannot be opened.
+        """
+        ...
+
+
+SUBJECTS: Registry[Subject[Settings]] = Registry(
+    "pfl_audit.subjects", "subject", ("name", "title", "Inputs", "offers", "missing", "open")
+)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A subject with the user's inputs.
+
+    Attributes:
+        subject: The subject.
+        inputs: Validated inputs.
+    """
+
+    subject: Subject[Settings]
+    inputs: Settings
+
+    @property
+    def missing(self) -> str | None:
+        """The input that is not given, or None."""
+        return self.subject.missing(self.inputs)
+
+
+@dataclass(frozen=True)
+class OpenedSubjects:
+    """The subjects of an audit: opened ones, and why the others are not.
+
+    Attributes:
+        opened: Name to opened subject.
+        reasons: Name to the reason why it is not opened.
+        required: Names whose inputs are given, so that an audit without them is incomplete.
+    """
+
+    opened: Mapping[str, Opened] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
