@@ -8,18 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, open_input
-from pfl_audit.models.tensor_file import Entry, dense, require_views, shape_of, size_of, whole_numbers
+from pfl_audit.models.tensor_file import (
+    ELEMENT_TYPES,
+    Entry,
+    dense,
+    require_views,
+    shape_of,
+    size_of,
+    whole_numbers,
+)
 
 _LARGEST_HEADER = 8 * MIB
 """A tensor takes some hundred bytes; real models have hundreds of tensors."""
-DTYPES = {
-    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
-    "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
-}  # fmt: skip
+_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
+          "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
+DTYPES = {code: ELEMENT_TYPES[name] for code, name in _NAMES.items()}
 
 
 @dataclass(frozen=True)

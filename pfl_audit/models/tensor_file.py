@@ -1,4 +1,4 @@
-"""Tensors in a file: where each lies, checked against the file before a byte of it is read."""
+"""Tensors in a file: the place of each, checked against the file before a byte of it is read. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import cast
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, cast
 
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import open_input
 from pfl_audit.models.memory import free_memory
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST_TENSORS = 100_000
 _MOST_DIMENSIONS = 16
@@ -24,6 +24,30 @@ _MOST_VIEWS = 8
 """How often the tensors of a file may show its bytes, all together: a VT5 has four names for its embedding."""
 _ROOM = 1.25
 """Of free memory a byte of weights: what else is needed to open them."""
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """Type of a tensor's elements, described without torch.
+
+    Attributes:
+        name: Attribute of the torch module, such as ``float32``.
+        itemsize: Bytes of an element.
+        is_floating_point: Whether it is a floating-point type.
+    """
+
+    name: str
+    itemsize: int
+    is_floating_point: bool = False
+
+    def __str__(self) -> str:
+        return f"torch.{self.name}"
+
+
+_SIZES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
+          "uint8": 1, "bool": 1}  # fmt: skip
+ELEMENT_TYPES = {name: ElementType(name, size, "float" in name) for name, size in _SIZES.items()}
+"""By name; other types are refused."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +61,7 @@ class Entry:
         start: Place of its first element in the file, in bytes.
     """
 
-    dtype: torch.dtype
+    dtype: ElementType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     start: int
@@ -115,11 +139,13 @@ def read_tensors(path: Path, entries: Mapping[str, Entry], *, single: bool = Fal
     Raises:
         AuditError: It ends too early, cannot be read, or needs more memory than is free.
     """
+    import torch
+
     _require_memory(path, sum(entry.bytes(single=single) for entry in set(entries.values())))
     read: dict[Entry, Tensor] = {}
     with open_input(path, limit=None) as file:
         for entry in sorted(set(entries.values()), key=lambda entry: entry.start):
-            flat = torch.empty(entry.span, dtype=entry.dtype)
+            flat = torch.empty(entry.span, dtype=getattr(torch, entry.dtype.name))
             file.seek(entry.start)
             if entry.span and cast("BufferedReader", file).readinto(flat.view(torch.uint8).numpy().data) != flat.nbytes:
                 raise AuditError(f"{path} ends too early", "Copy it again from its source")

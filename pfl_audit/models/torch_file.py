@@ -6,19 +6,23 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-
 from pfl_audit.confined import ConfinedError, call_confined
 from pfl_audit.errors import AuditError
-from pfl_audit.models.tensor_file import MOST_ELEMENTS, Entry, require_views, shape_of, size_of, whole_numbers
+from pfl_audit.models.tensor_file import (
+    ELEMENT_TYPES,
+    MOST_ELEMENTS,
+    Entry,
+    require_views,
+    shape_of,
+    size_of,
+    whole_numbers,
+)
 from pfl_audit.models.torch_archive import NOT_A_TABLE, Row
 
-_DTYPES = {
-    "FloatStorage": torch.float32, "HalfStorage": torch.float16, "BFloat16Storage": torch.bfloat16,
-    "DoubleStorage": torch.float64, "LongStorage": torch.int64, "IntStorage": torch.int32,
-    "ShortStorage": torch.int16, "CharStorage": torch.int8, "ByteStorage": torch.uint8, "BoolStorage": torch.bool,
-    "UntypedStorage": torch.uint8,
-}  # fmt: skip
+_NAMES = {"FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
+          "DoubleStorage": "float64", "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16",
+          "CharStorage": "int8", "ByteStorage": "uint8", "BoolStorage": "bool", "UntypedStorage": "uint8"}  # fmt: skip
+_DTYPES = {storage: ELEMENT_TYPES[name] for storage, name in _NAMES.items()}
 _MEMORY = 1 << 30
 _SECONDS = 10
 _REMEDY = "Copy it again from its source, or ask its owner for a safetensors file"

@@ -1,19 +1,22 @@
-"""Weights from a checkpoint folder: safetensors first, torch's zip format otherwise, never code."""
+"""Files of a checkpoint folder: safetensors first, torch's zip format otherwise, never code.
+
+Headers and settings are read without torch, which only ``read_state`` imports.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.inputs import MIB, is_there, read_json, sha256_input
 from pfl_audit.models.safetensors_file import read_header
 from pfl_audit.models.tensor_file import MOST_TENSORS, Entry, read_tensors
 from pfl_audit.models.torch_file import read_archive
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CONFIG = "config.json"
 LARGEST_SETTINGS = 4 * MIB
@@ -80,9 +83,11 @@ def read_state(folder: Path) -> dict[str, Tensor]:
         AuditError: Damaged, holds anything but tensors, or holds a value that is not finite (the
             tensor is named).
     """
+    import torch
+
     state: dict[str, Tensor] = {}
     for path in checkpoint_files(folder):
-        entries = _entries(path)
+        entries = read_entries(path)
         if twice := sorted(set(state) & set(entries)):
             raise AuditError(f"{path} holds the tensor {twice[0][:160]} once more", "Copy all shards again")
         state |= read_tensors(path, entries, single=True)
@@ -96,7 +101,7 @@ def read_state(folder: Path) -> dict[str, Tensor]:
 
 def tensor_names(folder: Path) -> frozenset[str]:
     """Names of the tensors; no tensor is read."""
-    return frozenset(name for path in checkpoint_files(folder) for name in _entries(path))
+    return frozenset(name for path in checkpoint_files(folder) for name in read_entries(path))
 
 
 def fingerprint_files(folder: Path) -> dict[str, str]:
@@ -107,7 +112,12 @@ def fingerprint_files(folder: Path) -> dict[str, str]:
     return {path.name: sha256_input(path) for path in wanted if is_there(path)}
 
 
-def _entries(path: Path) -> Mapping[str, Entry]:
+def read_entries(path: Path) -> Mapping[str, Entry]:
+    """Name to place of the tensors of one weight file; no tensor is read.
+
+    Raises:
+        AuditError: It is damaged, or holds anything but tensors.
+    """
     return read_header(path).entries if path.suffix == ".safetensors" else read_archive(path)
 
 

@@ -48,7 +48,7 @@ def test_every_protocol_is_read(tmp_path: Path) -> None:
 
 def test_the_hand_made_tensor_is_one(path: Path) -> None:
     entry = read_archive(hand_made(path, tensor(), data_0=bytes(24)))["a"]
-    assert (entry.dtype, entry.shape, entry.strides) == (torch.float32, (2, 3), (3, 1))
+    assert (entry.dtype.name, entry.shape, entry.strides) == ("float32", (2, 3), (3, 1))
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
