@@ -1,62 +1,91 @@
-"""Open a checkpoint, whatever its family. Families are found by entry point."""
+"""Open a checkpoint by what its family offers. Families are found by entry point."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Final
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
-from pfl_audit.models.form_protocol import FormModel
-from pfl_audit.models.gradient_protocol import GradientModel
-from pfl_audit.models.protocol import DocumentModel, GradientFamily, ModelFamily
+from pfl_audit.models.family import AnswerFamily, FormFamily, GradientFamily, ModelFamily, Precision, Settings
 from pfl_audit.models.weights import read_config, tensor_names
+from pfl_audit.registry import Registry
 
-GROUP = "pfl_audit.models"
+if TYPE_CHECKING:
+    from pfl_audit.models.form_protocol import FormModel
+    from pfl_audit.models.gradient_protocol import GradientModel
+    from pfl_audit.models.protocol import DocumentModel
+
+_REGISTRY: Final = Registry[ModelFamily]("pfl_audit.models", "model family", ("name", "recognises", "capabilities"))
 
 
 def open_model(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel:
-    """Open a model.
+    """Open a model that answers questions about pages.
 
     Args:
-        name: A local checkpoint folder, or with ``download`` a hub id.
+        name: Local checkpoint folder, or with ``download`` a hub id.
         device: torch's name of the device.
-        download: Whether the network may be used to fetch a hub id. Without it nothing ever is.
+        download: Whether the network may be used to fetch a hub id. Without it no connection is made.
 
     Raises:
-        UsageError: Not a folder and no permission to download; a device that is not there.
-        NotAuditableError: It reads the tokens of forms, and answers no questions.
+        UsageError: Not a folder and no permission to download; a device that does not exist.
+        NotAuditableError: Models of its family answer no questions.
         AuditError: No checkpoint, none of a known family, or it cannot be opened.
     """
     folder = _locate(name, device, download=download)
-    return family_of(folder).open(folder, device=device)
+    family = family_of(folder)
+    if not isinstance(family, AnswerFamily):
+        able = [other.name for other in families() if isinstance(other, AnswerFamily)]
+        raise _lacking(folder, family, "answers to questions", able)
+    return family.open(folder, device=device)
 
 
 def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
     """Open a model whose training gradient can be taken.
 
     Args:
-        name: A local checkpoint folder.
+        name: Local checkpoint folder.
         device: torch's name of the device.
 
     Raises:
-        UsageError: As open_model does.
-        NotAuditableError: Its family takes no gradients, or it reads the tokens of forms.
-        AuditError: As open_model does.
+        UsageError: As in open_model.
+        NotAuditableError: Models of its family offer no training gradient.
+        AuditError: As in open_model.
     """
     folder = _locate(name, device, download=False)
     family = family_of(folder)
     if not isinstance(family, GradientFamily):
         able = [other.name for other in families() if isinstance(other, GradientFamily)]
-        raise NotAuditableError(
-            f"{family.name} models have no gradient inversion; {', '.join(able)} have", "Give a model of those"
-        )
+        raise _lacking(folder, family, "training gradient", able)
     return family.open_gradients(folder, device=device)
 
 
+def open_form_model(
+    name: str, *, device: str = "cpu", visual_noise: int | None = None, precision: Precision = "float32"
+) -> FormModel:
+    """Open a model that reads the tokens of forms.
+
+    Args:
+        name: Local checkpoint folder.
+        device: torch's name of the device.
+        visual_noise: As in FormFamily.open_forms.
+        precision: As in FormFamily.open_forms.
+
+    Raises:
+        UsageError: As in open_model.
+        NotAuditableError: Models of its family read no forms.
+        AuditError: As in open_model.
+    """
+    folder = _locate(name, device, download=False)
+    family = family_of(folder)
+    if not isinstance(family, FormFamily):
+        able = [other.name for other in families() if isinstance(other, FormFamily)]
+        raise _lacking(folder, family, "reading of forms", able)
+    return family.open_forms(folder, device=device, visual_noise=visual_noise, precision=precision)
+
+
 def open_any(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel | FormModel:
-    """Open a model that answers questions, or one that reads the tokens of forms.
+    """Open a model that answers questions, or else one that reads the tokens of forms.
 
     Args:
         name: As in open_model.
@@ -64,53 +93,61 @@ def open_any(name: str, *, device: str = "cpu", download: bool = False) -> Docum
         download: As in open_model.
 
     Raises:
-        UsageError: As open_model does.
-        AuditError: As open_model does.
+        UsageError: As in open_model.
+        NotAuditableError: Models of its family do neither.
+        AuditError: As in open_model.
     """
     folder = _locate(name, device, download=download)
-    tensors, config = tensor_names(folder), read_config(folder)
-    if _reads_forms(config, tensors):
-        from pfl_audit.models.encoders.model import open_form_model
-
-        return open_form_model(folder, device)
+    family = family_of(folder)
+    if isinstance(family, FormFamily) and not isinstance(family, AnswerFamily):
+        return open_form_model(str(folder), device=device)
     return open_model(str(folder), device=device)
 
 
 def families() -> Sequence[ModelFamily]:
-    """The installed families, by name."""
-    found = [point.load() for point in entry_points(group=GROUP)]
-    return sorted(found, key=lambda family: str(family.name))
+    """The installed families, sorted by the names of their entry points; broken ones are left out with a warning."""
+    return list(_REGISTRY.installed().values())
 
 
 def shares_gradients(folder: Path) -> bool:
     """Whether a checkpoint folder is of a family whose training gradient can be taken.
 
     Raises:
-        AuditError: As family_of does.
+        AuditError: As in family_of.
     """
     return isinstance(family_of(folder), GradientFamily)
 
 
 def family_of(folder: Path) -> ModelFamily:
-    """The family that a checkpoint folder is of.
+    """The family of a checkpoint folder.
 
     Raises:
-        NotAuditableError: It reads the tokens of forms.
-        AuditError: None that is known.
+        UsageError: There is no such folder.
+        AuditError: No checkpoint, or none of a known family.
     """
-    tensors, config = tensor_names(folder), read_config(folder)
-    for family in families():
+    tensors = tensor_names(folder)
+    return recognised_by(folder, read_config(folder), tensors)
+
+
+def recognised_by(folder: Path, config: Settings, tensors: frozenset[str]) -> ModelFamily:
+    """The first family that recognises a checkpoint.
+
+    Args:
+        folder: The checkpoint, for the message.
+        config: Its ``config.json``.
+        tensors: Names of its tensors.
+
+    Raises:
+        AuditError: No installed family does.
+    """
+    known = families()
+    for family in known:
         if family.recognises(config, tensors):
             return family
-    if _reads_forms(config, tensors):
-        raise NotAuditableError(
-            f"{folder} reads the tokens of forms and answers no questions", "Audit it with 'pfl-audit reconstruct'"
-        )
-    known = ", ".join(family.name for family in families())
     kind = config.get("model_type", "unknown")
     raise AuditError(
         f"{folder} is a checkpoint of model type '{kind!s:.80}', not of a family that can be audited",
-        f"Known families: {known}",
+        f"Known families: {', '.join(family.name for family in known)}",
     )
 
 
@@ -129,6 +166,14 @@ def require_device(device: str) -> None:
         raise UsageError(f"torch cannot use the device '{device}' here", "Use --device cpu") from error
 
 
+def _lacking(folder: Path, family: ModelFamily, what: str, able: Sequence[str]) -> NotAuditableError:
+    """The error of a family that does not offer what is asked for."""
+    remedy = f"Give a checkpoint of a family that does: {', '.join(able)}" if able else "Install a family that does"
+    if isinstance(family, FormFamily):
+        remedy += ". Form models are audited with 'pfl-audit reconstruct'"
+    return NotAuditableError(f"{folder} is a {family.name} checkpoint, and that family offers no {what}", remedy)
+
+
 def _locate(name: str, device: str, *, download: bool) -> Path:
     require_device(device)
     folder = Path(name)
@@ -139,12 +184,6 @@ def _locate(name: str, device: str, *, download: bool) -> Path:
             f"{name} is no local folder", "Give a checkpoint folder, or add --download to fetch it from the hub"
         )
     return _download(name)
-
-
-def _reads_forms(config: dict[str, Any], tensors: frozenset[str]) -> bool:
-    from pfl_audit.models.encoders.model import recognises
-
-    return recognises(config, tensors)
 
 
 def _exists(folder: Path) -> bool:

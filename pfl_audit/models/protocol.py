@@ -4,31 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pfl_audit.documents.document import Query
-
-if TYPE_CHECKING:
-    from pfl_audit.models.gradient_protocol import GradientModel
-
-
-class Capability(StrEnum):
-    """Something that a target can be asked for."""
-
-    ANSWER = "answer"
-    """The answer to a question about a page."""
-    CONFIDENCE = "confidence"
-    """The probability that the model gives to its own answer."""
-    LOSS = "loss"
-    """The loss of the right answer."""
-    LIVE = "live"
-    """Questions that have not been asked before, such as ones about a scrubbed page."""
-    TOKENS = "tokens"
-    """Likely tokens of a masked place on a form."""
-    FORM_LOSS = "form loss"
-    """The training loss of a form, however its fields are filled in."""
+from pfl_audit.models.family import Capability as Capability
 
 
 @dataclass(frozen=True)
@@ -118,38 +97,5 @@ class CandidateModel(Protocol):
 
         Raises:
             UnanswerableError: The page's image cannot be read.
-        """
-        ...
-
-
-class ModelFamily(Protocol):
-    """Opens checkpoints of one family."""
-
-    name: str
-
-    def recognises(self, config: dict[str, Any], tensors: frozenset[str]) -> bool:
-        """Whether a checkpoint with this ``config.json`` and these tensor names is of the family."""
-        ...
-
-    def open(self, folder: Path, *, device: str) -> DocumentModel:
-        """Open the checkpoint.
-
-        Raises:
-            AuditError: It cannot be opened, with the tensor or setting named.
-        """
-        ...
-
-
-@runtime_checkable
-class GradientFamily(Protocol):
-    """What a family whose training gradient can be taken offers besides."""
-
-    name: str
-
-    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
-        """Open the checkpoint for its gradient.
-
-        Raises:
-            AuditError: It cannot be opened, with the tensor or setting named.
         """
         ...

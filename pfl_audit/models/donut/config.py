@@ -11,11 +11,8 @@ from typing import Any
 from transformers import DonutSwinConfig, MBartConfig
 
 from pfl_audit.errors import AuditError
+from pfl_audit.models.donut.family import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
 from pfl_audit.models.settings import LARGEST_SIZE, whole
-
-MODEL_TYPE = "vision-encoder-decoder"
-ENCODER_TYPE = "donut-swin"
-DECODER_TYPE = "mbart"
 
 SHORTEST = 16
 """Places that a decoder must have at least: fewer leave no room for a question and an answer."""

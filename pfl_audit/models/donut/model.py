@@ -16,13 +16,12 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
-from pfl_audit.models.donut.config import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
 from pfl_audit.models.donut.inputs import IGNORED, InputBuilder, collate
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.tokenizer import END_ANSWER, EOS, UNK
-from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.memory import keep_freed_memory
-from pfl_audit.models.protocol import Capability, DocumentModel, Response, Score
+from pfl_audit.models.protocol import Response, Score
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1
@@ -188,7 +187,7 @@ class DonutModel(DonutResponder):
     """
 
     family = "donut"
-    capabilities = frozenset({Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE})
+    capabilities = QUESTIONS
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         loaded = load_donut(folder)
@@ -216,28 +215,3 @@ class DonutModel(DonutResponder):
                 *self._loaded.notes,
             ],
         }
-
-
-class DonutFamily:
-    """Recognises and opens Donut checkpoints."""
-
-    name = "donut"
-
-    def recognises(self, config: dict[str, Any], tensors: frozenset[str]) -> bool:
-        """An encoder and a decoder of Donut's types; TrOCR and others share the outer type."""
-        parts = [config.get(name) for name in ("encoder", "decoder")]
-        types = [part.get("model_type") if isinstance(part, dict) else None for part in parts]
-        return config.get("model_type") == MODEL_TYPE and types == [ENCODER_TYPE, DECODER_TYPE]
-
-    def open(self, folder: Path, *, device: str) -> DocumentModel:
-        """Open a checkpoint folder."""
-        return DonutModel(folder, device)
-
-    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
-        """Open a checkpoint folder to take its training gradient."""
-        from pfl_audit.models.donut.gradients import DonutGradients
-
-        return DonutGradients(folder, device)
-
-
-FAMILY = DonutFamily()

@@ -171,7 +171,7 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
         if not isinstance(section, Mapping):
             raise ValueError(f"{SECTION} is not an object")
         backbone = _backbone(values)
-        task = section.get("task") or _task(values, backbone, tensors)
+        task = task_of(values, tensors)
         tags = _tags(values) if task in ("ee-bio", "ee-spade") else ()
         labels = section["labels"] if "labels" in section else labels_of_tags(tags, task)
         if not isinstance(labels, list | tuple):
@@ -213,7 +213,19 @@ def _backbone(values: Mapping[str, Any]) -> Backbone:
     return cast("Backbone", kind)
 
 
-def _task(values: Mapping[str, Any], backbone: Backbone, tensors: frozenset[str]) -> FormTask:
+def task_of(values: Mapping[str, Any], tensors: frozenset[str]) -> FormTask:
+    """The task of an encoder, from our section of ``config.json``, the architecture's name or the names of tensors.
+
+    Raises:
+        ValueError: None of them names a known task.
+    """
+    section = values.get(SECTION, {})
+    named = section.get("task") if isinstance(section, Mapping) else None
+    if named:
+        if named not in get_args(FormTask):
+            raise ValueError(f"task is none of {', '.join(get_args(FormTask))}")
+        return cast("FormTask", named)
+    backbone = _backbone(values)
     names = values.get("architectures") or []
     for task, head in _HEADS.items():
         if isinstance(names, list) and _CLASS_NAMES[backbone] + head in names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,15 +19,14 @@ from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import EncoderConfig
 from pfl_audit.models.encoders.labels import WindowLabels, labels_at, labels_of
 from pfl_audit.models.encoders.sight import Sight
+from pfl_audit.models.family import Capability
+from pfl_audit.models.family import Precision as Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, FormTask, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
-from pfl_audit.models.protocol import Capability
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 2
 """Raised whenever this adapter computes something else, so that stored losses are not reused."""
-
-Precision = Literal["float32", "bfloat16"]
 
 _BATCH_TOKENS = 8192
 
@@ -237,11 +236,6 @@ def open_form_model(
         AuditError: It cannot be opened.
     """
     return EncoderModel(open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision)
-
-
-def recognises(config: dict[str, Any], tensors: frozenset[str]) -> bool:
-    """Whether a checkpoint with this ``config.json`` and these tensors is a form encoder, whatever its task."""
-    return config.get("model_type") in ("layoutlm", "bros", "bert") and "qa_outputs.weight" not in tensors
 
 
 def _filled(attempt: Attempt) -> TokenIds:

@@ -11,7 +11,8 @@ from transformers import LayoutLMForQuestionAnswering, LayoutLMv3ForQuestionAnsw
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.fit import require_fit
-from pfl_audit.models.layoutlm.config import SHORTEST_INPUT, QaConfig, Version, config_from_folder, not_a_layoutlm
+from pfl_audit.models.layoutlm.config import SHORTEST_INPUT, QaConfig, config_from_folder, not_a_layoutlm
+from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.layoutlm.pixels import PixelSettings, pixel_settings
 from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
 from pfl_audit.models.weights import read_config, read_state

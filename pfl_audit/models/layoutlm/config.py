@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from transformers import LayoutLMConfig, LayoutLMv3Config
 
 from pfl_audit.errors import AuditError
+from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.settings import LARGEST_SIZE, whole
-
-Version = Literal[1, 3]
 
 SHORTEST_INPUT = 16
 """Tokens that a model must take at least: less leaves no room for a question beside a page."""

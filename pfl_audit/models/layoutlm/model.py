@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,13 @@ from torch import Tensor
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
-from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.layoutlm.checkpoint import load_qa
-from pfl_audit.models.layoutlm.config import Version
+from pfl_audit.models.layoutlm.family import FAMILIES, Version
 from pfl_audit.models.layoutlm.inputs import OVERLAP, InputBuilder, Passage
 from pfl_audit.models.layoutlm.spans import LONGEST_ANSWER, best_span
 from pfl_audit.models.memory import keep_freed_memory
-from pfl_audit.models.protocol import Capability, DocumentModel, Response
+from pfl_audit.models.protocol import Response
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1
@@ -58,7 +57,7 @@ class LayoutLmQa:
         AuditError: It cannot be opened.
     """
 
-    capabilities = frozenset({Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE})
+    capabilities = QUESTIONS
 
     def __init__(self, folder: Path, version: Version, device: str = "cpu") -> None:
         keep_freed_memory()
@@ -159,35 +158,3 @@ class LayoutLmQa:
         images = {document.image.digest if document.image else "": document.image for document in documents}
         pixels = {name: self._pixels.pixels(image.open() if image else None) for name, image in images.items()}
         return [pixels[document.image.digest if document.image else ""] for document in documents]
-
-
-@dataclass(frozen=True)
-class LayoutLmFamily:
-    """Recognises and opens LayoutLM checkpoints with a question-answering head.
-
-    Attributes:
-        name: ``model_type`` in config.json, and the prefix of the backbone's tensors.
-        version: Of LayoutLM.
-    """
-
-    name: str
-    version: Version
-
-    def recognises(self, config: dict[str, Any], tensors: frozenset[str]) -> bool:
-        """The type in config.json, and a head ``qa_outputs``."""
-        return config.get("model_type") == self.name and any(name.startswith("qa_outputs.") for name in tensors)
-
-    def open(self, folder: Path, *, device: str) -> DocumentModel:
-        """Open a checkpoint folder."""
-        return LayoutLmQa(folder, self.version, device)
-
-    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
-        """Open a checkpoint folder to take its training gradient."""
-        from pfl_audit.models.layoutlm.gradients import LayoutLmGradients
-
-        return LayoutLmGradients(folder, self.version, device)
-
-
-LAYOUTLM = LayoutLmFamily("layoutlm", 1)
-LAYOUTLMV3 = LayoutLmFamily("layoutlmv3", 3)
-FAMILIES = {1: LAYOUTLM, 3: LAYOUTLMV3}

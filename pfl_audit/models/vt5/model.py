@@ -15,8 +15,9 @@ from transformers.modeling_outputs import BaseModelOutput
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
+from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.memory import keep_freed_memory
-from pfl_audit.models.protocol import Capability, DocumentModel, Response, Score
+from pfl_audit.models.protocol import Response, Score
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
 from pfl_audit.models.vt5.modeling import Vt5
@@ -140,7 +141,7 @@ class Vt5Model(Vt5Responder):
     """
 
     family = "vt5"
-    capabilities = frozenset({Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE})
+    capabilities = QUESTIONS
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         loaded = load_vt5(folder)
@@ -163,21 +164,3 @@ class Vt5Model(Vt5Responder):
             "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
             "notes": list(self._notes),
         }
-
-
-class Vt5Family:
-    """Recognises and opens VT5 checkpoints."""
-
-    name = "vt5"
-
-    def recognises(self, config: dict[str, Any], tensors: frozenset[str]) -> bool:
-        """A T5 with a spatial embedding and a DiT beside it."""
-        prefixes = {name.split(".", 1)[0] for name in tensors}
-        return {"language_backbone", "spatial_embedding", "visual_embedding"} <= prefixes
-
-    def open(self, folder: Path, *, device: str) -> DocumentModel:
-        """Open a checkpoint folder."""
-        return Vt5Model(folder, device)
-
-
-FAMILY = Vt5Family()

@@ -15,7 +15,8 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UnanswerableError
-from pfl_audit.models.donut.model import FAMILY, DonutModel
+from pfl_audit.models.donut.family import FAMILY
+from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.network import LM_HEAD
 from pfl_audit.models.protocol import Capability, DocumentModel
 from pfl_audit.progress import Silent

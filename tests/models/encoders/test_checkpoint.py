@@ -13,7 +13,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder, save_encoder
 from pfl_audit.models.encoders.config import SECTION
-from pfl_audit.models.encoders.model import recognises
+from pfl_audit.models.encoders.family import FAMILY
 from tests.models.encoders.makers import LABELS, encoder, form, page_file, tokenizer
 
 THEIRS = {
@@ -237,6 +237,6 @@ def test_settings_that_make_no_encoder_are_one_clear_line(tmp_path: Path, change
 
 
 def test_question_answering_checkpoints_are_another_familys(tmp_path: Path) -> None:
-    assert recognises({"model_type": "layoutlm"}, frozenset({"classifier.weight"}))
-    assert not recognises({"model_type": "layoutlm"}, frozenset({"qa_outputs.weight"}))
-    assert not recognises({"model_type": "t5"}, frozenset())
+    assert FAMILY.recognises({"model_type": "layoutlm"}, frozenset({"classifier.weight"}))
+    assert not FAMILY.recognises({"model_type": "layoutlm"}, frozenset({"qa_outputs.weight"}))
+    assert not FAMILY.recognises({"model_type": "t5"}, frozenset())

@@ -13,7 +13,8 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UnanswerableError
-from pfl_audit.models.layoutlm.model import LAYOUTLM, LAYOUTLMV3, LayoutLmQa
+from pfl_audit.models.layoutlm.family import LAYOUTLM, LAYOUTLMV3
+from pfl_audit.models.layoutlm.model import LayoutLmQa
 from pfl_audit.models.layoutlm.spans import LONGEST_ANSWER
 from pfl_audit.models.protocol import Capability, DocumentModel
 from pfl_audit.progress import Silent

@@ -1,0 +1,65 @@
+"""Facts about a checkpoint from its headers and config.json, without torch and without opening the model."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pfl_audit.models.family import Capability
+from pfl_audit.models.open import recognised_by
+from pfl_audit.models.weights import checkpoint_files, fingerprint_files, read_config, read_entries
+
+_STATISTICS = re.compile(r".*\.(running_mean|running_var)")
+"""Floating-point buffers of batch normalisation, which are no parameters."""
+
+
+@dataclass(frozen=True)
+class CheckpointFacts:
+    """What is known of a checkpoint without opening it.
+
+    Attributes:
+        family: Name of its family.
+        path: The folder.
+        parameters: Floating-point elements in the weight files, each stored tensor once and without the statistics of
+            batch normalisation. Files may hold copies of tied tensors, or tensors that opening leaves out, so this
+            can exceed the number of parameters of the opened network.
+        capabilities: What it can be asked for.
+        files: File name to SHA-256 of all files that decide what the model answers; empty if not asked for.
+    """
+
+    family: str
+    path: Path
+    parameters: int
+    capabilities: frozenset[Capability]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def describe_checkpoint(folder: Path, *, digests: bool = True) -> CheckpointFacts:
+    """Describe a checkpoint folder.
+
+    Args:
+        folder: The checkpoint.
+        digests: Whether to read the files whole for their SHA-256, which takes time in proportion to their size.
+
+    Raises:
+        UsageError: There is no such folder.
+        AuditError: No checkpoint, none of a known family, or damaged headers.
+    """
+    tables = [read_entries(path) for path in checkpoint_files(folder)]
+    config = read_config(folder)
+    tensors = frozenset(name for table in tables for name in table)
+    family = recognised_by(folder, config, tensors)
+    stored = [
+        {entry for name, entry in table.items() if entry.dtype.is_floating_point and not _STATISTICS.fullmatch(name)}
+        for table in tables
+    ]
+    return CheckpointFacts(
+        family=family.name,
+        path=folder,
+        parameters=sum(math.prod(entry.shape) for entries in stored for entry in entries),
+        capabilities=family.capabilities(config, tensors),
+        files=fingerprint_files(folder) if digests else {},
+    )

@@ -1,0 +1,47 @@
+"""The Donut family: a Swin transformer that sees the page and an MBart decoder (Kim et al., 2022)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pfl_audit.models.family import QUESTIONS, Capability, Settings
+
+if TYPE_CHECKING:
+    from pfl_audit.models.gradient_protocol import GradientModel
+    from pfl_audit.models.protocol import DocumentModel
+
+MODEL_TYPE = "vision-encoder-decoder"
+ENCODER_TYPE = "donut-swin"
+DECODER_TYPE = "mbart"
+
+
+class DonutFamily:
+    """Donut checkpoints, recognised by the model types in config.json."""
+
+    name = "donut"
+
+    def recognises(self, config: Settings, tensors: frozenset[str]) -> bool:
+        """Whether encoder and decoder are of Donut's types; TrOCR and others share the outer type."""
+        parts = [config.get(name) for name in ("encoder", "decoder")]
+        types = [part.get("model_type") if isinstance(part, dict) else None for part in parts]
+        return config.get("model_type") == MODEL_TYPE and types == [ENCODER_TYPE, DECODER_TYPE]
+
+    def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
+        """Answers with their probabilities, and the training gradient."""
+        return QUESTIONS | {Capability.GRADIENT}
+
+    def open(self, folder: Path, *, device: str) -> DocumentModel:
+        """Open a checkpoint to answer questions."""
+        from pfl_audit.models.donut.model import DonutModel
+
+        return DonutModel(folder, device)
+
+    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
+        """Open a checkpoint to take its training gradient."""
+        from pfl_audit.models.donut.gradients import DonutGradients
+
+        return DonutGradients(folder, device)
+
+
+FAMILY = DonutFamily()

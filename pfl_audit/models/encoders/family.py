@@ -1,0 +1,45 @@
+"""The family of form encoders: LayoutLM, BROS and BERT with a head for masked tokens, entities or links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pfl_audit.models.family import Capability, Precision, Settings
+
+if TYPE_CHECKING:
+    from pfl_audit.models.form_protocol import FormModel
+
+_BACKBONES = ("layoutlm", "bros", "bert")
+
+
+class EncoderFamily:
+    """Form encoders, recognised by the model type in config.json."""
+
+    name = "form-encoder"
+
+    def recognises(self, config: Settings, tensors: frozenset[str]) -> bool:
+        """Whether the backbone is one of ours, and has no head that answers questions."""
+        answers = any(name.startswith("qa_outputs.") for name in tensors)
+        return config.get("model_type") in _BACKBONES and not answers
+
+    def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
+        """The loss of forms, and with a masked-language head tokens; empty if no task can be determined."""
+        from pfl_audit.models.encoders.config import task_of
+
+        try:
+            task = task_of(config, tensors)
+        except ValueError:
+            return frozenset()
+        return frozenset({Capability.FORM_LOSS} | ({Capability.TOKENS} if task == "mlm" else set()))
+
+    def open_forms(
+        self, folder: Path, *, device: str, visual_noise: int | None = None, precision: Precision = "float32"
+    ) -> FormModel:
+        """Open a checkpoint to read forms."""
+        from pfl_audit.models.encoders.model import open_form_model
+
+        return open_form_model(folder, device, visual_noise, precision)
+
+
+FAMILY = EncoderFamily()

@@ -1,0 +1,110 @@
+"""Model families: found by entry point, described without torch, opened by what they offer.
+
+An entry point of the group ``pfl_audit.models`` names a light object with ``name``, ``recognises`` and
+``capabilities``. Each way of opening a checkpoint is an optional protocol; its method imports the libraries it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from pfl_audit.models.form_protocol import FormModel
+    from pfl_audit.models.gradient_protocol import GradientModel
+    from pfl_audit.models.protocol import DocumentModel
+
+Settings = Mapping[str, Any]
+"""``config.json`` as data."""
+Precision = Literal["float32", "bfloat16"]
+
+
+class Capability(StrEnum):
+    """Something that a model can be asked for."""
+
+    ANSWER = "answer"
+    """The answer to a question about a page."""
+    CONFIDENCE = "confidence"
+    """The probability that the model gives to its own answer."""
+    LOSS = "loss"
+    """The loss of the right answer."""
+    LIVE = "live"
+    """Questions that have not been asked before, such as ones about a scrubbed page."""
+    TOKENS = "tokens"
+    """Likely tokens of a masked place on a form."""
+    FORM_LOSS = "form loss"
+    """The training loss of a form, however its fields are filled in."""
+    GRADIENT = "training gradient"
+    """The gradient of the training loss, and derivatives of that gradient with respect to the page's pixels."""
+    TRAINABLE = "trainable"
+    """Training by ``pfl-audit train``."""
+
+
+QUESTIONS = frozenset({Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE})
+"""Capabilities of a model that answers questions with probabilities."""
+
+
+class ModelFamily(Protocol):
+    """Checkpoints of one architecture. An object of this kind is the target of an entry point."""
+
+    @property
+    def name(self) -> str:
+        """Name of the family, unique among those installed."""
+        ...
+
+    def recognises(self, config: Settings, tensors: frozenset[str]) -> bool:
+        """Whether a checkpoint with this ``config.json`` and these tensor names is of the family."""
+        ...
+
+    def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
+        """Capabilities of a checkpoint that the family recognises; empty if its settings make no model."""
+        ...
+
+
+@runtime_checkable
+class AnswerFamily(Protocol):
+    """A family whose models answer questions about pages."""
+
+    def open(self, folder: Path, *, device: str) -> DocumentModel:
+        """Open a checkpoint.
+
+        Raises:
+            AuditError: It cannot be opened; the message names the tensor or setting.
+        """
+        ...
+
+
+@runtime_checkable
+class GradientFamily(Protocol):
+    """A family whose training gradient can be taken."""
+
+    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
+        """Open a checkpoint to take its training gradient.
+
+        Raises:
+            AuditError: It cannot be opened; the message names the tensor or setting.
+        """
+        ...
+
+
+@runtime_checkable
+class FormFamily(Protocol):
+    """A family whose models read the tokens of forms."""
+
+    def open_forms(
+        self, folder: Path, *, device: str, visual_noise: int | None = None, precision: Precision = "float32"
+    ) -> FormModel:
+        """Open a checkpoint to read forms.
+
+        Args:
+            folder: The checkpoint.
+            device: torch's name of the device.
+            visual_noise: Seed of Gaussian noise that replaces every page image, or None.
+            precision: Floating-point type of the network's arithmetic.
+
+        Raises:
+            AuditError: It cannot be opened; the message names the tensor or setting.
+        """
+        ...

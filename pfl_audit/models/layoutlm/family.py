@@ -1,0 +1,55 @@
+"""The LayoutLM families, version 1 and 3, with a head that answers questions by a span of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pfl_audit.models.family import QUESTIONS, Capability, Settings
+
+if TYPE_CHECKING:
+    from pfl_audit.models.gradient_protocol import GradientModel
+    from pfl_audit.models.protocol import DocumentModel
+
+Version = Literal[1, 3]
+HEAD = "qa_outputs."
+"""Prefix of the tensors of a question-answering head."""
+
+
+@dataclass(frozen=True)
+class LayoutLmFamily:
+    """LayoutLM checkpoints with a question-answering head.
+
+    Attributes:
+        name: ``model_type`` in config.json, and the prefix of the backbone's tensors.
+        version: Version of LayoutLM.
+    """
+
+    name: str
+    version: Version
+
+    def recognises(self, config: Settings, tensors: frozenset[str]) -> bool:
+        """Whether config.json has the model type and the weights have the head."""
+        return config.get("model_type") == self.name and any(name.startswith(HEAD) for name in tensors)
+
+    def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
+        """Answers with their probabilities, and the training gradient."""
+        return QUESTIONS | {Capability.GRADIENT}
+
+    def open(self, folder: Path, *, device: str) -> DocumentModel:
+        """Open a checkpoint to answer questions."""
+        from pfl_audit.models.layoutlm.model import LayoutLmQa
+
+        return LayoutLmQa(folder, self.version, device)
+
+    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
+        """Open a checkpoint to take its training gradient."""
+        from pfl_audit.models.layoutlm.gradients import LayoutLmGradients
+
+        return LayoutLmGradients(folder, self.version, device)
+
+
+LAYOUTLM = LayoutLmFamily("layoutlm", 1)
+LAYOUTLMV3 = LayoutLmFamily("layoutlmv3", 3)
+FAMILIES = {1: LAYOUTLM, 3: LAYOUTLMV3}

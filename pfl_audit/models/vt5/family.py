@@ -1,0 +1,35 @@
+"""The VT5 family: a T5 that reads words, boxes and the page image (Tito et al., PFL-DocVQA)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pfl_audit.models.family import QUESTIONS, Capability, Settings
+
+if TYPE_CHECKING:
+    from pfl_audit.models.protocol import DocumentModel
+
+
+class Vt5Family:
+    """VT5 checkpoints, recognised by their tensors."""
+
+    name = "vt5"
+
+    def recognises(self, config: Settings, tensors: frozenset[str]) -> bool:
+        """Whether there are a T5, a spatial embedding and a DiT."""
+        prefixes = {name.split(".", 1)[0] for name in tensors}
+        return {"language_backbone", "spatial_embedding", "visual_embedding"} <= prefixes
+
+    def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
+        """Answers with their probabilities."""
+        return QUESTIONS
+
+    def open(self, folder: Path, *, device: str) -> DocumentModel:
+        """Open a checkpoint to answer questions."""
+        from pfl_audit.models.vt5.model import Vt5Model
+
+        return Vt5Model(folder, device)
+
+
+FAMILY = Vt5Family()
