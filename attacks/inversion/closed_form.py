@@ -1,10 +1,9 @@
-"""The closed form for LayoutLM on every observation, and what it got right."""
+"""The closed form for encoders of words on every observation, and what it got right."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
 
 import torch
 
@@ -12,11 +11,11 @@ from pfl_audit.attacks.inversion.analytic.recovery import Recovery
 from pfl_audit.attacks.inversion.canvas import picture_of
 from pfl_audit.attacks.inversion.case import Case
 from pfl_audit.attacks.inversion.context import GradientContext
-from pfl_audit.attacks.inversion.layoutlm_text import hindrance, sees, solve
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.unscored import keep_page, keep_text, unscored
-from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
+from pfl_audit.attacks.inversion.word_text import encoder_of, hindrance, solve
+from pfl_audit.models.word_encoder import WordEncoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,29 +53,31 @@ def attack(context: GradientContext, engine: ReadingEngine) -> list[Solved]:
     """Solve every observation.
 
     Raises:
-        NotAuditableError: Another family, or no truth to compare with.
+        NotAuditableError: The model has no encoder of words, or no truth to compare with.
         AuditError: The gradient holds nothing of the embeddings.
     """
-    model: Any = context.model
+    encoder = encoder_of(context.model)
     found = []
     with context.progress.task("closed form", len(context.cases)) as task:
         for case in context.cases:
             began = monotonic()
-            got = solve(model, case.seen)
+            got = solve(context.model, case.seen)
             seconds = monotonic() - began
             if case.truths:
-                found.append(_compare(context, case, got, engine, seconds))
+                found.append(_compare(context, encoder, case, got, engine, seconds))
             else:
-                _keep(context, case, got, model.inputs.tokenizer)
+                _keep(context, encoder, case, got)
             task.advance()
     if not found:
         raise unscored()
     return found
 
 
-def _compare(context: GradientContext, case: Case, got: Recovery, engine: ReadingEngine, seconds: float) -> Solved:
+def _compare(
+    context: GradientContext, encoder: WordEncoder, case: Case, got: Recovery, engine: ReadingEngine, seconds: float
+) -> Solved:
     truth = case.truths[0].text
-    ids, boxes = truth["input_ids"], truth["bbox"]
+    ids, boxes = encoder.tokens(truth), encoder.boxes(truth)
     count = min(len(ids), len(got.tokens))
     rng = context.rng("inversion", "guesses", case.seen.name)
     return Solved(
@@ -89,14 +90,14 @@ def _compare(context: GradientContext, case: Case, got: Recovery, engine: Readin
         sure=int(got.sure[:, 0].sum()),
         noise=got.noise,
         limits=tuple(limit.words for limit in got.limits),
-        goes_on=sees(context.model) and hindrance(context.model, case.seen, got) is None,
+        goes_on=context.model.sees_page and hindrance(context.model, case.seen, got) is None,
         seconds=seconds,
     )
 
 
-def _keep(context: GradientContext, case: Case, got: Recovery, tokenizer: WordTokenizer) -> None:
+def _keep(context: GradientContext, encoder: WordEncoder, case: Case, got: Recovery) -> None:
     pieces = {
-        "text": tokenizer.decode(got.tokens.tolist()),
+        "text": encoder.decode(got.tokens.tolist()),
         "tokens": got.tokens.tolist(),
         "boxes": got.boxes.tolist(),
         "sure": got.sure.tolist(),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import BackwardCFunction, FunctionCtx, once_differentiable
 
 from pfl_audit.attacks.inversion.kinds import Layers, Match
 from pfl_audit.errors import NotAuditableError
@@ -22,17 +21,22 @@ _APRIL = 1.0
 _TINY = 1e-20
 
 
-def speaking(gradient: Mapping[str, Tensor], layers: Layers = "all", before: tuple[str, ...] = ()) -> list[str]:
+def speaking(
+    gradient: Mapping[str, Tensor], layers: Layers = "all", fusion: tuple[str, ...] | None = None
+) -> list[str]:
     """Names of the tensors that are matched.
 
     Args:
         gradient: The shared one.
         layers: ``pre-fusion`` are those of the parts that see the page or the words alone, ``post-fusion`` the others.
-        before: What the names of those parts begin with.
+        fusion: Prefixes of the names of those parts, or None if the model has no such split.
 
     Raises:
-        NotAuditableError: There is none.
+        NotAuditableError: There is none, or the model has no such split.
     """
+    if layers != "all" and fusion is None:
+        raise NotAuditableError("this model names no layers before the fusion of page and text", "Use --layers all")
+    before = fusion or ()
     chosen = [name for name in gradient if layers == "all" or name.startswith(before) == (layers == "pre-fusion")]
     norms = {name: float(gradient[name].norm()) for name in chosen}
     largest = max(norms.values(), default=0.0)
@@ -58,10 +62,9 @@ def distance(match: Match, target: Sequence[Tensor], patches: int | None = None)
     sizes = squares.new_tensor([tensor.numel() for tensor in target])
 
     both = match not in ("relative", "euclidean")
-    squared: Any = _Squares.apply
+    squared: Callable[..., tuple[Tensor, Tensor]] = _Squares.apply
 
     def apart(parts: Sequence[Tensor]) -> Tensor:
-        errors: Tensor
         errors, own = squared(target, both, *parts)
         if match == "relative":
             return (errors / squares).mean()
@@ -90,7 +93,7 @@ class _Squares(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, target: Sequence[Tensor], both: bool, *parts: Tensor) -> tuple[Tensor, Tensor | None]:
+    def forward(ctx: FunctionCtx, target: Sequence[Tensor], both: bool, *parts: Tensor) -> tuple[Tensor, Tensor | None]:
         apart = torch._foreach_sub(parts, tuple(target))
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*apart, *parts)
@@ -98,7 +101,7 @@ class _Squares(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, errors: Tensor | None, own: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: BackwardCFunction, errors: Tensor | None, own: Tensor | None) -> tuple[Tensor | None, ...]:
         count = len(ctx.saved_tensors) // 2
         apart, parts = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
         slopes = torch._foreach_mul(apart, [0.0] * count if errors is None else (2 * errors).tolist())

@@ -1,11 +1,10 @@
-"""Question and answer of every observation, by the closed form for Donut."""
+"""Question and answer of every observation, by the closed form for text decoders."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pfl_audit.attacks.inversion.context import GradientContext
-from pfl_audit.attacks.inversion.donut_text.example import words_of
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.unscored import keep_text, unscored
 from pfl_audit.errors import NotAuditableError
@@ -45,25 +44,28 @@ def attack(context: GradientContext) -> list[Asked]:
     """Recover the text of every observation, and compare with the truth.
 
     Raises:
-        NotAuditableError: The model writes no answers, there is no truth to compare with, or gradients of batches.
+        NotAuditableError: The model has no text decoder, there is no truth to compare with, or gradients of batches.
     """
-    model = context.model
-    if model.family != "donut":
+    decoder = context.model.text_decoder()
+    if decoder is None:
+        among = context.model.word_encoder() is not None
         raise NotAuditableError(
-            f"a {model.family} reads its question among the words", "Use --method analytic, which recovers them all"
+            "this model has no decoder that reads question and answer as one sequence of tokens",
+            "Use --method analytic, which recovers them among the words" if among else "",
         )
-    tokenizer = model.inputs.tokenizer  # type: ignore[attr-defined]
+    layer = decoder.first_layer()
     found = []
     for case in context.cases:
-        read = recover_text(case.seen.gradient, model.network)
+        read = recover_text(case.seen.gradient, layer)
         ids = read.ids.tolist()
-        question, answer = words_of(ids, tokenizer)
+        end = decoder.answer_at(ids) or len(ids)
+        question, answer = decoder.decode(ids[:end]), decoder.decode(ids[end:])
         limits = tuple(limit.words for limit in read.limits)
         if not case.truths:
             kept = {"question": question, "answer": answer, "tokens": ids, "sure": read.sure.tolist(), "limits": limits}
             keep_text(context, "text", case, kept)
             continue
-        truth = case.truths[0].text["decoder_input_ids"].tolist()
+        truth = decoder.ids(case.truths[0].text).tolist()
         right = 0 if read.mixed else sum(one == other for one, other in zip(ids, truth, strict=False))
         right -= max(0, len(ids) - len(truth))  # a token too many is wrong as well
         found.append(

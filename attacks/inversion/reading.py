@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class RapidOcr:
 
     def _line(self, image: Pixels) -> list[Word]:
         bgr = np.ascontiguousarray(image[:, :, ::-1])
-        found: Any = self._engine(bgr, use_det=False, use_cls=False)
+        found = self._engine(bgr, use_det=False, use_cls=False)
         lines = zip(found.txts or (), found.scores or (), strict=True)
         return [Word(word, float(score)) for text, score in lines for word in text.split()]
 
@@ -149,9 +149,9 @@ class TrOcr:
             from transformers import AutoImageProcessor, AutoTokenizer, VisionEncoderDecoderModel
 
             local = {"local_files_only": True, "trust_remote_code": False}
-            self._processor: Any = AutoImageProcessor.from_pretrained(folder, **local)
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, **local)
-            model: Any = VisionEncoderDecoderModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
+            self._processor = AutoImageProcessor.from_pretrained(folder, **local)
+            self._tokenizer = AutoTokenizer.from_pretrained(folder, **local)
+            model = VisionEncoderDecoderModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
         except Exception as error:  # transformers raises many kinds
             raise AuditError(
                 f"{folder} is no TrOCR checkpoint that can be read ({type(error).__name__})",

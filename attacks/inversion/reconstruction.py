@@ -23,10 +23,6 @@ from pfl_audit.attacks.inversion.texts import Given
 from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
 from pfl_audit.progress import Progress
 
-_ALONE = tuple(f"layoutlmv3.{part}" for part in ("embeddings.", "patch_embed.", "pos_embed", "cls_token", "norm."))
-BEFORE_FUSION = {"donut": ("encoder.",), "layoutlmv3": _ALONE, "layoutlm": ("layoutlm.embeddings.",)}
-"""What the names of the parameters begin with that see the page or the words alone, by family."""
-_PATCHES = ("patch_embeddings.projection.weight", "patch_embed.proj.weight")
 _DECAY = 0.999**5000
 """What remains of the priors after all iterations, however many these are (section 4.1: 0.999 a step, 5,000 steps)."""
 _VARIATION = 1e-2
@@ -78,7 +74,7 @@ def reconstruct(
     """
     method = adapt(method, settings)
     canvas = Canvas(seen.template, whole=not method.template, grey=method.grey, pages=seen.batch)
-    names = speaking(seen.gradient, settings.layers, BEFORE_FUSION.get(model.family, ()))
+    names = speaking(seen.gradient, settings.layers, model.fusion)
     generator = torch.Generator().manual_seed(seed)
     objective = objective_of(model, seen, given.texts, method, settings, canvas, names)
     start = canvas.start(settings.init or method.start, generator, given.page)
@@ -112,7 +108,7 @@ def objective_of(
     names: Sequence[str],
 ) -> Objective:
     """Distance of the gradients, and the priors as far as they count (equation 4)."""
-    patches = next((at for at, name in enumerate(names) if name.endswith(_PATCHES)), None)
+    patches = names.index(model.patch_embedding) if model.patch_embedding in names else None
     apart = distance(method.match, [seen.gradient[name] for name in names], patches)
 
     def objective(sought: Tensor, step: int) -> Tensor:

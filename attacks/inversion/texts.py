@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.case import Case
-from pfl_audit.attacks.inversion.donut_text.example import example_of
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.kinds import Known
-from pfl_audit.attacks.inversion.layoutlm_text import MIXED, TELL, sees, solve, text_of
+from pfl_audit.attacks.inversion.word_text import MIXED, TELL, solve, text_of
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.donut.inputs import IGNORED
-from pfl_audit.models.donut.tokenizer import EOS, MARKS, DonutTokenizer
 from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.text_decoder import TextDecoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +33,7 @@ class Given:
 def given_for(
     model: GradientModel, case: Case, known: Known, rng: np.random.Generator, *, recovers: bool = True
 ) -> Given:
-    """One text a sample of the batch, and for a LayoutLM what the closed form says of the page.
+    """One text a sample of the batch, and what the closed form for encoders of words recovers of the page.
 
     Args:
         model: Whose gradient was shared.
@@ -49,63 +46,60 @@ def given_for(
     Raises:
         NotAuditableError: They cannot be read from this gradient, or they are not given.
     """
-    if not sees(model):
-        raise NotAuditableError(
-            "this model looks at no page: there are no pixels to search for", "Use --method analytic"
-        )
+    if not model.sees_page:
+        remedy = "Use --method analytic" if model.word_encoder() is not None else ""
+        raise NotAuditableError("this model looks at no page: there are no pixels to search for", remedy)
     if known == "recovered" and recovers:
         return _recover(model, case)
     if not case.truths:
         raise NotAuditableError("question and answer of this gradient are unknown", "Leave --known out")
     if known in ("both", "recovered") and recovers:
         return Given([truth.text for truth in case.truths])
-    tokenizer = _tokenizer(model)
-    told: Known = "none" if not recovers else known
-    return Given([_replaced(truth.text, tokenizer, told, rng) for truth in case.truths])
+    decoder = model.text_decoder()
+    if decoder is None:
+        raise NotAuditableError(
+            "this model has no question and answer in one sequence of tokens", "Give them with --known both"
+        )
+    replaced: Known = "none" if not recovers else known
+    return Given([_replaced(truth.text, decoder, replaced, rng) for truth in case.truths])
 
 
 def _recover(model: GradientModel, case: Case) -> Given:
     if case.seen.batch > 1:
         raise NotAuditableError(MIXED, TELL)
-    if model.family != "donut":
-        got = solve(model, case.seen)
-        return Given([text_of(model, case.seen, got)], got.pixels)
-    found = recover_text(case.seen.gradient, model.network)
-    if found.mixed or not len(found.ids):
-        raise NotAuditableError(MIXED if found.mixed else "nothing of question and answer came back", TELL)
-    example = example_of(found.ids.tolist(), _tokenizer(model))
-    return Given([{"decoder_input_ids": torch.tensor(example.ids), "labels": torch.tensor(example.labels)}])
-
-
-def _tokenizer(model: GradientModel) -> DonutTokenizer:
-    inputs = getattr(model, "inputs", None)
-    tokenizer = getattr(inputs, "tokenizer", None)
-    if not isinstance(tokenizer, DonutTokenizer):
+    decoder = model.text_decoder()
+    if decoder is not None:
+        found = recover_text(case.seen.gradient, decoder.first_layer())
+        if found.mixed or not len(found.ids):
+            raise NotAuditableError(MIXED if found.mixed else "nothing of question and answer came back", TELL)
+        return Given([decoder.text(found.ids.tolist())])
+    if model.word_encoder() is None:
         raise NotAuditableError(
-            f"a {model.family} has no question and answer in a row of tokens", "Give them with --known both"
+            "question and answer of this model cannot be recovered from a gradient: it has neither a text decoder nor "
+            "an encoder of words",
+            TELL,
         )
-    return tokenizer
+    got = solve(model, case.seen)
+    return Given([text_of(model, case.seen, got)], got.pixels)
 
 
-def _replaced(text: Text, tokenizer: DonutTokenizer, known: Known, rng: np.random.Generator) -> Text:
-    """Question, answer or both as random pieces in the same places; the marks around them are every client's.
+def _replaced(text: Text, decoder: TextDecoder, known: Known, rng: np.random.Generator) -> Text:
+    """Question, answer or both as random tokens in the same places; the markers around them stay.
 
-    ``characters`` replaces both, by single characters (GI-DQA, Table 3, last row); ``none`` by any pieces.
+    ``characters`` replaces both, by single characters (GI-DQA, Table 3, last row); ``none`` by any tokens.
     """
-    ids, labels = text["decoder_input_ids"].clone(), text["labels"].clone()
-    marks = {tokenizer.id(name) for name in (*MARKS, EOS)}
-    pieces = _pieces(tokenizer, single=known == "characters")
-    answer_from = int((labels != IGNORED).nonzero()[0]) + 1
-    for place, token in enumerate(ids.tolist()):
-        asked = place < answer_from
-        if token in marks or (known == "question" and asked) or (known == "answer" and not asked):
+    ids = decoder.ids(text).tolist()
+    tokens = _tokens(decoder, single=known == "characters")
+    answer_at = decoder.answer_at(ids) or 0
+    for place, token in enumerate(ids):
+        asked = place < answer_at
+        if token in decoder.markers or (known == "question" and asked) or (known == "answer" and not asked):
             continue
-        ids[place] = int(rng.choice(pieces))
-        if place and int(labels[place - 1]) != IGNORED:
-            labels[place - 1] = ids[place]
-    return {"decoder_input_ids": ids, "labels": labels}
+        ids[place] = int(rng.choice(tokens))
+    return decoder.text(ids)
 
 
-def _pieces(tokenizer: DonutTokenizer, *, single: bool) -> Sequence[int]:
-    texts = {token: tokenizer.decode([token]).strip() for token in range(tokenizer.size)}
+def _tokens(decoder: TextDecoder, *, single: bool) -> Sequence[int]:
+    """Tokens that stand for text, or for a single character."""
+    texts = {token: decoder.decode([token]).strip() for token in range(decoder.vocabulary)}
     return [token for token, text in texts.items() if text and (len(text) == 1 or not single)]

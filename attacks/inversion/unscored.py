@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ def keep_page(context: GradientContext, method: str, case: Case, page: NDArray[n
     context.evidence.keep_page(f"{method}-{case.seen.stem}", Image.fromarray(page))
 
 
-def keep_text(context: GradientContext, method: str, case: Case, found: dict[str, Any]) -> None:
+def keep_text(context: GradientContext, method: str, case: Case, found: Mapping[str, object]) -> None:
     """Keep words as ``private/METHOD-DOCUMENT.json``."""
     context.evidence.keep_json(f"{method}-{case.seen.stem}", found)
 

@@ -178,11 +178,11 @@ def _relevant(settings: ReconstructionSettings, *, mlm: bool) -> tuple[object, .
 def _require(model: FormModel, capability: Capability, who: str) -> None:
     if capability not in model.capabilities:
         head = "masked-language" if capability is Capability.TOKENS else model.task
-        raise UsageError(f"the {who} ({model.family}, {model.task}) has no {head} head", "Name another checkpoint")
+        raise UsageError(f"the {who} ({model.task}) has no {head} head", "Name another checkpoint")
 
 
 def _not_numbers(model: FormModel, what: str) -> AuditError:
     return AuditError(
-        f"the {model.family} model for {model.task} gives {what} that are not numbers",
+        f"the model for {model.task} gives {what} that are not numbers",
         "Check that its checkpoint is whole",
     )

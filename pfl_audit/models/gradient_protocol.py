@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -14,6 +14,10 @@ from torch import Tensor
 
 from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.documents.images import Box
+
+if TYPE_CHECKING:
+    from pfl_audit.models.text_decoder import TextDecoder
+    from pfl_audit.models.word_encoder import WordEncoder
 
 Text = Mapping[str, Tensor]
 """Everything that goes into the network beside the pixels, for one sample: question, answer, words and boxes, as
@@ -63,12 +67,38 @@ class GradientModel(Protocol):
         ...
 
     @property
+    def sees_page(self) -> bool:
+        """Whether the loss depends on the pixels."""
+        ...
+
+    @property
+    def fusion(self) -> tuple[str, ...] | None:
+        """Prefixes of the names of the parameters before fusion, which see the page or the words alone.
+
+        None if the network has no such split.
+        """
+        ...
+
+    @property
+    def patch_embedding(self) -> str | None:
+        """Name of the weight that embeds the page's patches, or None."""
+        ...
+
+    @property
     def reads(self) -> bool:
         """Whether it takes the page's words, which have to be read first."""
         ...
 
     def describe(self) -> dict[str, Any]:
         """Facts for the report: family, path, sha256, parameters, notes."""
+        ...
+
+    def text_decoder(self) -> TextDecoder | None:
+        """The decoder that reads question and answer as one sequence of tokens, or None if there is none."""
+        ...
+
+    def word_encoder(self) -> WordEncoder | None:
+        """The encoder of words with boxes whose embeddings are one sum, or None if there is none."""
         ...
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from PIL import Image
@@ -22,6 +21,8 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.models.layoutlm.pixels import PixelSettings
+from pfl_audit.models.layoutlm.words import embedding_layout
+from pfl_audit.models.word_encoder import EmbeddingLayout
 from tests.attacks.inversion.clients import Sample, noisy, psnr
 from tests.oracles.inversion import client_gradient
 
@@ -44,20 +45,23 @@ def main(folder: Path) -> None:
     gradient = client_gradient(network, page.inputs)
     print(f"gradient of {len(page.tokens)} tokens, {len(page.tokens.unique())} different: "
           f"{time.perf_counter() - before:.1f} s")  # fmt: skip
-    weights, config = {name: each.detach() for name, each in network.named_parameters()}, network.config
-    report("as shared", page, config, gradient, None)
-    report("as shared, words known", page, config, gradient, goes_on)
+    weights = {name: each.detach() for name, each in network.named_parameters()}
+    layout = embedding_layout(network.config, SETTINGS)
+    report("as shared", page, layout, gradient, None)
+    report("as shared, words known", page, layout, gradient, goes_on)
     for sigma in NOISES:
-        report(f"noise of {sigma:.0e}", page, config, noisy(gradient, sigma), goes_on)
+        report(f"noise of {sigma:.0e}", page, layout, noisy(gradient, sigma), goes_on)
     adam = {name: -2e-4 * (each / (each.abs() + 1e-8) + 0.01 * weights[name]) for name, each in gradient.items()}
-    report("a step of AdamW", page, config, adam, goes_on)
+    report("a step of AdamW", page, layout, adam, goes_on)
     print(f"most memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB")
 
 
-def report(name: str, page: Sample, config: Any, gradient: Mapping[str, Tensor], goes_on: Tensor | None) -> None:
+def report(
+    name: str, page: Sample, layout: EmbeddingLayout, gradient: Mapping[str, Tensor], goes_on: Tensor | None
+) -> None:
     """Recover, and print what is right."""
     before = time.perf_counter()
-    found = recover(gradient, config, SETTINGS, goes_on=goes_on)
+    found = recover(gradient, layout, goes_on=goes_on)
     spent = time.perf_counter() - before
     tokens, boxes = shares(found, page)
     ratio = None if found.pixels is None else psnr(found.pixels, page.page)

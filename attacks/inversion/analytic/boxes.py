@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.assignment import assign
-from pfl_audit.attacks.inversion.analytic.family import Family
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.signals import sums_of
 from pfl_audit.attacks.inversion.analytic.tables import Tables
+from pfl_audit.models.word_encoder import EmbeddingLayout
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,7 +59,7 @@ class _Edges:
 
 
 def read_boxes(
-    tables: Tables, signals: Floats, hidden: Floats, family: Family, noise: Noise, joined: Bools | None = None
+    tables: Tables, signals: Floats, hidden: Floats, layout: EmbeddingLayout, noise: Noise, joined: Bools | None = None
 ) -> Boxes:
     """Solve for the boxes.
 
@@ -68,7 +68,7 @@ def read_boxes(
         signals: float64 (n, width).
         hidden: float64 (0 or 1, width), the sum of the signals of padding tokens that have no positions of their
             own. They share a box.
-        family: For the slices.
+        layout: Embedding sum of the model, for the slices.
         noise: Of the gradient.
         joined: bool (n,), whether a position is known to belong to the same word as the one before.
 
@@ -88,7 +88,7 @@ def read_boxes(
         tried: list[_Edges] = []
         for view in views:
             words = np.cumsum(~view) - 1
-            tried.append(_edges(tables.edge(name), family.slices[name], signals, variances, words, noise))
+            tried.append(_edges(tables.edge(name), layout.slices[name], signals, variances, words, noise))
             if tried[-1].complete:
                 break
         return min(tried, key=lambda each: (not each.complete, each.residual))
@@ -101,7 +101,7 @@ def read_boxes(
     for name in ("h", "w"):
         table = tables.edge(name)
         if table is not None and (values >= 0).all():
-            residuals[name] = _unexplained(table, signals[:, family.slices[name][0]], _sizes(values, name))
+            residuals[name] = _unexplained(table, signals[:, layout.slices[name][0]], _sizes(values, name))
     return Boxes(values[:count], (across.sure & along.sure)[:count], residuals, across.complete and along.complete)
 
 

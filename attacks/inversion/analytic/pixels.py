@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.sparse import sparse_rows
-from pfl_audit.models.layoutlm.pixels import PixelSettings
+from pfl_audit.models.word_encoder import PixelScale
 
 _LEVELS = 255
 _CERTAIN = 6.0
@@ -57,7 +57,7 @@ class Page:
 
 
 def read_pixels(
-    positions: Tensor, projection: Tensor, bias: Tensor | None, noise: Noise, settings: PixelSettings, known: Tensor
+    positions: Tensor, projection: Tensor, bias: Tensor | None, noise: Noise, settings: PixelScale, known: Tensor
 ) -> Page:
     """Solve for the page.
 
@@ -112,7 +112,7 @@ def _left_over(signals: Tensor, measured: Tensor) -> tuple[float, int]:
     return float(rest.square().sum()), (signals.shape[0] - signals.shape[1]) * measured.shape[1]
 
 
-def _finished(patches: Tensor, variance: Tensor, settings: PixelSettings, known: Tensor, side: int) -> Tensor:
+def _finished(patches: Tensor, variance: Tensor, settings: PixelScale, known: Tensor, side: int) -> Tensor:
     """The page in 0..1; patches that are known to within a level of 8 bits are put on their levels."""
     down = known.shape[1] // side
     page = patches.reshape(down, -1, 3, side, side).permute(2, 0, 3, 1, 4).flatten(3).flatten(1, 2)
@@ -126,7 +126,7 @@ def _finished(patches: Tensor, variance: Tensor, settings: PixelSettings, known:
     return whole.float()
 
 
-def _scaled(page: Tensor, settings: PixelSettings) -> Tensor:
+def _scaled(page: Tensor, settings: PixelScale) -> Tensor:
     mean, std = (torch.tensor(each, dtype=torch.float64)[:, None, None] for each in (settings.mean, settings.std))
     return (page.double() - mean) / std
 

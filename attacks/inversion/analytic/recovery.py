@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.boxes import read_boxes
-from pfl_audit.attacks.inversion.analytic.family import Family, family_of
 from pfl_audit.attacks.inversion.analytic.limits import (
     Cause,
     Limit,
@@ -33,7 +31,7 @@ from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_s
 from pfl_audit.attacks.inversion.analytic.tables import Tables, read_tables
 from pfl_audit.attacks.inversion.analytic.tokens import Reading, read_tokens, read_types
 from pfl_audit.errors import AuditError
-from pfl_audit.models.layoutlm.pixels import PixelSettings
+from pfl_audit.models.word_encoder import EmbeddingLayout, PixelScale
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -73,52 +71,50 @@ class Recovery:
 
 def recover(
     gradient: Mapping[str, Tensor],
-    config: Any,
-    settings: PixelSettings | None = None,
+    layout: EmbeddingLayout,
     template: Tensor | None = None,
     goes_on: Tensor | None = None,
 ) -> Recovery:
-    """Read the document out of a gradient of a LayoutLM, LayoutLMv3 or BROS.
+    """Read the document out of a gradient of a model whose word embeddings are one sum with absolute positions.
 
     Args:
         gradient: Of the training loss of one sample, or anything proportional to it, by parameter names.
-        config: transformers' configuration of the model.
-        settings: How the client turns pages into pixels; transformers' values where not given.
-        template: float (3, height, width) in 0..1, of the size in ``settings``: what the page is known to look
+        layout: Embedding sum of the model.
+        template: float (3, height, width) in 0..1, of the size of the model's pages: what the page is known to look
             like. Not needed, unless the page has more patches than the model is wide; white paper otherwise.
-        goes_on: bool (vocabulary,), the tokens that go on with a word, as the tokenizer tells; none where not
-            given. Not needed, unless pages have many more tokens than a table of coordinates is wide.
+        goes_on: bool (vocabulary,), the tokens that continue a word; none if not given. Not needed, unless pages have
+            many more tokens than a table of coordinates is wide.
 
     Raises:
-        AuditError: Another family, misshapen tensors or NaN, none of the tensors at all, or a template or list
-            of tokens of another size.
+        AuditError: Misshapen tensors or NaN, none of the tensors at all, or a template or list of tokens of another
+            size.
     """
-    family = family_of(config)
-    tables = read_tables(gradient, family, config)
+    tables = read_tables(gradient, layout)
     if tables.position is None and tables.word is None and tables.patches is None:
         raise AuditError(
             "the gradient holds nothing of the embeddings: no word, position or patch tensors, or zeros only",
             "Take the gradient before frozen layers are left out, or use another method",
         )
-    if goes_on is not None and tuple(goes_on.shape) != (int(config.vocab_size),):
+    vocabulary = layout.tables["word"].shape[0]
+    if goes_on is not None and tuple(goes_on.shape) != (vocabulary,):
         raise AuditError(
-            f"goes_on is {tuple(goes_on.shape)}, the vocabulary ({int(config.vocab_size)},)",
+            f"goes_on is {tuple(goes_on.shape)}, the vocabulary ({vocabulary},)",
             "Take the tokenizer that the model was trained with",
         )
-    work = _Recoverer(family, tables, goes_on)
+    work = _Recoverer(layout, tables, goes_on)
     work.text()
-    if family.sees:
-        work.image(settings or PixelSettings((int(config.input_size),) * 2), template)
+    if layout.pixels is not None:
+        work.image(layout.pixels, template)
     return work.found()
 
 
 class _Recoverer:
     """What is known of a document so far."""
 
-    def __init__(self, family: Family, tables: Tables, goes_on: Tensor | None) -> None:
-        self.family, self.tables = family, tables
+    def __init__(self, layout: EmbeddingLayout, tables: Tables, goes_on: Tensor | None) -> None:
+        self.layout, self.tables = layout, tables
         self.goes_on = np.zeros(0, dtype=bool) if goes_on is None else goes_on.bool().numpy()
-        self.noise = _noise(family, tables)
+        self.noise = _noise(layout, tables)
         self.limits: list[Limit] = []
         self.residuals: dict[str, float] = {}
         self.present: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -143,11 +139,11 @@ class _Recoverer:
         elif self.by_sign:
             self.limits.append(signs())
             if word is not None:
-                read = tokens_from_signs(word, position, self.family.first)
+                read = tokens_from_signs(word, position, self.layout.first)
                 self._size(len(read.values))
                 self._take(read)
         else:
-            signals = signals_of(position, self.family.first, self.noise)
+            signals = signals_of(position, self.layout.first, self.noise)
             self._size(len(signals))
             if len(signals):
                 self._words(signals)
@@ -161,17 +157,17 @@ class _Recoverer:
 
     def _words(self, signals: Floats) -> None:
         if self.tables.word is not None:
-            read, spread = read_tokens(self.tables.word, signals, self.family, self.noise)
+            read, spread = read_tokens(self.tables.word, signals, self.layout, self.noise)
             self._take(read)
             unsure, (count, width) = int((~read.sure).sum()), signals.shape
             self.limits += reading_limits("tokens", unsure, count, width, spread, self.noise, complete=read.complete)
         if self.tables.types is not None:
-            padding = (self.tokens == self.family.pad) & self.family.padding_shows
+            padding = (self.tokens == self.layout.pad) & self.layout.padding_shows
             kinds = read_types(self.tables.types, signals, padding, self.noise)
             self.types, self.residuals["types"] = kinds.values[:, 0], kinds.residual
 
     def _places(self, signals: Floats) -> None:
-        if not self.family.slices:
+        if not self.layout.slices:
             self.limits.append(
                 Limit(Cause.UNSEEN, "boxes: the model sees them as distances of pairs of words, which add up")
             )
@@ -180,7 +176,7 @@ class _Recoverer:
             if self.tables.edge(name) is None:
                 self.limits.append(missing(f"the {name} position embeddings", f"{edges} edges are unknown"))
         joined = self.sure[:, 0] & self.goes_on[self.tokens] if len(self.goes_on) else None
-        found = read_boxes(self.tables, signals, self._hidden(signals), self.family, self.noise, joined)
+        found = read_boxes(self.tables, signals, self._hidden(signals), self.layout, self.noise, joined)
         self.boxes, self.sure[:, 1] = found.values, found.sure
         self.residuals |= found.residuals
         if self.tables.x is not None and self.tables.y is not None:
@@ -191,14 +187,14 @@ class _Recoverer:
 
     def _hidden(self, signals: Floats) -> Floats:
         """The sum of the signals that no position shows: what the token types have beyond them."""
-        if self.family.padding_shows or self.tables.types is None:
-            return np.zeros((0, self.family.width))
+        if self.layout.padding_shows or self.tables.types is None:
+            return np.zeros((0, self.layout.width))
         rest = self.tables.types.double().sum(dim=0).numpy() - signals.sum(axis=0)
         mass = float(np.linalg.norm(signals, axis=1).sum())
         bound = self.noise.most(self.noise.variance(len(signals) + 2, mass, len(rest)), len(rest))
         return rest[None] if rest @ rest > _HIDDEN * bound else np.zeros((0, len(rest)))
 
-    def image(self, settings: PixelSettings, template: Tensor | None) -> None:
+    def image(self, settings: PixelScale, template: Tensor | None) -> None:
         """The page's pixels."""
         width, height = settings.size
         known = torch.ones(3, height, width) if template is None else template
@@ -239,10 +235,10 @@ class _Recoverer:
         )
 
 
-def _noise(family: Family, tables: Tables) -> Noise:
+def _noise(layout: EmbeddingLayout, tables: Tables) -> Noise:
     wide = [table for table in (tables.word, tables.x, tables.y, tables.h, tables.w) if table is not None]
     places = next(each for each in (tables.position, tables.word, tables.patches) if each is not None)
     balanced = None
     if tables.position is not None:
-        balanced = tables.types if family.padding_shows or tables.word is None else tables.word
+        balanced = tables.types if layout.padding_shows or tables.word is None else tables.word
     return noise_of(wide, places.flatten(0, -2), balanced)

@@ -1,29 +1,16 @@
-"""The few tensors of a gradient that the closed form reads, found by name and held against the configuration."""
+"""The tensors of a gradient that the closed form reads, found by name and checked against the embedding layout."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.analytic.family import Family
 from pfl_audit.errors import AuditError
-
-_NAMES = {
-    "word": "embeddings.word_embeddings.weight",
-    "position": "embeddings.position_embeddings.weight",
-    "types": "embeddings.token_type_embeddings.weight",
-    "x": "embeddings.x_position_embeddings.weight",
-    "y": "embeddings.y_position_embeddings.weight",
-    "h": "embeddings.h_position_embeddings.weight",
-    "w": "embeddings.w_position_embeddings.weight",
-    "patches": "pos_embed",
-    "projection": "patch_embed.proj.weight",
-    "bias": "patch_embed.proj.bias",
-}
+from pfl_audit.models.word_encoder import EmbeddingLayout, TableName
 
 
 @dataclass(frozen=True)
@@ -59,54 +46,34 @@ class Tables:
         return {"x": self.x, "y": self.y, "h": self.h, "w": self.w}[name]
 
 
-def read_tables(gradient: Mapping[str, Tensor], family: Family, config: Any) -> Tables:
+def read_tables(gradient: Mapping[str, Tensor], layout: EmbeddingLayout) -> Tables:
     """Pick the tables out of a gradient.
 
     Args:
         gradient: By the names of the parameters; whatever stands before the known ending of a name is ignored.
-        family: Of the model.
-        config: Of the model, for the sizes.
+        layout: Embedding sum of the model, with names and shapes.
 
     Raises:
         AuditError: A tensor of another shape than the model's, one that is not of real numbers or holds NaN or
             infinity, or two of one ending.
     """
-    shapes = _shapes(family, config)
-    return Tables(
-        **{part.name: find_tensor(gradient, _NAMES[part.name], shapes.get(part.name)) for part in fields(Tables)}
-    )
+    found = {name: find_tensor(gradient, table.name, table.shape) for name, table in layout.tables.items()}
+    return Tables(**{name: found.get(name) for name in get_args(TableName)})
 
 
-def _shapes(family: Family, config: Any) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {
-        "word": (int(config.vocab_size), family.width),
-        "position": (int(config.max_position_embeddings), family.width),
-        "types": (int(config.type_vocab_size), family.width),
-    }
-    for name, slices in family.slices.items():
-        shapes[name] = (int(config.max_2d_position_embeddings), len(range(*slices[0].indices(family.width))))
-    if family.sees:
-        side = int(config.patch_size)
-        count = (int(config.input_size) // side) ** 2
-        shapes["patches"] = (1, count + 1, family.width)
-        shapes["projection"] = (family.width, int(config.num_channels), side, side)
-        shapes["bias"] = (family.width,)
-    return shapes
-
-
-def find_tensor(gradient: Mapping[str, Tensor], ending: str, shape: tuple[int, ...] | None) -> Tensor | None:
+def find_tensor(gradient: Mapping[str, Tensor], ending: str, shape: tuple[int, ...]) -> Tensor | None:
     """Take one tensor of a gradient, checked; None where it is not there, or all zero.
 
     Args:
         gradient: By the names of the parameters.
         ending: Of the name; dots part what stands before it.
-        shape: That of the parameter; None where the model has none.
+        shape: Shape of the parameter.
 
     Raises:
         AuditError: As read_tables has it.
     """
     names = [name for name in gradient if name == ending or name.endswith(f".{ending}")]
-    if shape is None or not names:
+    if not names:
         return None
     if len(names) > 1:
         raise AuditError(f"the gradient has {len(names)} tensors that end in {ending}", "Keep those of one model")

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.assignment import assign
-from pfl_audit.attacks.inversion.analytic.family import Family
 from pfl_audit.attacks.inversion.analytic.limits import mixture
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.signals import Sums, sums_of, without
 from pfl_audit.attacks.inversion.analytic.tied import output_states
+from pfl_audit.models.word_encoder import EmbeddingLayout
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,13 +44,14 @@ class Reading:
     present: Ints
 
 
-def read_tokens(word: Tensor, signals: Floats, family: Family, noise: Noise) -> tuple[Reading, float]:
+def read_tokens(word: Tensor, signals: Floats, layout: EmbeddingLayout, noise: Noise) -> tuple[Reading, float]:
     """Solve for the tokens.
 
     Args:
         word: Gradient of the word table.
         signals: float64 (n, width).
-        family: For the padding token: its row has no gradient, so padding is what stands nowhere.
+        layout: Embedding sum of the model. The row of its padding token has no gradient, so padding is what stands
+            nowhere.
         noise: Of the gradient.
 
     Returns:
@@ -60,9 +61,9 @@ def read_tokens(word: Tensor, signals: Floats, family: Family, noise: Noise) -> 
     found = assign(sums.values, signals, 1, noise, taken=taken)
     values = np.where(found.rows >= 0, sums.rows[found.rows] if len(sums.rows) else -1, -1)
     sure = found.sure
-    if found.complete and family.padding_shows:
+    if found.complete and layout.padding_shows:
         sure = sure | (found.rows[:, 0] < 0)
-        values[found.rows < 0] = family.pad
+        values[found.rows < 0] = layout.pad
     read = Reading(values, sure, found.residual, found.complete, sums.rows)
     return read, mixture(sums.values, signals, noise)
 

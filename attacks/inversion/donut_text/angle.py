@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.noise import Noise
-from pfl_audit.attacks.inversion.donut_text.decoder import Decoder
 from pfl_audit.attacks.inversion.donut_text.span import normal_odds
+from pfl_audit.models.text_decoder import FirstLayer
 
 _ROUNDED = 4.0
 _RIGHT = 1e-5
@@ -28,7 +28,7 @@ _GONE = 30.0
 """Roundings of what has been added and subtracted, below which nothing is left of a row."""
 
 
-def angle_odds(tokens: Tensor, places: Tensor, signals: Tensor, decoder: Decoder, noise: Noise) -> Tensor:
+def angle_odds(tokens: Tensor, places: Tensor, signals: Tensor, decoder: FirstLayer, noise: Noise) -> Tensor:
     """Log of the odds that a place's signal is that of a token, against chance.
 
     Args:
@@ -42,7 +42,7 @@ def angle_odds(tokens: Tensor, places: Tensor, signals: Tensor, decoder: Decoder
         float64 (places, tokens).
     """
     width, epsilon = decoder.width, decoder.behind[2]
-    words, where = _centred(decoder.words(tokens)), _centred(decoder.wheres(places))
+    words, where = _centred(decoder.word_part(tokens)), _centred(decoder.position_part(places))
     sizes = words.square().sum(dim=1) + 2 * where @ words.T + where.square().sum(dim=1)[:, None]
     strength = signals.square().sum(dim=1).clamp_min(1e-300)[:, None]
     along = signals @ words.T + (signals * where).sum(dim=1)[:, None]
@@ -70,7 +70,7 @@ def pair(positions: Tensor, rows: Tensor, shapes: Tensor, allowed: Tensor, round
     Args:
         positions: float64 (places, width).
         rows: float64 (tokens, width), of the embedding, scale taken out.
-        shapes: float64 (places, tokens, width): each token in each place, e of decoder.py.
+        shapes: float64 (places, tokens, width): each token in each place, e of FirstLayer.
         allowed: bool (places, tokens), pairs that may be.
         rounding: Relative error of the entries.
     """

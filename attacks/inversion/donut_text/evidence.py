@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.assignment import SURE
-from pfl_audit.attacks.inversion.donut_text.decoder import Decoder
 from pfl_audit.attacks.inversion.donut_text.span import Span
+from pfl_audit.models.text_decoder import FirstLayer
 
 _CHUNK = 4096
 _SKEW = -16.0
@@ -47,7 +47,7 @@ class Evidence:
         behind: The first place behind the text.
     """
 
-    decoder: Decoder
+    decoder: FirstLayer
     span: Span | None
     choice: Tensor
     behind: int
@@ -89,4 +89,5 @@ class Evidence:
         return _CHANGES * odds.amax(dim=0).clamp_min(0)
 
     def _states(self, tokens: Tensor, place: int) -> Tensor:
-        return self.decoder.seen(self.decoder.words(tokens) + self.decoder.wheres(torch.tensor([place])))
+        sums = self.decoder.word_part(tokens) + self.decoder.position_part(torch.tensor([place]))
+        return self.decoder.attention_input(sums)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,11 +21,11 @@ from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
 from pfl_audit.attacks.inversion.donut_text.angle import angle_odds, pair
-from pfl_audit.attacks.inversion.donut_text.decoder import Decoder, decoder_of
 from pfl_audit.attacks.inversion.donut_text.evidence import Evidence
 from pfl_audit.attacks.inversion.donut_text.rows import read_rows
 from pfl_audit.attacks.inversion.donut_text.span import span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import Tensors, find_noise, least_noise, read_tensors
+from pfl_audit.models.text_decoder import FirstLayer
 
 _MIXED = 3.0
 """Times what noise explains, from which on rows are not made of the positions' signals."""
@@ -65,17 +64,16 @@ class TextRecovery:
     limits: tuple[Limit, ...] = ()
 
 
-def recover_text(gradient: Mapping[str, Tensor], network: Any) -> TextRecovery:
-    """Read what a Donut's decoder read out of its gradient.
+def recover_text(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> TextRecovery:
+    """Read what a decoder read out of its gradient.
 
     Args:
-        gradient: Of the training loss, by ``network.named_parameters()``, or anything proportional to it.
-        network: The VisionEncoderDecoderModel that the client was sent.
+        gradient: Of the training loss, by the names of the parameters, or anything proportional to it.
+        decoder: First weights of the network that the client was sent.
 
     Raises:
-        AuditError: No Donut; misshapen tensors or NaN; none of the tensors at all.
+        AuditError: Misshapen tensors or NaN; none of the tensors at all.
     """
-    decoder = decoder_of(network)
     work = _Reader(decoder, read_tensors(gradient, decoder))
     work.read()
     return work.found()
@@ -84,7 +82,7 @@ def recover_text(gradient: Mapping[str, Tensor], network: Any) -> TextRecovery:
 class _Reader:
     """What is known of the text so far."""
 
-    def __init__(self, decoder: Decoder, tensors: Tensors) -> None:
+    def __init__(self, decoder: FirstLayer, tensors: Tensors) -> None:
         self.decoder, self.tensors = decoder, tensors
         self.noise = find_noise(tensors, decoder)
         self.signals = torch.zeros(0, decoder.width, dtype=torch.float64)
@@ -199,7 +197,7 @@ class _Reader:
         word, choice = self.tensors.word, evidence.choice
         if word is None or not self._listed or self.noise.everywhere:
             return
-        shapes = self.decoder.wheres(torch.arange(len(self.ids)))[:, None] + self.decoder.words(choice)
+        shapes = self.decoder.position_part(torch.arange(len(self.ids)))[:, None] + self.decoder.word_part(choice)
         allowed = torch.ones(shapes.shape[:2], dtype=torch.bool)
         if evidence.span is not None:
             allowed = torch.stack([torch.isin(choice, torch.tensor(each)) for each in self.candidates])

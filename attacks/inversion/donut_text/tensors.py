@@ -12,13 +12,9 @@ from torch import Tensor
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
-from pfl_audit.attacks.inversion.donut_text.decoder import Decoder
 from pfl_audit.errors import AuditError
+from pfl_audit.models.text_decoder import FirstLayer
 
-_WORD = "decoder.model.decoder.embed_tokens.weight"
-_OUTPUT = "decoder.lm_head.weight"
-_POSITION = "decoder.model.decoder.embed_positions.weight"
-_ATTENTION = "decoder.model.decoder.layers.0.self_attn.{}_proj.weight"
 _LOUD = 30.0
 """Times rounding, from which on it is noise."""
 
@@ -38,7 +34,7 @@ class Tensors:
     attention: Tensor | None
 
 
-def read_tensors(gradient: Mapping[str, Tensor], decoder: Decoder) -> Tensors:
+def read_tensors(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> Tensors:
     """Pick the tensors out of a gradient.
 
     Args:
@@ -49,23 +45,23 @@ def read_tensors(gradient: Mapping[str, Tensor], decoder: Decoder) -> Tensors:
         AuditError: A tensor of another shape than the network's, one that is not of real numbers or holds NaN or
             infinity, two of one name, or none that speaks of the text.
     """
-    shape = (len(decoder.embedding), decoder.width)
-    word = find_tensor(gradient, _WORD, shape)
+    names, shape = decoder.parameters, (len(decoder.embedding), decoder.width)
+    word = find_tensor(gradient, names.word, shape)
     if word is None and decoder.tied:
-        word = find_tensor(gradient, _OUTPUT, shape)
-    position = find_tensor(gradient, _POSITION, tuple(decoder.positions.shape))
+        word = find_tensor(gradient, names.output, shape)
+    position = find_tensor(gradient, names.position, tuple(decoder.positions.shape))
     square = (decoder.width, decoder.width)
-    parts = [find_tensor(gradient, _ATTENTION.format(kind), square) for kind in "qkv"]
+    parts = [find_tensor(gradient, name, square) for name in names.attention]
     attention = [part.double() for part in parts if part is not None]
     if word is None and position is None and not attention:
         raise AuditError(
-            f"the gradient holds nothing of {_WORD}, {_POSITION} or {_ATTENTION.format('v')}, or zeros only",
+            f"the gradient holds nothing of {names.word}, {names.position} or {names.attention[-1]}, or zeros only",
             "Take the gradient before frozen layers are left out: one of them is needed",
         )
     return Tensors(word, position, torch.cat(attention) if attention else None)
 
 
-def find_noise(tensors: Tensors, decoder: Decoder) -> Noise:
+def find_noise(tensors: Tensors, decoder: FirstLayer) -> Noise:
     """How exact the gradient is, by rows that no text looks up.
 
     Those are the positions before the offset; where no position table is, the padding token's row, unless it

@@ -21,6 +21,7 @@ from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.swift import quicken
+from pfl_audit.models.donut.text import DonutText
 from pfl_audit.models.gradient_protocol import Sample, Text
 
 GRADIENT_VERSION = 1
@@ -44,6 +45,9 @@ class DonutGradients(DonutModel):
     """
 
     reads = False
+    sees_page = True
+    fusion: tuple[str, ...] | None = ("encoder.",)
+    patch_embedding = "encoder.embeddings.patch_embeddings.projection.weight"
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         super().__init__(folder, device)
@@ -60,6 +64,13 @@ class DonutGradients(DonutModel):
     def page(self) -> tuple[int, int]:
         """Height and width of what the network sees."""
         return self._pixels.page
+
+    def text_decoder(self) -> DonutText:
+        """The MBart decoder."""
+        return DonutText(self.network, self.inputs.tokenizer)
+
+    def word_encoder(self) -> None:
+        """None: Donut takes no words."""
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:
         """A page as the network sees it: uint8 (*page, 3), scaled and padded, not yet normalised."""

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from transformers import BrosConfig, BrosModel
 from transformers.models.bros.modeling_bros import BrosSelfAttention
 
+from pfl_audit.models.word_encoder import EmbeddingLayout, Table
+
 
 class SharedGeometry(BrosSelfAttention):  # type: ignore[misc]
     """BROS's attention, which also takes the relative positions of one row for all rows (BROS, section 3.2).
@@ -47,3 +49,19 @@ def bros(config: BrosConfig) -> nn.Module:
         shared.query, shared.key, shared.value = before.query, before.key, before.value
         layer.get_submodule("attention").add_module("self", shared)
     return network
+
+
+def embedding_layout(config: BrosConfig) -> EmbeddingLayout:
+    """BROS's embedding sum, e_t = W[token] + P[t] + T[type]; boxes enter by the attention (modeling_bros)."""
+    width = int(config.hidden_size)
+    return EmbeddingLayout(
+        width=width,
+        pad=int(config.pad_token_id or 0),
+        first=0,
+        padding_shows=True,
+        tables={
+            "word": Table("embeddings.word_embeddings.weight", (int(config.vocab_size), width)),
+            "position": Table("embeddings.position_embeddings.weight", (int(config.max_position_embeddings), width)),
+            "types": Table("embeddings.token_type_embeddings.weight", (int(config.type_vocab_size), width)),
+        },
+    )

@@ -22,12 +22,20 @@ from pfl_audit.models.gradient_protocol import Sample, Text
 from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.layoutlm.model import LayoutLmQa
 from pfl_audit.models.layoutlm.pixels import PixelSettings
+from pfl_audit.models.layoutlm.words import LayoutLmWords
 
 GRADIENT_VERSION = 1
 """Raised whenever the loss below becomes another one."""
 
 BLIND_SIDE = 224
 """Side of the page, in pixels, of a model that looks at none: LayoutLMv3's."""
+
+
+_FUSION: dict[Version, tuple[str, ...]] = {
+    1: ("layoutlm.embeddings.",),
+    3: tuple(f"layoutlmv3.{part}" for part in ("embeddings.", "patch_embed.", "pos_embed", "cls_token", "norm.")),
+}
+"""Prefixes of the parameters before fusion, by version."""
 
 
 class LayoutLmGradients(LayoutLmQa):
@@ -57,7 +65,10 @@ class LayoutLmGradients(LayoutLmQa):
         super().__init__(folder, version, device)
         self.network.set_attn_implementation("eager")  # torch's fused attention has no second derivative
         self.network.requires_grad_(True)
-        self.sight = self._pixels or PixelSettings((BLIND_SIDE, BLIND_SIDE))
+        self.pixel_settings = self._pixels or PixelSettings((BLIND_SIDE, BLIND_SIDE))
+        self.sees_page = self.config.sees
+        self.fusion = _FUSION[version]
+        self.patch_embedding = "layoutlmv3.patch_embed.proj.weight" if self.sees_page else None
 
     @property
     def fingerprint(self) -> str:
@@ -67,12 +78,19 @@ class LayoutLmGradients(LayoutLmQa):
     @property
     def page(self) -> tuple[int, int]:
         """Height and width of what the network sees."""
-        width, height = self.sight.size
+        width, height = self.pixel_settings.size
         return height, width
+
+    def text_decoder(self) -> None:
+        """None: question and answer are part of the page's words."""
+
+    def word_encoder(self) -> LayoutLmWords:
+        """The embeddings of question and page."""
+        return LayoutLmWords(self.network, self.config, self.inputs.tokenizer, self._pixels)
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:
         """A page as the network sees it: uint8 (*page, 3), scaled, not yet normalised."""
-        plain = replace(self.sight, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).pixels(page)
+        plain = replace(self.pixel_settings, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).pixels(page)
         return np.asarray((255 * plain).round().permute(1, 2, 0), dtype=np.uint8)
 
     def place(self, box: Box, size: tuple[int, int]) -> Box:
@@ -112,7 +130,10 @@ class LayoutLmGradients(LayoutLmQa):
             for name, filler in (fillers | {"attention_mask": 0}).items()
         }
         if self.config.sees:
-            mean, std = (pixels.new_tensor(values).view(3, 1, 1) for values in (self.sight.mean, self.sight.std))
+            mean, std = (
+                pixels.new_tensor(values).view(3, 1, 1)
+                for values in (self.pixel_settings.mean, self.pixel_settings.std)
+            )
             inputs["pixel_values"] = (pixels - mean) / std
         out = self.network(**inputs)
         padding = inputs["attention_mask"] == 0

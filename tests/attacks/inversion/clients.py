@@ -14,7 +14,10 @@ from torch import Tensor
 from pfl_audit.documents.synthetic.invoice import draw_invoice
 from pfl_audit.documents.synthetic.providers import draw_providers
 from pfl_audit.documents.synthetic.render import render_invoice
+from pfl_audit.models.encoders import bros
+from pfl_audit.models.layoutlm import words
 from pfl_audit.models.layoutlm.pixels import PixelSettings
+from pfl_audit.models.word_encoder import EmbeddingLayout
 
 VOCABULARY = 2000
 LONGEST = 300
@@ -100,6 +103,13 @@ def sample(kind: str, seed: int, *, words: int | None = None, padding: int = 0, 
     else:
         inputs["pixel_values"] = (page[None] - 0.5) / 0.5
     return Sample(inputs, page)
+
+
+def layout_of(network: Any, settings: PixelSettings = SETTINGS) -> EmbeddingLayout:
+    """The embedding sum of a model of any of these kinds."""
+    if network.config.model_type == "bros":
+        return bros.embedding_layout(network.config)
+    return words.embedding_layout(network.config, settings)
 
 
 def together(*samples: Sample) -> dict[str, Tensor]:

@@ -27,6 +27,9 @@ class FakeGradients:
 
     family = "fake"
     fingerprint = "fake"
+    sees_page = True
+    fusion = None
+    patch_embedding = None
 
     def __init__(self, page: tuple[int, int] = (160, 200), *, reads: bool = False, seed: int = 0) -> None:
         torch.manual_seed(seed)
@@ -38,6 +41,10 @@ class FakeGradients:
 
     def describe(self) -> dict[str, Any]:
         return {"family": self.family, "path": "-", "sha256": self.fingerprint, "parameters": 395, "notes": []}
+
+    def text_decoder(self) -> None: ...
+
+    def word_encoder(self) -> None: ...
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:
         return np.asarray(page.resize((self.page[1], self.page[0])), dtype=np.uint8)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pfl_audit.attacks.inversion.analytic.recovery import recover
-from tests.attacks.inversion.clients import GOES_ON, SETTINGS, network_of, psnr, sample
+from tests.attacks.inversion.clients import GOES_ON, SETTINGS, layout_of, network_of, psnr, sample
 from tests.oracles.inversion import client_gradient
 
 
@@ -16,7 +16,7 @@ def test_everything_that_the_model_sees_comes_back_within_a_second(kind, seed):
     network, page = network_of(kind, seed), sample(kind, seed)
     gradient = client_gradient(network, page.inputs)
     before = time.process_time()
-    found = recover(gradient, network.config, SETTINGS)
+    found = recover(gradient, layout_of(network))
     assert time.process_time() - before < 1
     assert torch.equal(found.tokens, page.tokens)
     assert found.sure[:, 0].all()
@@ -41,7 +41,7 @@ def test_twenty_forms_of_up_to_160_tokens_in_tables_28_wide(seed):
     network, page = network_of("v3", seed), sample("v3", seed)
     gradient = client_gradient(network, page.inputs)
     before = time.process_time()
-    found = recover(gradient, network.config, SETTINGS, goes_on=GOES_ON)
+    found = recover(gradient, layout_of(network), goes_on=GOES_ON)
     assert time.process_time() - before < 1
     assert torch.equal(found.tokens, page.tokens)
     assert torch.equal(found.boxes, page.boxes)
@@ -52,7 +52,7 @@ def test_twenty_forms_of_up_to_160_tokens_in_tables_28_wide(seed):
 @pytest.mark.parametrize("kind", ["v3", "v1", "bros"])
 def test_padding_hides_nothing(kind):
     network, page = network_of(kind), sample(kind, 7, padding=11)
-    found = recover(client_gradient(network, page.inputs), network.config, SETTINGS)
+    found = recover(client_gradient(network, page.inputs), layout_of(network))
     shown = len(page.tokens) - (11 if kind == "v3" else 0)
     assert torch.equal(found.tokens, page.tokens[:shown])
     if kind != "bros":
@@ -64,7 +64,7 @@ def test_padding_hides_nothing(kind):
 def test_clipping_and_the_name_of_the_wrapper_change_nothing():
     network, page = network_of("v3"), sample("v3", 1)
     gradient = {f"module.{name}": -1e-3 * each for name, each in client_gradient(network, page.inputs).items()}
-    found = recover(gradient, network.config, SETTINGS)
+    found = recover(gradient, layout_of(network))
     assert torch.equal(found.tokens, page.tokens)
     assert torch.equal(found.boxes, page.boxes)
     assert psnr(found.pixels, page.page) > 100
@@ -75,7 +75,7 @@ def test_a_difference_of_weights_after_a_plain_step_is_a_gradient():
     before = {name: each.detach().clone() for name, each in network.named_parameters()}
     gradient = client_gradient(network, page.inputs)
     found = recover({name: (before[name] - 0.01 * each) - before[name] for name, each in gradient.items()},
-                    network.config, SETTINGS)  # fmt: skip
+                    layout_of(network))  # fmt: skip
     assert torch.equal(found.tokens, page.tokens)
     assert torch.equal(found.boxes, page.boxes)
     assert psnr(found.pixels, page.page) > 60
@@ -84,7 +84,7 @@ def test_a_difference_of_weights_after_a_plain_step_is_a_gradient():
 def test_half_precision_keeps_tokens_and_most_boxes():
     network, page = network_of("v3"), sample("v3", 1)
     gradient = client_gradient(network, page.inputs)
-    found = recover({name: each.bfloat16() for name, each in gradient.items()}, network.config, SETTINGS)
+    found = recover({name: each.bfloat16() for name, each in gradient.items()}, layout_of(network))
     assert torch.equal(found.tokens, page.tokens)
     known = found.sure[:, 1]
     assert known.double().mean() > 0.6
@@ -103,7 +103,7 @@ def test_word_embeddings_may_be_the_output_layer_too(masked):
     inputs = {name: each for name, each in page.inputs.items() if "positions" not in name} | {"labels": labels}
     gradient = client_gradient(network, inputs)
     assert not any("decoder.weight" in name for name in gradient)
-    found = recover(gradient, network.config)
+    found = recover(gradient, layout_of(network))
     assert torch.equal(found.tokens, page.tokens)
     assert torch.equal(found.boxes, page.boxes)
 
@@ -112,7 +112,7 @@ def test_more_patches_than_numbers_a_patch_if_enough_of_them_are_blank():
     network, page = network_of("v3", input_size=224), sample("v3", 1, side=224)
     gradient = client_gradient(network, page.inputs)
     settings = type(SETTINGS)((224, 224))
-    assert psnr(recover(gradient, network.config, settings).pixels, page.page) > 60
+    assert psnr(recover(gradient, layout_of(network, settings)).pixels, page.page) > 60
 
 
 def test_a_template_helps_where_the_page_is_full():
@@ -122,8 +122,8 @@ def test_a_template_helps_where_the_page_is_full():
     template[:, 60:200] = (page.page * noise)[:, 60:200]
     gradient = client_gradient(network, page.inputs | {"pixel_values": (full[None] - 0.5) / 0.5})
     settings = type(SETTINGS)((224, 224))
-    alone = recover(gradient, network.config, settings)
-    helped = recover(gradient, network.config, settings, template)
+    alone = recover(gradient, layout_of(network, settings))
+    helped = recover(gradient, layout_of(network, settings), template)
     assert "crowded" in [limit.cause for limit in alone.limits]
     assert psnr(helped.pixels, full) > psnr(template, full) + 10
     assert psnr(helped.pixels, full) > psnr(alone.pixels, full) + 10

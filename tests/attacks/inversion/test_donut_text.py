@@ -8,15 +8,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pfl_audit.attacks.inversion.donut_text import recovery
 from pfl_audit.attacks.inversion.donut_text.angle import pair
-from pfl_audit.attacks.inversion.donut_text.decoder import decoder_of
-from pfl_audit.attacks.inversion.donut_text.example import example_of, words_of
-from pfl_audit.attacks.inversion.donut_text.recovery import How, recover_text
+from pfl_audit.attacks.inversion.donut_text.recovery import How, TextRecovery
 from pfl_audit.attacks.inversion.donut_text.span import normal_odds, span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
 from pfl_audit.models.donut.inputs import IGNORED, InputBuilder
 from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.small import SmallSize, config_of, learn_pieces, new_donut
+from pfl_audit.models.donut.text import DonutText, first_layer
 from pfl_audit.models.donut.tokenizer import ANSWER, EOS, UNK, DonutTokenizer
 from tests.oracles.donut_text import client_gradient, distance, seen
 
@@ -34,6 +34,10 @@ def donut(*, tied, vocabulary=VOCABULARY, **changes):
         own = torch.randn(network.decoder.lm_head.weight.shape, generator=torch.Generator().manual_seed(1))
         network.decoder.lm_head.weight = torch.nn.Parameter(own / 50)
     return network
+
+
+def recover_text(gradient, network) -> TextRecovery:
+    return recovery.recover_text(gradient, first_layer(network))
 
 
 def gradient_of_ids(network, ids, scored=0.5):
@@ -68,8 +72,9 @@ def test_every_fixture_query_comes_back_exactly(red, reader, tied):
         assert found.sure.all()
         assert not found.limits
         assert found.present.tolist() == sorted(set(example.ids))
-        assert example_of(found.ids.tolist(), reader.tokenizer) == example
-        asked, said = words_of(found.ids.tolist(), reader.tokenizer)
+        text, ids = DonutText(network, reader.tokenizer), found.ids.tolist()
+        assert text.example(ids) == example
+        asked, said = text.decode(ids[: text.answer_at(ids)]), text.decode(ids[text.answer_at(ids) :])
         decode = reader.tokenizer.decode
         assert (asked, said) == tuple(
             decode(reader.tokenizer.encode(each)) for each in (query.question, query.answers[0])
@@ -150,9 +155,9 @@ def test_what_the_decoder_sees_is_what_it_is_said_to_see():
             if "norm" in name:
                 each.add_(0.1 * torch.randn_like(each))
     ids = torch.tensor([5, 6, 70, 6, 239])
-    decoder = decoder_of(network)
+    decoder = first_layer(network)
     assert torch.allclose(
-        decoder.seen(decoder.words(ids) + decoder.wheres(torch.arange(5))).float(),
+        decoder.attention_input(decoder.word_part(ids) + decoder.position_part(torch.arange(5))).float(),
         seen(network, ids.tolist()),
         atol=1e-5,
     )
@@ -160,11 +165,11 @@ def test_what_the_decoder_sees_is_what_it_is_said_to_see():
 
 def test_the_span_measures_what_least_squares_measure():
     network, ids = donut(tied=True), [7, 8, 30, 31, 9, 31]
-    decoder = decoder_of(network)
+    decoder = first_layer(network)
     tensors = read_tensors(gradient_of_ids(network, ids), decoder)
     span = span_of(tensors.attention, find_noise(tensors, decoder))
     assert span.rank == len(ids)
-    states = decoder.seen(decoder.words(torch.arange(60)) + decoder.wheres(torch.tensor([2])))
+    states = decoder.attention_input(decoder.word_part(torch.arange(60)) + decoder.position_part(torch.tensor([2])))
     odds = span.odds(states)[0]
     away = torch.tensor([distance(each.numpy(), tensors.attention.numpy(), 1e-7) for each in states])
     assert int(odds.argmax()) == int(away.argmin()) == 30
@@ -210,9 +215,12 @@ def test_signals_of_a_batch_are_taken_out_one_by_one(data):
 def test_an_example_without_marks_or_with_unknown_tokens(reader):
     tokenizer = reader.tokenizer
     mark, end, unknown = (tokenizer.id(name) for name in (ANSWER, EOS, UNK))
-    assert example_of([40, 41, 42], tokenizer).labels == (41, 42, end)
-    gap = example_of([40, -1, mark, -1, 42], tokenizer)
+    text = DonutText(None, tokenizer)
+    assert text.example([40, 41, 42]).labels == (41, 42, end)
+    gap = text.example([40, -1, mark, -1, 42])
     assert gap.ids == (40, unknown, mark, unknown, 42)
     assert gap.labels == (IGNORED, IGNORED, unknown, 42, end)
-    assert example_of([], tokenizer).ids == ()
-    assert words_of([40, -1], tokenizer) == (tokenizer.decode([40]), "")
+    assert text.example([]).ids == ()
+    assert text.answer_at([40, mark, 41]) == 2
+    assert text.answer_at([40, -1]) is None
+    assert text.decode([40, -1]) == tokenizer.decode([40])

@@ -14,11 +14,11 @@ from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.gradients import OpenedGradients, open_gradients
 from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.kinds import Known
-from pfl_audit.attacks.inversion.layoutlm_text import solve, text_of
 from pfl_audit.attacks.inversion.methods import METHODS
-from pfl_audit.attacks.inversion.reconstruction import BEFORE_FUSION, reconstruct
+from pfl_audit.attacks.inversion.reconstruction import reconstruct
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
+from pfl_audit.attacks.inversion.word_text import solve, text_of
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.errors import NotAuditableError
@@ -87,7 +87,8 @@ def test_where_no_page_is_looked_at_there_are_no_pixels_to_find(opened: Opened, 
 def test_the_names_of_the_layers_before_the_fusion_are_real(opened: Opened, kind: str) -> None:
     found = opened(kind)
     names = [name for name, _ in found.model.network.named_parameters()]
-    prefixes = BEFORE_FUSION[found.model.family]
+    prefixes = found.model.fusion
+    assert prefixes is not None
     assert all(any(name.startswith(prefix) for name in names) for prefix in prefixes)
     assert not any("layer." in name for name in names if name.startswith(prefixes))
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from pfl_audit.attacks.inversion.case import Case
 from pfl_audit.attacks.inversion.kinds import Known
 from pfl_audit.attacks.inversion.texts import given_for
+from pfl_audit.attacks.inversion.word_text import solve
 from pfl_audit.errors import AuditError, NotAuditableError
 from pfl_audit.models.donut.gradients import DonutGradients
 from pfl_audit.models.donut.inputs import IGNORED
@@ -81,7 +82,13 @@ def test_where_nothing_can_be_read(leaking: DonutGradients, one_page: Case) -> N
     with pytest.raises(NotAuditableError, match="are unknown"):
         told(leaking, Case(one_page.seen), "question")
     fake: DonutGradients = FakeGradients()  # type: ignore[assignment]
-    with pytest.raises(NotAuditableError, match="no absolute positions"):
+    with pytest.raises(NotAuditableError, match="neither a text decoder nor an encoder of words"):
         told(fake, one_page, "recovered")
-    with pytest.raises(NotAuditableError, match="has no question and answer in a row"):
+    with pytest.raises(NotAuditableError, match="has no question and answer in one sequence"):
         told(fake, one_page, "none")
+    with pytest.raises(NotAuditableError, match="no absolute positions"):
+        solve(leaking, one_page.seen)
+    fake.sees_page = False
+    with pytest.raises(NotAuditableError, match="looks at no page") as caught:
+        told(fake, one_page, "both")
+    assert "analytic" not in str(caught.value)  # which needs an encoder of words

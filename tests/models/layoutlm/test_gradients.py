@@ -46,7 +46,7 @@ def test_the_loss_is_transformers_own(kind: str, make_qa: Make, red: Corpus) -> 
     pixels = pixels_of(model)[None]
     given = {name: tensor[None] for name, tensor in text.items()}
     if model.config.sees:
-        mean, std = (torch.tensor(some).view(3, 1, 1) for some in (model.sight.mean, model.sight.std))
+        mean, std = (torch.tensor(some).view(3, 1, 1) for some in (model.pixel_settings.mean, model.pixel_settings.std))
         given["pixel_values"] = (pixels - mean) / std
     assert model.loss(pixels, [text]).item() == pytest.approx(model.network(**given).loss.item(), rel=1e-5)
 
@@ -86,8 +86,8 @@ def test_what_it_sees_is_what_it_normalises(make_qa: Make) -> None:
     page = Image.fromarray(PAGE)
     seen = model.see(page)
     assert (seen.dtype, seen.shape) == (np.uint8, (32, 40, 3))
-    normal = (seen / 255 - model.sight.mean) / model.sight.std
-    assert np.abs(normal.transpose(2, 0, 1) - model.sight.pixels(page).numpy()).max() < 1e-5
+    normal = (seen / 255 - model.pixel_settings.mean) / model.pixel_settings.std
+    assert np.abs(normal.transpose(2, 0, 1) - model.pixel_settings.pixels(page).numpy()).max() < 1e-5
     assert model.place((0.1, 0.2, 0.5, 0.6), (60, 70)) == (0.1, 0.2, 0.5, 0.6)
     assert opened(make_qa("v1")).see(page).shape == (224, 224, 3)
 

@@ -1,0 +1,85 @@
+"""What went into a model of words with boxes: from the closed form and, for the answer's place, from the head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause
+from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
+from pfl_audit.attacks.inversion.case import Observation
+from pfl_audit.errors import NotAuditableError
+from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.word_encoder import WordEncoder
+
+MIXED = "question and answer cannot be separated in the gradient of a batch"
+TELL = "Give them with --known both; of a captured gradient, give --document, --question and --answer as well"
+
+
+def encoder_of(model: GradientModel) -> WordEncoder:
+    """The model's encoder of words.
+
+    Raises:
+        NotAuditableError: It has none.
+    """
+    encoder = model.word_encoder()
+    if encoder is None:
+        raise NotAuditableError(
+            "this model has no absolute positions in one sum with the embeddings of words, which the closed form needs",
+            "Use --method lbfgs or --method gi-dqa",
+        )
+    return encoder
+
+
+def solve(model: GradientModel, seen: Observation) -> Recovery:
+    """The closed form for the gradient of a model that encodes words with boxes.
+
+    Raises:
+        NotAuditableError: The model has no such encoder.
+        AuditError: The gradient holds nothing of the embeddings.
+    """
+    encoder = encoder_of(model)
+    return recover(seen.gradient, encoder.layout, blank(seen), encoder.continuations())
+
+
+def blank(seen: Observation) -> Tensor:
+    """The template, float (3, height, width)."""
+    return torch.from_numpy(seen.template.page).permute(2, 0, 1)
+
+
+def hindrance(model: GradientModel, seen: Observation, got: Recovery) -> str | None:
+    """Why a search cannot continue from what the closed form recovered, or None."""
+    if seen.batch > 1 or any(limit.cause is Cause.MIXED for limit in got.limits):
+        return MIXED
+    if not len(got.tokens) or bool((got.tokens < 0).all()) or bool((got.boxes < 0).all(dim=0).any()):
+        return "the closed form recovered no words, or no boxes"
+    row = encoder_of(model).head.weight
+    if row not in seen.gradient or not seen.gradient[row].any():
+        return f"without the gradient of {row} the place of the answer is unknown"
+    return None
+
+
+def text_of(model: GradientModel, seen: Observation, got: Recovery) -> Text:
+    """The sample that the closed form recovered; what it leaves open is the unknown token.
+
+    Start and end of the answer are in no embedding. The head's gradient holds them: with p the probabilities of the
+    positions and a what the head's last layer was given, its row points from a[place] to sum(p a).
+
+    Raises:
+        NotAuditableError: See ``hindrance``.
+    """
+    if reason := hindrance(model, seen, got):
+        raise NotAuditableError(reason, TELL)
+    encoder = encoder_of(model)
+    row, head = encoder.head
+    text = encoder.text(got.tokens, got.boxes, got.types)
+    held: list[Tensor] = []
+    page = blank(seen) if got.pixels is None else got.pixels
+    with head.register_forward_hook(lambda _, given, out: held.extend((given[0][0], out[0]))), torch.no_grad():
+        model.loss(page[None], [text])
+    inputs, logits = held
+    ways = (logits.softmax(dim=0).t() @ inputs)[:, None] - inputs[None, : len(got.tokens)]
+    alike = functional.cosine_similarity(ways, seen.gradient[row][:, None], dim=2)
+    start, end = alike.argmax(dim=1).tolist()
+    return encoder.text(got.tokens, got.boxes, got.types, (start, end))
