@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -160,7 +159,7 @@ class _Run:
         with atomic_write(path) as file:
             file.write(content.getvalue())
 
-    def _position(self) -> dict[str, Any]:
+    def _position(self) -> dict[str, object]:
         return {
             "pixels": self._pixels.detach(),
             "best": self.best,

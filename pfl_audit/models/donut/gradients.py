@@ -16,11 +16,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.images import Box
 from pfl_audit.files import sha256_json
+from pfl_audit.models.donut.fused_attention import fuse
 from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.pixels import PixelSettings
-from pfl_audit.models.donut.swift import quicken
 from pfl_audit.models.donut.text import DonutText
 from pfl_audit.models.gradient_protocol import Sample, Text
 
@@ -39,6 +39,7 @@ class DonutGradients(DonutModel):
     Args:
         folder: The checkpoint.
         device: torch's name of the device.
+        fused: Whether second derivatives are fused; otherwise plain autograd computes them.
 
     Raises:
         AuditError: It cannot be opened.
@@ -49,10 +50,11 @@ class DonutGradients(DonutModel):
     fusion: tuple[str, ...] | None = ("encoder.",)
     patch_embedding = "encoder.embeddings.patch_embeddings.projection.weight"
 
-    def __init__(self, folder: Path, device: str = "cpu") -> None:
+    def __init__(self, folder: Path, device: str = "cpu", *, fused: bool = True) -> None:
         super().__init__(folder, device)
         self.network.requires_grad_(True)
-        quicken(self.network)
+        note = fuse(self.network) if fused else None
+        self._loaded = replace(self._loaded, notes=(*self._loaded.notes, *([note] if note else [])))
         self._pixels = self._loaded.pixels
 
     @property

@@ -1,5 +1,6 @@
-"""The quick ways give what transformers' own modules give, and so do their first and second derivatives."""
+"""Fused modules agree with those of transformers under plain autograd, first and second derivatives included."""
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor
 
 from pfl_audit.models.donut.checkpoint import load_donut
-from pfl_audit.models.donut.swift import quicken
+from pfl_audit.models.donut.fused_attention import TESTED, fuse
+from pfl_audit.models.donut.gradients import DonutGradients
 
 Make = Callable[[str], Path]
 
@@ -33,14 +35,14 @@ def test_all_derivatives_agree(make_donut: Make, kind: str, samples: int) -> Non
     pixels = torch.randn(samples, 3, *network.config.encoder.image_size, dtype=torch.float64).requires_grad_(True)
     ids = torch.randint(4, 100, (samples, 9))
     plain = passes(network, pixels, ids)
-    quicken(network)
-    swift = passes(network, pixels, ids)
-    assert torch.allclose(swift[0], plain[0], rtol=1e-12)
-    assert list(swift[1]) == list(plain[1])
+    assert fuse(network) is None
+    fused = passes(network, pixels, ids)
+    assert torch.allclose(fused[0], plain[0], rtol=1e-12)
+    assert list(fused[1]) == list(plain[1])
     largest = max(float(part.abs().max()) for part in plain[1].values())
     for name, part in plain[1].items():
-        assert float((swift[1][name] - part).abs().max()) < 1e-12 * largest, name
-    assert float((swift[2] - plain[2]).abs().max()) < 1e-11 * float(plain[2].abs().max())
+        assert float((fused[1][name] - part).abs().max()) < 1e-12 * largest, name
+    assert float((fused[2] - plain[2]).abs().max()) < 1e-11 * float(plain[2].abs().max())
 
 
 def test_attention_weights_are_given_to_who_asks(make_donut: Make) -> None:
@@ -48,16 +50,16 @@ def test_attention_weights_are_given_to_who_asks(make_donut: Make) -> None:
     pixels = torch.randn(2, 3, *network.config.encoder.image_size, dtype=torch.float64)
     with torch.no_grad():
         plain = network.encoder(pixel_values=pixels, output_attentions=True).attentions
-        quicken(network)
-        swift = network.encoder(pixel_values=pixels, output_attentions=True).attentions
-    for one, other in zip(plain, swift, strict=True):
+        fuse(network)
+        fused = network.encoder(pixel_values=pixels, output_attentions=True).attentions
+    for one, other in zip(plain, fused, strict=True):
         assert torch.allclose(one, other, atol=1e-12)
 
 
 def test_normalisation_is_differentiated_twice_in_everything() -> None:
     """The weights' own second derivatives too, which pixels do not need."""
     norm = torch.nn.LayerNorm(5).double()
-    quicken(norm)
+    fuse(norm)
     torch.manual_seed(0)
     values, weight, bias = (
         torch.randn(*shape, dtype=torch.float64).requires_grad_(True) for shape in ((2, 3, 5), (5,), (5,))
@@ -67,3 +69,30 @@ def test_normalisation_is_differentiated_twice_in_everything() -> None:
         return torch.func.functional_call(norm, {"weight": weight, "bias": bias}, (values,)).sin()
 
     assert torch.autograd.gradgradcheck(normal, (values, weight, bias))
+
+
+def test_the_switch_leaves_transformers_modules_as_they_are(make_donut: Make) -> None:
+    fused, plain = (DonutGradients(make_donut("ours"), fused=switch) for switch in (True, False))
+    replaced = ["forward" in vars(module) for module in fused.network.modules()]
+    assert any(replaced)
+    assert not any("forward" in vars(module) for module in plain.network.modules())
+    assert fused.fingerprint == plain.fingerprint
+    assert fused.describe() == plain.describe()
+
+
+@pytest.mark.parametrize("installed", ["4.57.1", "5.24.0", "6.0.0", "5.dev0"])
+def test_with_another_version_it_is_plain_autograd_and_a_note(
+    make_donut: Make, monkeypatch: pytest.MonkeyPatch, installed: str
+) -> None:
+    monkeypatch.setattr("pfl_audit.models.donut.fused_attention.version", lambda package: installed)
+    model = DonutGradients(make_donut("ours"))
+    assert not any("forward" in vars(module) for module in model.network.modules())
+    assert model.describe()["notes"][-1] == (
+        f"second derivatives by plain autograd: fused are for transformers 5.0 to 5.23, not {installed}"
+    )
+
+
+def test_the_package_asks_for_the_versions_that_are_tested() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    (first, last) = TESTED
+    assert f"transformers>={first[0]}.{first[1]},<{last[0]}.{last[1] + 1}" in project["dependencies"]

@@ -1,30 +1,62 @@
-"""Attention, normalisation and the patch embedding, with second derivatives that cost less.
+"""Attention, layer normalisation and the patch embedding of Donut, with fused second derivatives.
 
-Matching gradients differentiates a gradient. Left to itself, torch then takes some fifty steps over every table of
-attention weights, which is where the time of an iteration goes. Here the same derivatives are written out: a dozen
-steps, most of them matrix products. Values agree with transformers' own but for rounding.
+Gradient matching differentiates a gradient. Plain autograd then takes about fifty elementwise operations over every
+table of attention weights, which dominate the time of an iteration. Here the same derivatives are a dozen operations,
+most of them matrix products. Values agree with those of transformers up to rounding; ``tests.bench.fused_attention``
+measures what is saved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from types import MethodType
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
-from transformers.models.donut.modeling_donut_swin import DonutSwinPatchEmbeddings, DonutSwinSelfAttention
-from transformers.models.mbart.modeling_mbart import MBartAttention
+
+TESTED: Final = ((5, 0), (5, 23))
+"""First and last minor version of transformers whose classes are replaced; pyproject.toml has the same range."""
 
 
-def quicken(network: Any) -> None:
-    """Let a Donut without dropout compute this way, in place; its parameters and their names stay."""
+def fuse(network: Any) -> str | None:
+    """Replace the forward passes of a Donut without dropout, in place; parameters and their names stay.
+
+    Args:
+        network: VisionEncoderDecoderModel of DonutSwin and MBart with eager attention, or a part of one.
+
+    Returns:
+        None; or, with a version of transformers outside TESTED, why nothing was replaced, as a note for the report.
+    """
+    installed = version("transformers")
+    numbers = installed.split(".")[:2]
+    if not (all(map(str.isdecimal, numbers)) and TESTED[0] <= tuple(map(int, numbers)) <= TESTED[1]):
+        first, last = (".".join(map(str, numbers)) for numbers in TESTED)
+        return (
+            f"second derivatives by plain autograd: fused ones are for transformers {first} to {last}, not {installed}"
+        )
+    replacements = _replacements()
     for module in network.modules():
-        if way := _WAYS.get(type(module)):
-            module.forward = MethodType(way, module)
+        if replacement := replacements.get(type(module)):
+            module.forward = MethodType(replacement, module)
+    return None
+
+
+def _replacements() -> dict[type, Callable[..., Any]]:
+    """Class to forward pass; imported late, since other versions of transformers may not have these classes."""
+    from transformers.models.donut.modeling_donut_swin import DonutSwinPatchEmbeddings, DonutSwinSelfAttention
+    from transformers.models.mbart.modeling_mbart import MBartAttention
+
+    return {
+        DonutSwinSelfAttention: _window_attention,
+        DonutSwinPatchEmbeddings: _patch_embedding,
+        MBartAttention: _decoder_attention,
+        torch.nn.LayerNorm: _layer_norm,
+    }
 
 
 def _apply(function: type[Function], *values: Any) -> Any:
@@ -32,7 +64,7 @@ def _apply(function: type[Function], *values: Any) -> Any:
     return apply(*values)
 
 
-def _embed(module: Any, pixel_values: Tensor) -> tuple[Tensor, tuple[int, int]]:
+def _patch_embedding(module: Any, pixel_values: Tensor) -> tuple[Tensor, tuple[int, int]]:
     """The convolution as one product with the patches: float (pages, patches, width), and rows and columns."""
     pixels = module.maybe_pad(pixel_values, *pixel_values.shape[2:])
     high, wide = module.patch_size
@@ -44,7 +76,7 @@ def _embed(module: Any, pixel_values: Tensor) -> tuple[Tensor, tuple[int, int]]:
     return functional.linear(patches, weight.view(len(weight), -1), module.projection.bias), (rows, columns)
 
 
-def _attend(
+def _window_attention(
     module: Any, hidden_states: Tensor, attention_mask: Tensor | None = None, output_attentions: bool | None = False
 ) -> tuple[Tensor, ...]:
     """Attention within windows: float (windows, places, width), and with ``output_attentions`` its weights."""
@@ -53,11 +85,11 @@ def _attend(
     query, key, value = (_heads(layer(hidden_states), size) for layer in (module.query, module.key, module.value))
     table, index = module.relative_position_bias_table, module.relative_position_index
     seen, weights = _apply(_Attention, query * size**-0.5, key, value, heads, attention_mask, table, index)
-    context = _beside(seen, heads)
+    context = _joined(seen, heads)
     return (context, weights.view(windows, heads, places, places)) if output_attentions else (context,)
 
 
-def _write(
+def _decoder_attention(
     module: Any,
     hidden_states: Tensor,
     key_value_states: Tensor | None = None,
@@ -65,7 +97,7 @@ def _write(
     attention_mask: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor]:
-    """The decoder's attention; with a cache, as answers are written, it is transformers' own."""
+    """Attention of the decoder; with a cache, as in generation, that of transformers."""
     if past_key_values is not None:
         found: tuple[Tensor, Tensor] = type(module).forward(
             module, hidden_states, key_value_states, past_key_values, attention_mask, **others
@@ -77,7 +109,7 @@ def _write(
     key, value = _heads(module.k_proj(other), size), _heads(module.v_proj(other), size)
     mask = None if attention_mask is None else attention_mask[:, 0]
     seen, weights = _apply(_Attention, query, key, value, heads, mask, None, None)
-    return module.out_proj(_beside(seen, heads)), weights.view(-1, heads, *weights.shape[1:])
+    return module.out_proj(_joined(seen, heads)), weights.view(-1, heads, *weights.shape[1:])
 
 
 def _heads(values: Tensor, size: int) -> Tensor:
@@ -86,23 +118,15 @@ def _heads(values: Tensor, size: int) -> Tensor:
     return values.view(samples, places, width // size, size).transpose(1, 2).reshape(-1, places, size)
 
 
-def _beside(values: Tensor, heads: int) -> Tensor:
-    """The way back."""
+def _joined(values: Tensor, heads: int) -> Tensor:
+    """The inverse of _heads."""
     _, places, size = values.shape
     return values.view(-1, heads, places, size).transpose(1, 2).reshape(-1, places, heads * size)
 
 
-def _normalise(module: Any, values: Tensor) -> Tensor:
+def _layer_norm(module: Any, values: Tensor) -> Tensor:
     found: Tensor = _apply(_Norm, values, module.weight, module.bias, module.eps)
     return found
-
-
-_WAYS: dict[type, Callable[..., Any]] = {
-    DonutSwinSelfAttention: _attend,
-    DonutSwinPatchEmbeddings: _embed,
-    MBartAttention: _write,
-    torch.nn.LayerNorm: _normalise,
-}
 
 
 class _Attention(Function):
@@ -190,12 +214,12 @@ class _Slopes(Function):
 
 
 def _spread(table: Tensor, index: Tensor) -> Tensor:
-    """A table of biases (offsets, heads) over pairs of places (heads, places, places)."""
+    """Relative position biases (offsets, heads) laid out over pairs of places, (heads, places, places)."""
     return table.t().contiguous().index_select(1, index.flatten()).view(-1, *index.shape)
 
 
 def _collect(scores: Tensor, index: Tensor, shape: tuple[int, int]) -> Tensor:
-    """The reverse: what falls to one offset is added up, over samples as well."""
+    """The transpose of _spread: sums over all pairs of one offset and over samples, (offsets, heads)."""
     found = scores.new_zeros(shape[::-1])
     for one in scores.view(-1, shape[1], index.numel()):
         found.index_add_(1, index.flatten(), one)
