@@ -26,28 +26,48 @@ class Grid:
 
 @dataclass(frozen=True)
 class Card:
-    """One check as it is shown."""
+    """One check as it is shown.
+
+    Attributes:
+        check: The check.
+        mark: Level of its finding, or its status.
+        grids: Its metrics.
+        headline: Metric that its finding rests on.
+        broad: Whether its pictures take the whole width, as those of filled forms do.
+    """
 
     check: Check
     mark: str
     grids: tuple[Grid, ...]
     headline: Metric | None
+    broad: bool
 
 
 @dataclass(frozen=True)
 class View:
-    """The whole report."""
+    """The whole report.
+
+    Attributes:
+        cards: Checks that ran, worst first.
+        missing: Checks that did not run or are unresolved.
+        membership: Membership attacks, in the order of the results.
+        claim: Claim of the model under audit, or None.
+        problems: Records of all data sets that could not be used.
+    """
 
     cards: tuple[Card, ...]
     missing: tuple[Card, ...]
     membership: tuple[Check, ...]
     claim: ClaimView | None
+    problems: tuple[str, ...]
 
 
 def arrange(results: Results) -> View:
     """Sort checks worst first and put their metrics into grids."""
+    subjects = [data.subject for data in results.datasets]
+    only = subjects[0] if len(subjects) == 1 else None
     cards = [
-        Card(check, mark(check), grids(check.metrics), headline(check))
+        Card(check, mark(check), grids(check.metrics), headline(check), (check.subject or only) == "gradients")
         for check in sorted(results.checks, key=lambda check: _ORDER.index(mark(check)))
     ]
     return View(
@@ -59,6 +79,7 @@ def arrange(results: Results) -> View:
             if check.part_of and check.family == "membership" and check.status == "ran"
         ),
         claim=view_claim(results),
+        problems=tuple(problem for data in results.datasets for problem in data.problems),
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from pfl_audit.core.numbers import chance, in_form
+from pfl_audit.core.numbers import chance, in_format
 from pfl_audit.core.results import Data, Metric
 
 LEVELS: Final = {
@@ -96,12 +97,14 @@ CLAIM: Final = (
 )
 
 
-def glossary(*audits: Data) -> dict[str, str]:
-    """The terms that a report needs, of one audit or of several."""
+_GLOSSARIES: Final = {"forms": FORMS_GLOSSARY, "gradients": GRADIENTS_GLOSSARY, "questions": GLOSSARY}
+
+
+def glossary(datasets: Sequence[Data]) -> dict[str, str]:
+    """The terms that a report needs, by the subjects of its data sets."""
     terms: dict[str, list[str]] = {}
-    for data in audits:
-        asked = FORMS_GLOSSARY if data.parts else GLOSSARY
-        for term, text in (GRADIENTS_GLOSSARY if data.format == "template" else asked).items():
+    for data in datasets:
+        for term, text in (_GLOSSARIES.get(data.subject, {}) | data.terms).items():
             if text not in terms.setdefault(term, []):
                 terms[term].append(text)
     return {term: " ".join(texts) for term, texts in terms.items()}
@@ -119,7 +122,7 @@ def small_print(metric: Metric) -> str:
     """What stands below a number: spread over seeds, chance, and how many are behind it."""
     parts = []
     if metric.std is not None and metric.seeds and metric.seeds > 1:
-        parts.append(f"± {in_form(metric, metric.std, bare=True)} over {metric.seeds} seeds")
+        parts.append(f"± {in_format(metric.std, metric.format, bare=True)} over {metric.seeds} seeds")
     if metric.chance is not None:
         parts.append(f"chance {chance(metric)}")
     if metric.n is not None:

@@ -155,9 +155,9 @@ def test_demo_reads_a_filled_form_out_of_a_gradient(installed: Installed, demo: 
 
 
 def test_red_has_eighty_providers_of_each_class(demo: Results) -> None:
-    assert demo.data.members >= 80
-    assert demo.data.non_members >= 80
-    assert not demo.data.problems
+    assert demo.datasets[0].members >= 80
+    assert demo.datasets[0].non_members >= 80
+    assert not demo.datasets[0].problems
 
 
 def test_fine_tuned_model_memorised_provider_names(demo: Results) -> None:

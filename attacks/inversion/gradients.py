@@ -107,6 +107,7 @@ def _own_page(document: Path, asked: tuple[str, str], model: GradientModel, temp
 def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[Case]) -> Data:
     values = [value for case in cases for truth in case.truths for value in (truth.values or {}).values()]
     return Data(
+        subject="gradients",
         format="template",
         path=str(inputs.template),
         sha256=sha256_json([template.digest for template in templates]),

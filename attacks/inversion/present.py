@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from scipy.stats import binomtest
@@ -15,8 +16,9 @@ from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, Summar
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.word_scores import FieldReading
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.redaction import Redactor
-from pfl_audit.core.results import Check, Evidence, Finding, Metric, Table
+from pfl_audit.core.results import Check, Evidence, Finding, Format, Metric, SliceValue, Table
 from pfl_audit.core.verdict import Bound, level_of
 from pfl_audit.metrics.intervals import LEVEL, Estimate, all_or_nothing, bootstrap_weights, group_mean
 from pfl_audit.metrics.intervals import estimate as estimated
@@ -27,14 +29,13 @@ REMEDY = (
     "one. Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms."
 )
 EXACT = "words exact"
-_EXACT = ", exact where all or none are right"
 _GO_ON = "A search goes on from what came back here: --method lbfgs."
-_READ = (
-    (EXACT, "exact"),
-    ("words exact, of those readable on the original", "relative"),
-    ("fuzz ratio", "ratio"),
-)
-_PICTURES = {"psnr": "PSNR", "fft2d": "cosine distance in Fourier space", "mse": "MSE"}
+_NOTHING = "there is nothing to count"
+_PICTURES: Final[dict[str, tuple[str, Format]]] = {
+    "psnr": ("PSNR", "decibel"),
+    "fft2d": ("cosine distance in Fourier space", "decimal"),
+    "mse": ("MSE", "integer"),
+}
 _PLACES = {"fields": "private fields", "whole": "page"}
 
 
@@ -80,8 +81,17 @@ class Presenter:
         )
         return spec.ran(
             metrics=[
-                _metric("queries exact", share, count, "documents", "exact (Clopper-Pearson)", chance=0.0),
-                _metric("tokens exact", tokens, count, "documents", f"percentile bootstrap over documents{_EXACT}"),
+                build_metric(
+                    "queries exact",
+                    share,
+                    format="percent",
+                    n=count,
+                    unit="documents",
+                    method="exact (Clopper-Pearson)",
+                    chance=0.0,
+                    missing=_NOTHING,
+                ),
+                _share_metric("tokens exact", tokens, count),
             ],
             tables=[
                 Table(
@@ -105,10 +115,9 @@ class Presenter:
         # Too few documents to resample: the tokens themselves.
         bound = _above(right, total, guess) if len(solved) < FEWEST_DOCUMENTS else tokens.above(guess)
         level = level_of([], [bound], self._context.budget, enough=total > 0)
-        method = f"percentile bootstrap over documents{_EXACT}"
         metrics = [
-            _metric("tokens exact", tokens, len(solved), "documents", method, chance=guess),
-            _metric("boxes exact", boxes, len(solved), "documents", method),
+            _share_metric("tokens exact", tokens, len(solved), chance=guess),
+            _share_metric("boxes exact", boxes, len(solved)),
         ]
         text = (
             f"Of {total} tokens of {len(solved)} {_plural(len(solved), 'page', 'pages')}, {_percent(tokens.value)} "
@@ -153,25 +162,27 @@ class Presenter:
         return Finding(level=level, text=text, remedy=REMEDY, metric=EXACT, slice={"place": _PLACES["fields"]})
 
     def _metrics(self, found: Summary) -> list[Metric]:
-        method = f"percentile bootstrap over {found.unit}"
-        metrics = [
-            _metric(title, getattr(found, name), found.units, found.unit, method + _EXACT * (name != "ratio"),
-                    place="fields", chance=found.guessed if name == "exact" else None)
-            for title, name in _READ
-        ]  # fmt: skip
-        metrics.append(
-            _metric(
-                "words exact on the original page",
-                found.original,
-                found.units,
-                found.unit,
-                method + _EXACT,
-                place="fields",
-            )
+        fields: dict[str, SliceValue] = {"place": _PLACES["fields"]}
+        shares = (
+            (EXACT, found.exact, found.guessed),
+            ("words exact, of those readable on the original", found.relative, None),
+            ("words exact on the original page", found.original, None),
         )
-        over = "percentile bootstrap over documents"
+        metrics = [
+            _share_metric(name, value, found.units, unit=found.unit, chance=chance, about=fields)
+            for name, value, chance in shares
+        ]
+        over = bootstrap_over(found.unit)
+        ratio = build_metric("fuzz ratio", found.ratio, format="decimal", n=found.units, unit=found.unit, method=over,
+                             about=fields, missing=_NOTHING)  # fmt: skip
+        metrics.insert(2, ratio)
+        over = bootstrap_over("documents")
         for (name, place), value in found.pictures.items():
-            metrics.append(_metric(_PICTURES[name], value, found.documents, "documents", over, place=place))
+            title, form = _PICTURES[name]
+            metrics.append(
+                build_metric(title, value, format=form, n=found.documents, unit="documents", method=over,
+                             about={"place": _PLACES[place]}, missing=_NOTHING)
+            )  # fmt: skip
         return metrics
 
     def _documents(self, scored: Sequence[Scored]) -> Table:
@@ -225,29 +236,18 @@ def _reading(hide: Redactor, field: FieldReading) -> str:
     return f"written {hide.value(field.truth)}, read {hide.part(field.exact, field.words)} of its words"
 
 
-def _metric(
+def _share_metric(
     name: str,
     found: Estimate,
     n: int,
-    unit: str,
-    method: str,
     *,
+    unit: str = "documents",
     chance: float | None = None,
-    place: str | None = None,
+    about: dict[str, SliceValue] | None = None,
 ) -> Metric:
-    told = bool(np.isfinite(found.value))
-    between = told and bool(np.isfinite(found.low) and np.isfinite(found.high))
-    return Metric(
-        name=name,
-        value=found.value if told else None,
-        ci=(found.low, found.high) if between else None,
-        level=LEVEL if between else None,
-        method=method if between else None,
-        n=n,
-        unit=unit,
-        chance=chance,
-        slice={"place": _PLACES[place]} if place else {},
-        note=None if told else "there is nothing to count",
+    method = bootstrap_over(unit, exact=True)
+    return build_metric(
+        name, found, format="percent", n=n, unit=unit, method=method, chance=chance, about=about, missing=_NOTHING
     )
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
-from pfl_audit.core.results import Curve, Metric, Series, Table
+from pfl_audit.core.metric import build_metric
+from pfl_audit.core.results import Curve, Format, Metric, Role, Series, Table
 from pfl_audit.metrics import ranking
-from pfl_audit.metrics.intervals import LEVEL
 
-METHOD = "percentile bootstrap over providers"
+FORMATS: Final[dict[str, Format]] = {"AUC": "decimal"}
+"""Formats of metrics that are not shares."""
 CELL = 0.1
 """Side of a cell in which a masked point is placed."""
 
@@ -28,36 +30,36 @@ def primary(outcomes: Sequence[Outcome]) -> Outcome:
 def metrics(outcome: Outcome, model: str) -> list[Metric]:
     """Every metric of an outcome, with the reason where it cannot be resolved."""
     chances = {"accuracy": outcome.chance, "balanced accuracy": 0.5, "AUC": 0.5}
-    named = [*outcome.estimates, *outcome.notes]
-    out = []
-    for name in named:
-        found = outcome.estimates.get(name)
-        limit = float(name.split()[2]) / 100 if name.startswith("TPR") else None
-        out.append(
-            Metric(
-                name=name,
-                value=_finite(found.value) if found else None,
-                ci=(found.low, found.high) if found and np.isfinite([found.low, found.high]).all() else None,
-                level=LEVEL if found else None,
-                method=METHOD if found else None,
-                n=len(outcome.trials[0].test),
-                chance=chances.get(name, limit),
-                seeds=len(outcome.trials),
-                std=outcome.spread.get(name),
-                slice={"s": outcome.s, "model": model},
-                note=outcome.notes.get(name),
-            )
+    return [
+        build_metric(
+            name,
+            outcome.estimates.get(name),
+            format=FORMATS.get(name, "percent"),
+            n=len(outcome.trials[0].test),
+            chance=chances.get(name, float(name.split()[2]) / 100 if name.startswith("TPR") else None),
+            about={"s": outcome.s, "model": model},
+            role=role_of(name, model),
+            seeds=len(outcome.trials),
+            std=outcome.spread.get(name),
+            note=outcome.notes.get(name),
         )
-    return out
+        for name in (*outcome.estimates, *outcome.notes)
+    ]
+
+
+def role_of(name: str, model: str) -> Role | None:
+    """Balanced accuracy on the model under audit is what a privacy guarantee bounds."""
+    return "membership" if name == "balanced accuracy" and model == "target" else None
 
 
 def left_out(s: int, members: int, others: int) -> Metric:
     """The row of a subset that is too small to attack."""
-    return Metric(
-        name="accuracy",
-        value=None,
+    return build_metric(
+        "accuracy",
+        None,
+        format="percent",
         n=members + others,
-        slice={"s": s, "model": "target"},
+        about={"s": s, "model": "target"},
         note=f"only {members} members and {others} non-members have more than {s} questions",
     )
 
@@ -159,7 +161,3 @@ def scatter(
         series.append(Series(name=name, x=points[:, 0].tolist(), y=points[:, 1].tolist()))
     title = "Features of the providers" + (f" (each placed at random in its {CELL:g} x {CELL:g})" if rng else "")
     return Curve(title=title, kind="scatter", x_label=axes[0], y_label=axes[1], series=series)
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pfl_audit.attacks.membership.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
+from pfl_audit.attacks.membership.present import FORMATS
 from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
 from pfl_audit.core.fields import Cell
-from pfl_audit.core.results import Check, Metric, Table
-from pfl_audit.metrics.intervals import LEVEL, Estimate
+from pfl_audit.core.metric import build_metric
+from pfl_audit.core.results import Check, Table
 
-_METHOD: Final = "percentile bootstrap over providers"
 _KINDS: Final = {
     "counts": "numbers of documents, pages and questions, length of answers",
     "keys": "share of each key among the questions",
@@ -35,24 +35,18 @@ def present_blind(blind: Blind) -> Check:
             "learner": f"kernel ridge regression, {FOLDS} folds of providers",
         },
         metrics=[
-            _metric("AUC", blind.auc, len(blind.labels), p_value),
-            _metric("balanced accuracy", blind.balanced_accuracy, len(blind.labels)),
+            build_metric(
+                name,
+                found,
+                format=FORMATS.get(name, "percent"),
+                n=len(blind.labels),
+                chance=0.5,
+                about={"model": "documents alone"},
+                note=note,
+            )
+            for name, found, note in (("AUC", blind.auc, p_value), ("balanced accuracy", blind.balanced_accuracy, None))
         ],
         tables=[_table(blind)],
-    )
-
-
-def _metric(name: str, found: Estimate, providers: int, note: str | None = None) -> Metric:
-    return Metric(
-        name=name,
-        value=found.value,
-        ci=(found.low, found.high),
-        level=LEVEL,
-        method=_METHOD,
-        n=providers,
-        chance=0.5,
-        slice={"model": "documents alone"},
-        note=note,
     )
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Compared, Decision, Judged
 from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, tpr_name
-from pfl_audit.attacks.membership.present import METHOD
+from pfl_audit.attacks.membership.present import FORMATS, role_of
 from pfl_audit.attacks.membership.rows import ACCESS
+from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Finding, Metric, SliceValue, Table
-from pfl_audit.metrics.intervals import LEVEL, Estimate
+from pfl_audit.metrics.intervals import Estimate
 
 REMEDY = (
     "Train with differential privacy for providers, cap the documents that one provider contributes, stop before the "
@@ -79,22 +80,22 @@ def _assumed(control: str | None, *, trusted: bool) -> str:
 def metrics(decision: Decision, control: str) -> list[Metric]:
     """The number that the finding rests on, and what is subtracted from it."""
     strongest = decision.strongest
-    outcome, title = strongest.outcome, strongest.outcome.row.title
-    count = len(outcome.attacked)
+    name, title = strongest.outcome.metric, strongest.outcome.row.title
+    count, form = len(strongest.outcome.attacked), FORMATS.get(name, "percent")
     models = {"control": control, "documents": "documents alone"}
-    found = [_metric(outcome.metric, strongest.found, count, _slice(title, "target"), 0.5)]
-    for name, other in strongest.beside.items():
-        found.append(_metric(outcome.metric, other.other, count, _slice(title, models[name]), 0.5))
-        about = _slice(title, f"target minus {models[name]}")
-        found.append(_metric(f"{outcome.metric} gap", other.difference, count, about, 0.0))
+
+    def level(found: Estimate, model: str) -> Metric:
+        return build_metric(
+            name, found, format=form, n=count, chance=0.5, about=_slice(title, model), role=role_of(name, model)
+        )
+
+    found = [level(strongest.found, "target")]
+    for what, other in strongest.beside.items():
+        found.append(level(other.other, models[what]))
+        about = _slice(title, f"target minus {models[what]}")
+        gap = build_metric(f"{name} gap", other.difference, format="points", n=count, chance=0.0, about=about)
+        found.append(gap)
     return found
-
-
-def _metric(name: str, found: Estimate, n: int, about: dict[str, SliceValue], chance: float) -> Metric:
-    interval = (found.low, found.high)
-    return Metric(
-        name=name, value=found.value, ci=interval, level=LEVEL, method=METHOD, n=n, chance=chance, slice=about
-    )
 
 
 def _slice(attack: str, model: str) -> dict[str, SliceValue]:

@@ -21,6 +21,7 @@ from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, P
 from pfl_audit.attacks.memorization.recall import control_name, labels, models
 from pfl_audit.attacks.memorization.scores import GapEstimate, score_gap, score_mean
 from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Finding, Level, Metric
 from pfl_audit.core.verdict import Budget, at_most_weak, level_of
 from pfl_audit.documents.document import Query
@@ -152,7 +153,10 @@ def generalisation(context: QuestionContext) -> Check:
             gaps[name, score] = score_gap(table, score, rng)
             about: present.Slice = {"pages": present.ALL_PAGES, "model": name}
             whole = score_mean(table, score, rng)
-            metrics.append(present.share_metric(score.upper(), whole, len(table), about, unit="questions"))
+            metrics.append(
+                build_metric(score.upper(), whole, format="percent", n=len(table), unit="questions", about=about,
+                             role="utility" if name == "target" else None)
+            )  # fmt: skip
             metrics += present.gap_metrics(score.upper(), present.ALL_PAGES, name, gaps[name, score], unit="questions")
     control = control_name(context)
     beside = tables.get(control) if control else None
@@ -173,14 +177,18 @@ def _contrast(who: Providers, where: NDArray[np.intp], scores: Floats) -> Contra
 
 def _metrics(found: Reading, questions: int, control: str | None) -> list[Metric]:
     about: present.Slice = {"pages": present.ALL_PAGES, "model": "target"}
-    note = f"p = {found.p_value:.2g} (permutation over providers); like questions and lengths of page compared"
-    metrics = [present.share_metric(STRATIFIED, found.gap, questions, about, unit="questions", chance=0.0, note=note)]
+    note: str | None = (
+        f"p = {found.p_value:.2g} (permutation over providers); like questions and lengths of page compared"
+    )
+    rows = [(found.gap, about, note)]
     if found.over_control is not None:
-        about = {"pages": present.ALL_PAGES, "model": f"target minus {control}"}
-        metrics.append(
-            present.share_metric(STRATIFIED, found.over_control, questions, about, unit="questions", chance=0.0)
+        rows.append((found.over_control, about | {"model": f"target minus {control}"}, None))
+    return [
+        build_metric(
+            STRATIFIED, gap, format="points", n=questions, unit="questions", chance=0.0, about=where, note=text
         )
-    return metrics
+        for gap, where, text in rows
+    ]
 
 
 def _finding(found: Reading, plain: GapEstimate) -> Finding:

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.memorization.power import smallest_gap
-from pfl_audit.core.results import Level
+from pfl_audit.core.results import Format, Level
 from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.metrics.contrasts import Contrast, area, difference, item_gap, permuted, resampled
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights
@@ -33,6 +33,7 @@ ACC: Final = "ACC gap"
 ANLS: Final = "ANLS gap"
 RATIO: Final = "AUC of the likelihood ratio"
 EXPOSURE: Final = "exposure gap"
+FORMATS: Final[dict[str, Format]] = {ACC: "points", ANLS: "points", RATIO: "decimal", EXPOSURE: "bits"}
 
 ENOUGH_PAGES: Final = 30
 """Pages of each class below which a gap of realistic size is not distinguishable from chance."""

@@ -9,6 +9,7 @@ from pfl_audit.attacks.memorization.measures import (
     ANLS,
     ENOUGH_PAGES,
     EXPOSURE,
+    FORMATS,
     LARGEST_AREA,
     LARGEST_GAP,
     RATIO,
@@ -16,10 +17,10 @@ from pfl_audit.attacks.memorization.measures import (
     Result,
 )
 from pfl_audit.attacks.memorization.scores import GapEstimate
+from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Finding, Metric
-from pfl_audit.metrics.intervals import LEVEL, Estimate
+from pfl_audit.metrics.intervals import Estimate
 
-METHOD = "percentile bootstrap over providers"
 ALL_PAGES = "all pages"
 CLEAN_PAGES = "no residual clue"
 """Pages on which the second look found nothing; the finding rests on them."""
@@ -27,6 +28,7 @@ _REMEDY = (
     "Train with differential privacy for providers, remove near-duplicate pages, mask the value in a share of the "
     "training pages together with its answer, and refuse questions whose answer does not stand on the page."
 )
+_EMPTY = "no page of one class"
 _MORE = "Give RED pages of more companies of both classes"
 
 Slice = dict[str, str | int | float]
@@ -35,36 +37,18 @@ Slice = dict[str, str | int | float]
 def gap_metrics(score: str, slice_: str, model: str, gap: GapEstimate, *, unit: str = "pages") -> list[Metric]:
     """A score on members, on non-members, and the gap."""
     about: Slice = {"pages": slice_, "model": model}
+    parts = (("members", gap.members, gap.pages[0]), ("non-members", gap.non_members, gap.pages[1]))
+    metrics = [share_metric(f"{score} {name}", found, n, about, unit=unit) for name, found, n in parts]
     return [
-        share_metric(f"{score} members", gap.members, gap.pages[0], about, unit=unit),
-        share_metric(f"{score} non-members", gap.non_members, gap.pages[1], about, unit=unit),
-        share_metric(f"{score} gap", gap.gap, sum(gap.pages), about, unit=unit, chance=0.0),
-    ]
+        *metrics,
+        build_metric(f"{score} gap", gap.gap, format="points", n=sum(gap.pages), unit=unit, chance=0.0, about=about,
+                     missing=_EMPTY),
+    ]  # fmt: skip
 
 
-def share_metric(
-    name: str,
-    found: Estimate | None,
-    n: int,
-    about: Slice,
-    *,
-    unit: str = "pages",
-    chance: float | None = None,
-    note: str | None = None,
-) -> Metric:
-    """A number with its interval over resampled providers."""
-    return Metric(
-        name=name,
-        value=found.value if found else None,
-        ci=(found.low, found.high) if found else None,
-        level=LEVEL,
-        method=METHOD,
-        n=n,
-        unit=unit,
-        chance=chance,
-        slice=about,
-        note=note if found else "no page of one class",
-    )
+def share_metric(name: str, found: Estimate | None, n: int, about: Slice, *, unit: str = "pages") -> Metric:
+    """A share with its interval over resampled providers."""
+    return build_metric(name, found, format="percent", n=n, unit=unit, about=about, missing=_EMPTY)
 
 
 def memory_metrics(found: Memory, control: str) -> list[Metric]:
@@ -73,15 +57,18 @@ def memory_metrics(found: Memory, control: str) -> list[Metric]:
     ACC and ANLS themselves are in ``gap_metrics``.
     """
     metrics = []
+    n = sum(found.providers)
     for one in found.results:
+        form = FORMATS[one.name]
         note = f"p = {one.p_value:.2g} (permutation over providers, largest of {len(found.results)} measures)"
-        n = sum(found.providers)
         if one.name in (RATIO, EXPOSURE):
             about: Slice = {"pages": CLEAN_PAGES, "model": "target"}
-            metrics.append(share_metric(one.name, one.value, n, about, unit="providers", chance=one.chance, note=note))
+            metrics.append(
+                build_metric(one.name, one.value, format=form, n=n, chance=one.chance, about=about, note=note)
+            )
         if one.over_control is not None:
             about = {"pages": CLEAN_PAGES, "model": f"target minus {control}"}
-            metrics.append(share_metric(one.name, one.over_control, n, about, unit="providers", chance=0.0))
+            metrics.append(build_metric(one.name, one.over_control, format=form, n=n, chance=0.0, about=about))
     return metrics
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pfl_audit.attacks.memorization.present import share_metric
 from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
+from pfl_audit.core.metric import build_metric
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Finding, Metric, Table
 from pfl_audit.metrics.intervals import Estimate
@@ -25,9 +26,10 @@ def disclosure_metrics(found: Disclosed, share: Estimate | None, others: int, pr
     """How many true secrets came out, how many chance brings out, and the paper's second count."""
     decoys = float(found.numbers.decoys.mean())
     return [
-        Metric(
-            name=TRUE,
-            value=float(found.numbers.true + found.words),
+        build_metric(
+            TRUE,
+            float(found.numbers.true + found.words),
+            format="integer",
             n=providers,
             chance=decoys + found.strange,
             note=f"p = {found.p_value:.2g}: {found.numbers.true} numbers against {decoys:.2f} of as many decoys of "
@@ -35,9 +37,10 @@ def disclosure_metrics(found: Disclosed, share: Estimate | None, others: int, pr
             f"{found.strange} of companies that were not trained on",
         ),
         share_metric("answers that are true secrets", share, providers, {}, unit="providers"),
-        Metric(
-            name="other values of the training set disclosed",
-            value=float(others),
+        build_metric(
+            "other values of the training set disclosed",
+            float(others),
+            format="integer",
             n=providers,
             note="answers that are the value of another question there; common values, such as terms of payment, are "
             "among them, so that they are no finding",

@@ -18,6 +18,7 @@ from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import Answers, QueryEngine
 from pfl_audit.attacks.questions.picture_reading import line_reader
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Metric
 from pfl_audit.documents.clues import ClueKind, picture_clues, residual_clues
 from pfl_audit.documents.document import Membership, Query
@@ -195,12 +196,13 @@ def _extraction(
         blank = extraction.blank_questions(queries)
         said, before = (_blank(engine, blank, f"{key} without a page") for engine in (target, other))
         metrics.append(
-            Metric(
-                name="values of members without a page, disclosed",
-                value=float(len(extraction.blank_hits(queries, said, before, labels(context)))),
+            build_metric(
+                "values of members without a page, disclosed",
+                float(len(extraction.blank_hits(queries, said, before, labels(context)))),
+                format="integer",
                 n=len(blank),
                 unit="questions",
-                slice=about,
+                about=about,
             )
         )
     return metrics

@@ -72,8 +72,8 @@ class OpenedQuestions:
         return AuditedModels(
             self.target.model.describe(),
             _beside(self.pretrained, self.inputs.pretrained),
-            _beside(self.control, self.inputs.control),
-            tuple(
+            control=_beside(self.control, self.inputs.control),
+            references=tuple(
                 (engine.model.describe(), name)
                 for engine, name in zip(self.references, self.inputs.references, strict=True)
             ),
@@ -84,6 +84,7 @@ class OpenedQuestions:
         corpus = self.red
         unanswered = {problem for engine in self._engines() for problem in engine.problems}
         return Data(
+            subject="questions",
             format=corpus.format,
             path=str(self.inputs.red) if isinstance(self.inputs.red, Path) else "in memory",
             sha256=corpus.digest,

@@ -71,11 +71,12 @@ class OpenedForms:
         facts = self.target.describe()
         facts["notes"] = [*facts["notes"], *self.notes]
         beside = (self.public.describe(), self.inputs.public or "") if self.public is not None else None
-        return AuditedModels(facts, beside)
+        return AuditedModels(facts, public=beside)
 
     def data(self, redactor: Redactor) -> Data:
         """Facts of the forms."""
         return Data(
+            subject="forms",
             format=self.corpus.format,
             path=str(self.inputs.forms),
             sha256=self.corpus.digest,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
-from pfl_audit.attacks.reconstruction.outcomes import Compared, Evaluation, MultiShot, Outcome
+from pfl_audit.attacks.reconstruction.outcomes import SHARES, Compared, Evaluation, MultiShot, Outcome
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 from pfl_audit.core.attack import CheckSpec
-from pfl_audit.core.results import Check, Curve, Finding, Metric, Series, SliceValue, Table
+from pfl_audit.core.metric import bootstrap_over, build_metric
+from pfl_audit.core.results import Check, Curve, Finding, Format, Metric, Series, SliceValue, Table
 from pfl_audit.core.verdict import at_most_weak, level_of
 from pfl_audit.documents.forms.form import Field, Form
-from pfl_audit.metrics.intervals import LEVEL, Estimate, estimate
+from pfl_audit.metrics.intervals import Estimate, estimate
 
-METHOD = "percentile bootstrap over documents"
 REMEDY = (
     "Do not hand out the weights of a model that was trained on documents like these; behind an interface, give no "
     "scores and limit repeated queries on one page; do not share the scrubbed documents; train with "
@@ -32,6 +32,9 @@ _READ = {
     "LD": "Levenshtein distance",
     "JWD": "Jaro-Winkler distance",
 }
+_FIRST = {name: f"{name} of the first 10 % over the average" for name in ("PR", "Hamming similarity")}
+_FORMATS: Final[dict[str, Format]] = dict.fromkeys((_READ["PR"], _FIRST["PR"], *SHARES), "percent")
+"""Formats of metrics that are shares of fields."""
 _TARGET: dict[str, SliceValue] = {"model": "target"}
 _PRIVATE: dict[str, SliceValue] = {"fields": "private forms", "with": "the attack"}
 _NEW: dict[str, SliceValue] = {"fields": "new forms", "with": "the attack"}
@@ -80,10 +83,7 @@ class Presenter:
                 for name, score in found.multi_shot[ranking].scores.items():
                     metrics += _both(name, score, found, fields)
         first = private.multi_shot[ranking].first
-        metrics += [
-            _metric(f"{name} of the first 10 % over the average", first[name], private, _PRIVATE, chance=0.0)
-            for name in first
-        ]
+        metrics += [_metric(_FIRST[name], first[name], private, _PRIVATE, chance=0.0) for name in first]
         return spec.ran(
             settings=self._said(),
             metrics=metrics,
@@ -250,16 +250,15 @@ class Presenter:
 def _metric(
     name: str, found: Estimate, by: Evaluation, about: dict[str, SliceValue], *, chance: float | None = None
 ) -> Metric:
-    return Metric(
-        name=name,
-        value=found.value,
-        ci=(found.low, found.high),
-        level=LEVEL,
-        method=METHOD,
+    return build_metric(
+        name,
+        found,
+        format=_FORMATS.get(name, "decimal"),
         n=by.documents,
         unit="documents",
+        method=bootstrap_over("documents"),
         chance=chance,
-        slice={**_TARGET, **about},
+        about={**_TARGET, **about},
     )
 
 

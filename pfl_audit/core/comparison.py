@@ -10,9 +10,6 @@ from pfl_audit.core.numbers import chance, headline, interval, number
 from pfl_audit.core.results import Check, Data, Level, Metric, Results
 from pfl_audit.errors import UsageError
 
-UTILITY = "memorization.generalisation"
-"""The check whose ACC and ANLS say how well a model reads new pages."""
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -52,10 +49,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Audits side by side: first how useful the models are, then what they give away. ``data`` is what each asked."""
+    """Audits side by side: first how useful the models are, then what they give away.
+
+    Attributes:
+        columns: One an audit.
+        datasets: Data sets of all audits.
+        utility: Metrics of the models' utility.
+        checks: Findings.
+        notes: What must be known before the numbers are compared.
+    """
 
     columns: tuple[Column, ...]
-    data: tuple[Data, ...]
+    datasets: tuple[Data, ...]
     utility: tuple[Row, ...]
     checks: tuple[Row, ...]
     notes: tuple[str, ...]
@@ -75,12 +80,14 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
     results = [found for found, _ in runs]
     ids = dict.fromkeys(check.id for found in results for check in found.checks if not check.part_of)
     notes = []
-    if len({found.data.sha256 for found in results}) > 1:
+    digests = [{data.subject: data.sha256 for data in found.datasets} for found in results]
+    shared = set.intersection(*map(set, digests))
+    if not shared or any(len({one[subject] for one in digests}) > 1 for subject in shared):
         notes.append("The audits asked about different documents: their numbers cannot be held against each other.")
     return Comparison(
         columns=tuple(Column(found.title, folder, found.verdict.status, _claim(found)) for found, folder in runs),
-        data=tuple(found.data for found in results),
-        utility=tuple(row for name in ("ACC", "ANLS") if (row := _utility(results, name)) is not None),
+        datasets=tuple(data for found in results for data in found.datasets),
+        utility=_utility(results),
         checks=tuple(_row(results, name) for name in ids),
         notes=tuple(notes),
     )
@@ -96,11 +103,13 @@ def _claim(results: Results) -> str:
     return claim if review.worth == "holds" else f"{claim}: {review.text}"
 
 
-def _utility(results: Sequence[Results], name: str) -> Row | None:
-    found = [_metric(_check(run, UTILITY), name) for run in results]
-    if not any(found):
-        return None
-    return Row(f"{name} on new pages", tuple(_cell(metric) for metric in found))
+def _utility(results: Sequence[Results]) -> tuple[Row, ...]:
+    found = [
+        {metric.name: metric for check in run.checks for metric in check.metrics if metric.role == "utility"}
+        for run in results
+    ]
+    names = dict.fromkeys(name for metrics in found for name in metrics)
+    return tuple(Row(f"{name} on new pages", tuple(_cell(metrics.get(name)) for metrics in found)) for name in names)
 
 
 def _row(results: Sequence[Results], name: str) -> Row:
@@ -124,11 +133,3 @@ def _cell(metric: Metric | None) -> Cell:
 
 def _check(results: Results, name: str) -> Check | None:
     return next((check for check in results.checks if check.id == name), None)
-
-
-def _metric(check: Check | None, name: str) -> Metric | None:
-    if check is None:
-        return None
-    return next(
-        (metric for metric in check.metrics if metric.name == name and metric.slice.get("model") == "target"), None
-    )

@@ -18,6 +18,7 @@ WHOLE: Final = 2**63 - 1
 """Largest whole number; the smallest is its negative."""
 
 CHECKS: Final = 200
+SUBJECTS: Final = 20
 MODELS: Final = 100
 """Beside the one under audit."""
 METRICS: Final = 1_000

@@ -1,19 +1,26 @@
-"""Metrics as people read them, in the terminal and in reports: shares as per cent, gaps as points."""
+"""Metrics as text, in the terminal and in reports: each is printed in the format that it carries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Final
 
-from pfl_audit.core.results import Check, Metric, Results
+from pfl_audit.core.results import Check, Format, Metric, Results
 
 _LEVEL = 0.95
-_PLAIN = ("AUC", "AccAUC", "HamAAC", "improvement factor", "Hamming", "Levenshtein", "Jaro-Winkler",
-          "fuzz ratio", "cosine distance")  # fmt: skip
-"""Beginnings of the names of metrics that are no shares."""
+_FORMATS: Final[dict[Format, tuple[float, str, str]]] = {
+    "percent": (100.0, ".1f", " %"),
+    "points": (100.0, "+.1f", " points"),
+    "decimal": (1.0, ".3f", ""),
+    "integer": (1.0, ".0f", ""),
+    "decibel": (1.0, ".1f", " dB"),
+    "bits": (1.0, "+.2f", " bits"),
+}
+"""Factor, format specification and unit."""
 _HUGE = 1e9
-"""What is as large, which no share or count is, is printed with a power of ten."""
+"""Values from here on are printed with a power of ten."""
 
 
 def headline(check: Check) -> Metric | None:
@@ -45,10 +52,7 @@ def surest_membership(checks: Sequence[Check]) -> Measured | None:
         (metric.ci[0], metric.value, check, metric)
         for check in checks
         for metric in check.metrics
-        if metric.name == "balanced accuracy"
-        and metric.slice.get("model", "target") == "target"
-        and metric.ci is not None
-        and metric.value is not None
+        if metric.role == "membership" and metric.ci is not None and metric.value is not None
     ]
     if not found:
         return None
@@ -72,36 +76,27 @@ def contradicts_claim(results: Results) -> bool:
 
 def number(metric: Metric) -> str:
     """A metric's value; a dash where there is none."""
-    return "–" if metric.value is None else in_form(metric, metric.value)
+    return "–" if metric.value is None else in_format(metric.value, metric.format)
 
 
 def interval(metric: Metric) -> str:
     """A metric's interval in brackets, or nothing."""
     if metric.ci is None:
         return ""
-    low, high = (in_form(metric, end, bare=True) for end in metric.ci)
+    low, high = (in_format(end, metric.format, bare=True) for end in metric.ci)
     return f"[{low}, {high}]"
 
 
 def chance(metric: Metric) -> str:
     """What chance would give, or nothing."""
-    return "" if metric.chance is None else in_form(metric, metric.chance)
+    return "" if metric.chance is None else in_format(metric.chance, metric.format)
 
 
-def in_form(metric: Metric, value: float, *, bare: bool = False) -> str:
-    """A value in the form of its metric, ``bare`` without the unit."""
+def in_format(value: float, format: Format, *, bare: bool = False) -> str:  # noqa: A002 - the field of the schema
+    """A value in the format of its metric, ``bare`` without the unit."""
     if abs(value) >= _HUGE:
         return f"{value:.3g}"
-    if metric.name.endswith("disclosed"):
-        return f"{value:.0f}"
-    if metric.name.startswith("exposure"):
-        return f"{value:+.2f}" if bare else f"{value:+.2f} bits"
-    if metric.name.endswith("gap"):
-        return f"{100 * value:+.1f}" if bare else f"{100 * value:+.1f} points"
-    if metric.name.startswith("PSNR"):
-        return f"{value:.1f}" if bare else f"{value:.1f} dB"
-    if metric.name.startswith("MSE"):
-        return f"{value:.0f}"
-    if metric.name.startswith(_PLAIN):
-        return f"{value:.3f}"
-    return f"{100 * value:.1f}" if bare else f"{100 * value:.1f} %"
+    if format == "number":
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    factor, specification, unit = _FORMATS[format]
+    return f"{factor * value:{specification}}{'' if bare else unit}"

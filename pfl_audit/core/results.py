@@ -1,4 +1,4 @@
-"""``results.json``: everything that a report may say (schema version 1).
+"""Schema of ``results.json`` (version 2), which holds everything that a report prints.
 
 ``pfl-audit schema`` prints the JSON Schema. Names of companies, answers and values are pseudonyms
 or masks unless the audit was run with ``--reveal``.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
@@ -35,6 +35,7 @@ from pfl_audit.core.fields import (
     thinned,
 )
 from pfl_audit.core.fields import SliceValue as SliceValue
+from pfl_audit.core.migration import from_version_1, version_of
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_json
 from pfl_audit.inputs import read_json
@@ -42,13 +43,23 @@ from pfl_audit.privacy.claim import ClaimedSampling, ClaimReview, PrivacyClaim
 
 FILE_NAME = "results.json"
 
-_VERSION = "1"
+VERSION: Final = "2"
 _REMEDY = "Audit again"
-_FORM_PARTS = ("private", "public", "validation", "near_duplicates", "left_out")
-_GRADIENT_PARTS = ("templates", "fields")
+_PARTS_OF: Final[dict[str, tuple[str, ...]]] = {
+    "forms": ("private", "public", "validation", "near_duplicates", "left_out"),
+    "gradients": ("templates", "fields"),
+}
+"""Parts that a report prints, by subject."""
 
 Level = Literal["leak", "weak", "none", "unresolved"]
 """How bad a finding is; ``leak`` and ``weak`` say that something was found."""
+
+Format = Literal["number", "percent", "points", "decimal", "integer", "decibel", "bits"]
+"""How a metric's value is printed: ``number`` with up to four significant digits, ``percent`` and ``points`` as 100
+times the value, ``decimal`` with three decimals, ``integer`` rounded, ``decibel`` and ``bits`` with their unit."""
+Role = Literal["utility", "membership"]
+"""What a metric is used for beside its check: ``utility`` is how useful the model is, which comparisons print first;
+``membership`` is the balanced accuracy of an attack on the model under audit, which a privacy guarantee bounds."""
 
 
 def _few(most: int) -> Any:
@@ -70,6 +81,8 @@ class Metric(_Part):
     method: Name | None = Field(default=None, description="How `ci` was found")
     n: Count | None = Field(default=None, description="Providers (or documents, by `unit`) behind the number")
     unit: Name = "providers"
+    format: Format = Field(default="number", description="How `value`, `ci`, `chance` and `std` are printed")
+    role: Role | None = Field(default=None, description="What the number is used for beside its check")
     chance: Finite | None = Field(default=None, description="What an attacker without the model would get")
     seeds: Count | None = None
     std: Finite | None = Field(default=None, description="Spread over the seeds; apart from `ci`")
@@ -162,11 +175,13 @@ class Check(_Part):
 
     id: Name
     family: Name
+    subject: Name | None = Field(
+        default=None, description="Subject of the audit that it belongs to; `datasets` name it"
+    )
     title: Name
     status: Literal["ran", "skipped", "failed"]
     reason: Text | None = None
     required: bool = Field(default=True, description="Whether an audit in which it did not run is incomplete")
-    subject: Name = Field(default="questions", description="What the model is audited by in this check")
     part_of: Name | None = Field(default=None, description="Check whose finding this one is part of")
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
     settings: Settings = Field(default_factory=dict)
@@ -205,8 +220,9 @@ class Target(_Part):
 
 
 class Data(_Part):
-    """The corpus that the model was asked about."""
+    """What one subject of the audit asked about: questions about pages, forms, or gradients of filled forms."""
 
+    subject: Name
     format: Name
     path: Text
     sha256: Name
@@ -220,9 +236,11 @@ class Data(_Part):
     )
     parts: Annotated[dict[Name, Count], Field(max_length=limits.ENTRIES)] = Field(
         default_factory=dict,
-        description="Forms in each part, those that have a near-duplicate (near_duplicates), and those that stand in "
-        "no part for it (left_out); empty where it was questions that were asked",
+        description="Forms in each part, those that have a near-duplicate (near_duplicates), and those that are left "
+        "out of every part for it (left_out); empty where the subject is questions",
     )
+    facts: Facts = Field(default_factory=dict, description="Further lines of the report's scope, label to text")
+    terms: Texts = Field(default_factory=dict, description="Further terms of the report's glossary")
     problems: Notes = Field(default_factory=list, description="Records that could not be used")
 
     @model_validator(mode="after")
@@ -230,10 +248,9 @@ class Data(_Part):
         """What a report prints of forms and of gradients is there."""
         if not is_read(info):
             return self
-        needed = _GRADIENT_PARTS if self.format == "template" else _FORM_PARTS if self.parts else ()
-        if missing := [name for name in needed if name not in self.parts]:
+        if missing := [name for name in _PARTS_OF.get(self.subject, ()) if name not in self.parts]:
             raise ValueError(f"the parts lack '{missing[0]}'")
-        if self.format == "template" and not self.documents:
+        if self.subject == "gradients" and not self.documents:
             raise ValueError("gradients of no document")
         return self
 
@@ -254,23 +271,26 @@ class Provenance(_Part):
 class Results(_Part):
     """The whole of ``results.json``: 64 MiB, three million values and 20 levels of nesting at the most."""
 
-    schema_version: Literal["1"] = "1"
+    schema_version: Literal["2"] = VERSION
     title: Name
     verdict: Verdict
     target: Target
-    pretrained: Target | None = None
+    pretrained: Target | None = Field(default=None, description="Checkpoint that it was trained from")
+    public: Target | None = Field(default=None, description="Masked language model of public forms")
     control: Target | None = Field(default=None, description="A model that saw no provider of the corpus")
     references: Annotated[list[Target], _few(limits.MODELS)] = Field(
         default_factory=list, description="Further models that saw no provider of the corpus"
     )
-    data: Data
+    datasets: Annotated[list[Data], _few(limits.SUBJECTS)] = Field(description="What was asked about, by subject")
     checks: Annotated[list[Check], _few(limits.CHECKS)]
     provenance: Provenance
 
     @model_validator(mode="after")
-    def _checks_are_told_apart(self) -> Self:
+    def _names_are_unique(self) -> Self:
         if len({check.id for check in self.checks}) < len(self.checks):
             raise ValueError("two checks have one id")
+        if len({data.subject for data in self.datasets}) < len(self.datasets):
+            raise ValueError("two data sets have one subject")
         return self
 
 
@@ -282,11 +302,11 @@ def write_results(results: Results, folder: Path) -> Path:
 
 
 def read_results(folder: Path) -> Results:
-    """Read ``results.json`` of a run.
+    """Read ``results.json`` of a run, of this or an earlier schema version.
 
     Raises:
         UsageError: There is no such folder.
-        AuditError: It holds no results, or none of this schema (the field is named).
+        AuditError: It holds no results, or none of a known schema (the field is named).
     """
     path = folder / FILE_NAME
     if not os.path.lexists(folder):
@@ -294,19 +314,21 @@ def read_results(folder: Path) -> Results:
     if not os.path.lexists(path):
         raise AuditError(f"{folder} holds no {FILE_NAME}", "Give the folder of a finished audit")
     value = read_json(path, limit=limits.FILE, remedy=_REMEDY)
-    if isinstance(value, dict) and value.get("schema_version", _VERSION) != _VERSION:
-        raise AuditError(f"{path} is not of schema version {_VERSION}", "Use the pfl-audit that wrote it")
+    version = version_of(value)
+    if version not in ("1", VERSION):
+        raise AuditError(f"{path} is not of schema version 1 to {VERSION}", "Use the pfl-audit that wrote it")
     try:
         if measure(value) > limits.VALUES:
             raise AuditError(f"{path} holds more than {limits.VALUES} values", _REMEDY)
-        return Results.model_validate(value, strict=True, context=READ)
+        current = from_version_1(value) if version == "1" else value
+        return Results.model_validate(current, strict=True, context=READ)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _FIELDS)
         place = f" at '{where}'" if where else ""
-        raise AuditError(f"{path} does not fit schema {_VERSION}{place}: {first['msg']}", _REMEDY) from error
+        raise AuditError(f"{path} does not fit schema {version}{place}: {first['msg']}", _REMEDY) from error
     except ValueError as error:
-        raise AuditError(f"{path} does not fit schema {_VERSION}: {error}", _REMEDY) from error
+        raise AuditError(f"{path} does not fit schema {version}: {error}", _REMEDY) from error
 
 
 _PARTS: tuple[type[BaseModel], ...] = (*_Part.__subclasses__(), ClaimReview, PrivacyClaim, ClaimedSampling)

@@ -22,7 +22,6 @@ from pfl_audit.core.settings import Settings, read_settings
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import (
     SUBJECTS,
-    AuditedModels,
     AuditJob,
     Given,
     ModelFacts,
@@ -221,25 +220,27 @@ def _results(
 ) -> Results:
     """Everything that a report reads."""
     models = [one.models() for one in subjects.opened.values()]
-    before, control = (_first(models, kind) for kind in ("before", "control"))
+    before, public, control = (
+        _first(beside) for beside in zip(*((one.before, one.public, one.control) for one in models), strict=True)
+    )
     required = chosen.specs if plan.checks else ()
     results = Results(
         title=plan.title,
         verdict=decide(checks, plan.fail_on, required),
         target=_target(models[0].target, plan.model),
         pretrained=_target(*before) if before else None,
+        public=_target(*public) if public else None,
         control=_target(*control) if control else None,
         references=[_target(facts, name) for one in models for facts, name in one.references],
-        data=next(iter(subjects.opened.values())).data(redactor),
+        datasets=[one.data(redactor) for one in subjects.opened.values()],
         checks=checks,
         provenance=provenance,
     )
     return _without_paths(results, plan)
 
 
-def _first(models: Sequence[AuditedModels], kind: str) -> tuple[ModelFacts, str] | None:
-    found = (one.before if kind == "before" else one.control for one in models)
-    return next((one for one in found if one is not None), None)
+def _first(models: Iterable[tuple[ModelFacts, str] | None]) -> tuple[ModelFacts, str] | None:
+    return next((one for one in models if one is not None), None)
 
 
 def _target(facts: ModelFacts, name: str | None) -> Target:
@@ -255,7 +256,8 @@ def _sum_of(opened: Iterable[Opened]) -> dict[str, int]:
 def _without_paths(results: Results, plan: AuditPlan) -> Results:
     """The results with paths shortened; the full ones go to the private folder."""
     said = results.model_dump(mode="json")
-    parts = [said[name] for name in ("target", "pretrained", "control", "data") if said[name]] + said["references"]
+    beside = [said[name] for name in ("target", "pretrained", "public", "control") if said[name]]
+    parts = [*beside, *said["datasets"], *said["references"]]
     full = {"command": plan.command, "folder": str(Path.cwd()), "paths": [part["path"] for part in parts]}
     write_json(plan.out / PRIVATE / "provenance.json", full)
     for part in parts:

@@ -29,13 +29,15 @@ class AuditedModels:
 
     Attributes:
         target: Model under audit.
-        before: Public model that the target was trained from, or that the attacker has, with its path.
+        before: Public model that the target was trained from, with its path.
+        public: Public model that the attacker has, with its path.
         control: Model that saw no provider of the corpus, with its path.
         references: Further models that saw no provider of the corpus, with their paths.
     """
 
     target: ModelFacts
     before: tuple[ModelFacts, str] | None = None
+    public: tuple[ModelFacts, str] | None = None
     control: tuple[ModelFacts, str] | None = None
     references: tuple[tuple[ModelFacts, str], ...] = ()
 

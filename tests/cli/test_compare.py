@@ -17,5 +17,5 @@ def test_two_audits_as_one_json_document(tmp_path: Path, capsys: pytest.CaptureF
     found = json.loads(capsys.readouterr().out)
     assert found["pages"] == [str(tmp_path / "page.html")]
     assert [column["folder"] for column in found["columns"]] == folders
-    assert len(found["data"]) == 2
+    assert len(found["datasets"]) == 2
     assert {"utility", "checks", "notes"} <= found.keys()

@@ -43,8 +43,8 @@ class Looking:
         same = float((case.seen.template.pixels == case.truths[0].page)[outside].mean())
         inside = {"place": "private fields"}
         found = [
-            Metric(name="words exact", value=same, ci=(same, same), chance=0.0, slice=inside),
-            Metric(name="PSNR", value=10 * same, slice=inside),
+            Metric(name="words exact", format="percent", value=same, ci=(same, same), chance=0.0, slice=inside),
+            Metric(name="PSNR", format="decibel", value=10 * same, slice=inside),
         ]
         finding = Finding(level="leak", text="It looked.", remedy="None.", metric="words exact", slice=inside)
         lbfgs, text = self.specs

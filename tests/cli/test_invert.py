@@ -96,7 +96,7 @@ def test_a_template_alone(invert: Callable[..., int], tmp_path: Path) -> None:
     assert [check["id"] for check in found["checks"]] == ["inversion.text", "inversion.lbfgs"]
     settings = found["checks"][0]["settings"]
     assert (settings["cases"], settings["batch"], settings["truths"], settings["known"]) == (1, 1, 1, "recovered")
-    assert found["data"]["parts"]["fields"] == 3
+    assert found["datasets"][0]["parts"]["fields"] == 3
     assert found["target"]["family"] == "donut"
     report = (tmp_path / "run" / "report.html").read_text()
     assert "templates: 1, private fields: 3" in report

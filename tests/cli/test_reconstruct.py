@@ -204,8 +204,8 @@ def test_a_page_that_cannot_be_seen_costs_its_form_alone(
     (forms / broken["image"]).write_bytes(b"no picture")
     assert reconstruct(tmp_path / "run", *SMALL, model=untrained("el", modality="bimodal"), forms=forms) == 3
     found = results(tmp_path / "run")
-    assert found["data"]["parts"]["private"] == 3
-    (problem,) = found["data"]["problems"]
+    assert found["datasets"][0]["parts"]["private"] == 3
+    (problem,) = found["datasets"][0]["problems"]
     assert problem.startswith("page ")
     assert problem.endswith("and a bimodal model needs one")
     shown = capsys.readouterr().err

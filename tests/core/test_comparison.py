@@ -28,22 +28,24 @@ UTILITY = "memorization.generalisation"
 def check(name: str, value: float | None, level: Any = "leak") -> Check:
     if value is None:
         return Check(id=name, family="x", title=name.title(), status="skipped", reason="nobody to ask")
-    metric = Metric(name="accuracy", value=value, ci=(value - 0.1, value + 0.1), chance=0.5, slice={"s": 5})
+    metric = Metric(
+        name="accuracy", format="percent", value=value, ci=(value - 0.1, value + 0.1), chance=0.5, slice={"s": 5}
+    )
     finding = Finding(level=level, text="found", remedy="", metric="accuracy", slice={"s": 5})
     utility = [
-        Metric(name=score, value=value / 2, ci=(0.1, 0.9), slice={"pages": "all pages", "model": "target"})
+        Metric(name=score, format="percent", role="utility", value=value / 2, ci=(0.1, 0.9), slice={"model": "target"})
         for score in ("ACC", "ANLS")
     ]
     metrics = utility if name == UTILITY else [metric]
     return Check(id=name, family="x", title=name.title(), status="ran", metrics=metrics, finding=finding)
 
 
-def audit(title: str, *checks: Check, data: str = "0" * 64) -> Results:
+def audit(title: str, *checks: Check, data: str = "0" * 64, subject: str = "questions") -> Results:
     return Results(
         title=title,
         verdict=Verdict(status="leaks", gate=Gate(fail_on="leak", over=[]), summary=""),
         target=Target(family="vt5", path=title, sha256="0" * 64, parameters=3),
-        data=Data(format="x", path="x", sha256=data, providers=2, members=1, non_members=1, documents=2, queries=2),
+        datasets=[Data(subject=subject, format="x", path="x", sha256=data, documents=2, queries=2)],
         checks=list(checks),
         provenance=Provenance(
             command="", version="0", packages={}, seed=0, started="", seconds=0.0, resumed=False, revealed=False
@@ -71,6 +73,7 @@ def test_rows_are_the_checks_and_columns_the_audits() -> None:
 def test_audits_of_other_documents_are_not_held_against_each_other() -> None:
     found = compare([(audit("a"), Path("a")), (audit("b", data="1" * 64), Path("b"))])
     assert "cannot be held against each other" in found.notes[0]
+    assert compare([(audit("a"), Path("a")), (audit("b", subject="forms"), Path("b"))]).notes
 
 
 def test_one_audit_is_no_comparison() -> None:

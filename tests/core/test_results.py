@@ -78,7 +78,7 @@ def test_an_error_names_the_field_and_nothing_of_the_file(tmp_path: Path) -> Non
 
 def test_a_name_that_is_no_field_is_not_printed(tmp_path: Path) -> None:
     problem = refusal(tmp_path, {**results(), "SecretName GmbH": 1})
-    assert "does not fit schema 1" in problem
+    assert "does not fit schema 2" in problem
     assert "SecretName" not in problem
 
 

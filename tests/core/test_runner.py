@@ -195,7 +195,7 @@ def test_a_page_that_cannot_be_read_is_listed_under_a_pseudonym(plan: AuditPlan,
     broken = next((red / "images/red").iterdir())
     broken.write_bytes(b"no image")
     results = run_audit(changed(plan, red=red, blue=None, checks=("membership.azk",)), Silent())
-    (problem,) = results.data.problems
+    (problem,) = results.datasets[0].problems
     assert problem.startswith("page ")
     assert "its page image cannot be used" in problem
     assert broken.stem not in problem

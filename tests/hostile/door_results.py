@@ -25,21 +25,21 @@ def results() -> dict[str, Any]:
     """What a small audit writes."""
     numbers = [0.0, 0.4, 1.0]
     return {
-        "schema_version": "1",
+        "schema_version": "2",
         "title": "Audit",
         "verdict": {"status": "leaks", "gate": {"fail_on": "leak", "over": ["membership.azk"]}, "summary": "One leak."},
         "target": {"family": "vt5", "path": "model", "sha256": "0" * 64, "parameters": 3, "notes": []},
-        "data": {
-            "format": "jsonl", "path": "red", "sha256": "0" * 64, "providers": 2, "members": 1, "non_members": 1,
-            "documents": 2, "queries": 3, "parts": {}, "problems": [],
-        },
+        "datasets": [
+            {"subject": "questions", "format": "jsonl", "path": "red", "sha256": "0" * 64, "providers": 2, "members": 1,
+             "non_members": 1, "documents": 2, "queries": 3, "parts": {}, "problems": []}
+        ],
         "checks": [
             {
                 "id": "membership.azk", "family": "membership", "title": "AZK", "status": "ran",
                 "threat_model": {"knows": "a page"}, "settings": {"seeds": 5},
                 "metrics": [
-                    {"name": "balanced accuracy", "value": 0.7, "ci": [0.6, 0.8], "level": 0.95, "n": 9, "chance": 0.5,
-                     "slice": {"s": 5, "model": "target"}}
+                    {"name": "balanced accuracy", "format": "percent", "role": "membership", "value": 0.7,
+                     "ci": [0.6, 0.8], "level": 0.95, "n": 9, "chance": 0.5, "slice": {"s": 5, "model": "target"}}
                 ],
                 "tables": [{"title": "Rows", "columns": ["a", "b"], "rows": [["x", 1], [None, 0.5]]}],
                 "curves": [
@@ -113,7 +113,15 @@ def every_text(text: str) -> Change:
             "training_claim": {"mode": text, "privacy": text, text: text},
         }
         found["target"]["claim_review"] = {"claim": None, "worth": "unknown", "text": text, "warnings": [text]}
-        found["data"] |= {"path": text, "sha256": text, "problems": [text], "format": text}
+        found["datasets"][0] |= {
+            "subject": text,
+            "path": text,
+            "sha256": text,
+            "problems": [text],
+            "format": text,
+            "facts": {text: text},
+            "terms": {text: text},
+        }
         found["provenance"] |= {"command": text, "version": text, "packages": {text: text}, "started": text}
         check |= {"id": text, "title": text, "threat_model": {text: text}, "settings": {text: text}}
         check["metrics"][0] |= {
@@ -181,13 +189,19 @@ NOT_READ: dict[str, Change] = {
     "a setting nested deeply": at("checks", 0, "settings", value={"x": json.loads("[" * 200 + "]" * 200)}),
     "many checks": more_checks(10**4),
     "two checks of one id": lambda found: found["checks"].append(found["checks"][0]),
-    "many problems": at("data", "problems", value=["x"] * 10**6),
-    "parts without private": at("data", "parts", value={"public": 1}),
-    "a template without parts": at("data", "format", value="template"),
-    "gradients of no document": lambda found: found["data"].update(
-        format="template", documents=0, parts={"templates": 0, "fields": 0}
+    "many problems": at("datasets", 0, "problems", value=["x"] * 10**6),
+    "parts without private": lambda found: found["datasets"][0].update(subject="forms", parts={"public": 1}),
+    "many data sets": lambda found: found.update(
+        datasets=[{**found["datasets"][0], "subject": str(place)} for place in range(10**4)]
     ),
-    "a negative size": at("data", "documents", value=-1),
+    "two data sets of one subject": lambda found: found["datasets"].append(found["datasets"][0]),
+    "an unknown format": at("checks", 0, "metrics", 0, "format", value="roman"),
+    "an unknown role": at("checks", 0, "metrics", 0, "role", value="decoy"),
+    "a template without parts": at("datasets", 0, "subject", value="gradients"),
+    "gradients of no document": lambda found: found["datasets"][0].update(
+        subject="gradients", documents=0, parts={"templates": 0, "fields": 0}
+    ),
+    "a negative size": at("datasets", 0, "documents", value=-1),
     "a negative count": at("checks", 0, "metrics", 0, "n", value=-5),
     "a certainty of one": at("checks", 0, "metrics", 0, "level", value=1.0),
     "a certainty of nothing": at("checks", 0, "metrics", 0, "level", value=0.0),
@@ -199,7 +213,8 @@ NOT_READ: dict[str, Change] = {
     "a number of 4,000 digits": at("target", "parameters", value=10**4000),
     "a number of 4,000 digits in a setting": at("checks", 0, "settings", value={"x": 10**4000}),
     "a time of 4,000 digits": at("provenance", "seconds", value=10**4000),
-    "an unknown version": at("schema_version", value="2"),
+    "an unknown version": at("schema_version", value="3"),
+    "a version that is a list": at("schema_version", value=["2"]),
     "an unknown level": at("checks", 0, "finding", "level", value="fine"),
     "an unknown status": at("verdict", "status", value="passed"),
     "an unknown key": at("secret", value="x"),
@@ -207,13 +222,45 @@ NOT_READ: dict[str, Change] = {
     "a title of null": at("title", value=None),
     "no checks": lambda found: found.pop("checks"),
     "checks that are no list": at("checks", value={"x": 1}),
-    "a truth as a number": at("data", "documents", value=True),
+    "a truth as a number": at("datasets", 0, "documents", value=True),
     "20 kB in every text": every_text("W" * 20_000),
     "a long title": at("title", value="W" * 20_000),
     "half a surrogate": at("title", value="\ud800"),
 }  # fmt: skip
 for name, broken in NOT_READ.items():
     DOOR.add(name, changed(broken), 2, says=("results.json",))
+
+
+def version_1(change: Change = lambda found: None) -> dict[str, Any]:
+    """What a small audit of schema version 1 wrote, after a change."""
+    found = results() | {"schema_version": "1"}
+    data, metric = found.pop("datasets")[0], found["checks"][0]["metrics"][0]
+    del data["subject"], metric["format"], metric["role"]
+    found["data"] = data
+    change(found)
+    return found
+
+
+VERSION_1: dict[str, Change] = {
+    "data that are a list": at("data", value=[1]),
+    "data of null": at("data", value=None),
+    "no data": lambda found: found.pop("data"),
+    "a format that is a list": at("data", "format", value=["template"]),
+    "parts that are a list": at("data", "parts", value=[1]),
+    "a template without parts": at("data", "format", value="template"),
+    "checks that are no list": at("checks", value={"x": 1}),
+    "a check that is a text": at("checks", 0, value="x"),
+    "metrics that are a text": at("checks", 0, "metrics", value="x"),
+    "a metric that is a list": at("checks", 0, "metrics", 0, value=["x"]),
+    "a name that is a list": at("checks", 0, "metrics", 0, "name", value=["gap"]),
+    "a slice that is a list": at("checks", 0, "metrics", 0, "slice", value=["model"]),
+    "an id that is a list": at("checks", 0, "id", value=["x"]),
+}
+for name, broken in VERSION_1.items():
+    DOOR.add(f"version 1: {name}",
+             lambda folder, broken=broken: (write(folder, json.dumps(version_1(broken))), ["report", "run"])[1], 2,
+             says=("results.json",))  # fmt: skip
+DOOR.add("version 1", lambda folder: (write(folder, json.dumps(version_1())), ["report", "run"])[1], 0)
 
 TEXTS: dict[str, str | bytes] = {
     "nothing": "",

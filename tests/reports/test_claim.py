@@ -27,6 +27,7 @@ def balanced(value: float, low: float, **about: Any) -> Metric:
         value=value,
         ci=(low, min(1.0, 2 * value - low)),
         slice={"s": 5, "model": "target", **about},
+        role="membership",
     )
 
 
@@ -82,7 +83,7 @@ def test_the_best_of_many_must_be_clearer_than_one() -> None:
 
 
 def test_the_control_and_other_metrics_do_not_count() -> None:
-    control = balanced(0.99, 0.98, model="pre-trained")
+    control = balanced(0.99, 0.98, model="pre-trained").model_copy(update={"role": None})
     found = surest_membership([check(metrics=[metric(), control, balanced(0.6, 0.5)])])
     assert found is not None
     assert found.metric.value == 0.6

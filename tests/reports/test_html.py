@@ -31,6 +31,7 @@ def metric(name: str = "accuracy", **changes: object) -> Metric:
         "ci": (0.6, 0.71),
         "level": 0.95,
         "n": 136,
+        "format": "percent",
         "chance": 0.5,
         "seeds": 5,
         "std": 0.01,
@@ -74,17 +75,20 @@ def results(*checks: Check, text: str = "Audit") -> Results:
         target=Target(
             family="vt5", path=text, sha256="0" * 64, parameters=3, notes=[text], training_claim={"mode": text}
         ),
-        data=Data(
-            format="jsonl",
-            path=text,
-            sha256="0",
-            providers=2,
-            members=1,
-            non_members=1,
-            documents=2,
-            queries=3,
-            problems=[text],
-        ),
+        datasets=[
+            Data(
+                subject="questions",
+                format="jsonl",
+                path=text,
+                sha256="0",
+                providers=2,
+                members=1,
+                non_members=1,
+                documents=2,
+                queries=3,
+                problems=[text],
+            )
+        ],
         checks=list(checks),
         provenance=Provenance(
             command=text,

@@ -9,14 +9,20 @@ def test_how_many_are_behind_a_number(n: int, said: str) -> None:
     assert small_print(Metric(name="words exact", value=0.5, n=n, unit="documents")) == said
 
 
-def data(form: str) -> Data:
-    return Data(format=form, path="", sha256="", documents=0, queries=0)
+def data(subject: str, **more: dict[str, str]) -> Data:
+    return Data(subject=subject, format="", path="", sha256="", documents=0, queries=0, **more)
 
 
 def test_a_term_that_two_audits_use_apart_is_told_for_both() -> None:
-    pages, gradients = data("jsonl"), data("template")
-    both = glossary(pages, gradients)
+    pages, gradients = data("questions"), data("gradients")
+    both = glossary([pages, gradients])
     for term in ("Chance", "Interval"):
-        assert glossary(pages)[term] != glossary(gradients)[term]
-        assert both[term] == f"{glossary(pages)[term]} {glossary(gradients)[term]}"
-    assert glossary(pages, pages) == glossary(pages)
+        assert glossary([pages])[term] != glossary([gradients])[term]
+        assert both[term] == f"{glossary([pages])[term]} {glossary([gradients])[term]}"
+    assert glossary([pages, pages]) == glossary([pages])
+
+
+def test_a_subject_of_a_stranger_brings_its_own_terms() -> None:
+    assert glossary([data("captions", terms={"Caption": "A line below a picture."})]) == {
+        "Caption": "A line below a picture."
+    }

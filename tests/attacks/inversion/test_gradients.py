@@ -337,7 +337,7 @@ def test_a_run_from_end_to_end(plan: GradientInputs, tmp_path: Path, monkeypatch
     )
     results = run_audit(audit, Silent())
     assert [check.settings for check in results.checks] == [{"cases": 2}]
-    assert (results.target.family, results.data.format, results.data.documents) == ("fake", "template", 2)
+    assert (results.target.family, results.datasets[0].format, results.datasets[0].documents) == ("fake", "template", 2)
     assert looking.contexts[0].states == tmp_path / "run" / "private" / "states"
     run_audit(audit, Silent())
     state = json.loads((tmp_path / "run" / "run.json").read_text())

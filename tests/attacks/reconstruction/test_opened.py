@@ -90,8 +90,8 @@ def test_facts_of_the_models(store: ResponseStore) -> None:
     models = opened(store, notes=("trained elsewhere",)).models()
     assert (models.control, models.references) == (None, ())
     assert models.target["notes"] == ["as it is", "trained elsewhere"]
-    assert models.before == ({"family": "public", "notes": ["as it is"]}, "public")
-    assert opened(store, public=False).models().before is None
+    assert models.public == ({"family": "public", "notes": ["as it is"]}, "public")
+    assert opened(store, public=False).models().public is None
 
 
 @pytest.mark.parametrize("reveal", [False, True])
