@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from scipy.stats import binomtest
 
 from pfl_audit.attacks.inversion.closed_form import Solved
 from pfl_audit.attacks.inversion.context import GradientContext
@@ -20,8 +19,15 @@ from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Evidence, Finding, Format, Metric, SliceValue, Table
 from pfl_audit.core.verdict import Bound, level_of
-from pfl_audit.metrics.intervals import LEVEL, Estimate, all_or_nothing, bootstrap_weights, group_mean
-from pfl_audit.metrics.intervals import estimate as estimated
+from pfl_audit.metrics.intervals import (
+    Estimate,
+    all_or_nothing,
+    bootstrap_weights,
+    estimate,
+    exact_lower_bound,
+    exact_share,
+    resampled_mean,
+)
 
 REMEDY = (
     "Do not expose a single client's gradient: secure aggregation over many clients, and noise that is "
@@ -66,7 +72,7 @@ class Presenter:
     def text(self, spec: CheckSpec, asked: Sequence[Asked]) -> Check:
         """Question and answer."""
         right, count = sum(one.exact for one in asked), len(asked)
-        share = _exact(right, count)
+        share = exact_share(right, count)
         tokens = self._share([one.right for one in asked], [one.tokens for one in asked])
         level = level_of([], [_above(right, count, 0.0)], self._context.budget, enough=count > 0)
         hide = self._context.redactor
@@ -212,12 +218,11 @@ class Presenter:
 
     def _share(self, parts: Sequence[int], of: Sequence[int]) -> Estimate:
         """A share over the tokens of documents, which are resampled as a whole."""
-        mean = group_mean(np.array(parts, dtype=float), np.array(of, dtype=float))
         weights = bootstrap_weights(np.zeros(len(of), dtype=bool), self._context.rng("inversion", "tokens"))
-        value = float(mean(np.ones((1, len(of))))[0])
+        found = resampled_mean(np.array(parts, dtype=float), np.array(of, dtype=float), weights)
         if len(of) < FEWEST_DOCUMENTS:
-            return estimated(value, np.empty(0))
-        return all_or_nothing(estimated(value, mean(weights)), len(of))
+            return estimate(found.value, np.empty(0))
+        return all_or_nothing(found, len(of))
 
     def _said(self) -> dict[str, object]:
         return {**self._settings.model_dump(exclude_none=True), "batch": self._batch, "ocr": self._engine}
@@ -251,25 +256,9 @@ def _share_metric(
     )
 
 
-def _exact(right: int, count: int) -> Estimate:
-    """A share with its Clopper-Pearson interval."""
-    if not count:
-        return Estimate(float("nan"), float("nan"), float("nan"), np.empty(0))
-    between = binomtest(right, count).proportion_ci(LEVEL, method="exact")
-    return Estimate(right / count, float(between.low), float(between.high), np.empty(0))
-
-
 def _above(right: int, count: int, level: float) -> Bound:
     """How far a share lies above a level, as an exact one-sided lower bound."""
-
-    def bound(alpha: float) -> float:
-        if not count:
-            return float("nan")
-        return (
-            float(binomtest(right, count, alternative="greater").proportion_ci(1 - alpha, method="exact").low) - level
-        )
-
-    return bound
+    return lambda alpha: exact_lower_bound(right, count, alpha) - level
 
 
 def _percent(value: float) -> str:

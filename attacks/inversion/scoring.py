@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pfl_audit.attacks.inversion.case import Case
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.template.values import draw_values
-from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents, read_fields
+from pfl_audit.attacks.inversion.word_scores import FieldReading, read_fields
 from pfl_audit.metrics.images import ImageScores, image_scores
-from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_weights
+from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_weights, resampled_mean
 
 FEWEST_DOCUMENTS = 5
 """Fewer are too few to be resampled; then it is the fields."""
@@ -117,7 +117,7 @@ def summarise(scored: Sequence[Scored], rng: np.random.Generator) -> Summary:
     weights = bootstrap_weights(np.zeros(len(groups), dtype=bool), rng)
 
     def share(parts: list[float], of: list[float]) -> Estimate:
-        found = over_documents(np.array(parts, dtype=float), np.array(of, dtype=float), weights)
+        found = resampled_mean(np.array(parts, dtype=float), np.array(of, dtype=float), weights)
         return all_or_nothing(found, sum(count > 0 for count in of))
 
     words = [float(sum(field.words for field in group)) for group in groups]
@@ -126,7 +126,7 @@ def summarise(scored: Sequence[Scored], rng: np.random.Generator) -> Summary:
     own = bootstrap_weights(np.zeros(len(scored), dtype=bool), rng)
     ones = np.ones(len(scored))
     pictures = {
-        (name, place): over_documents(
+        (name, place): resampled_mean(
             np.array([float(getattr(getattr(one, place), name)) for one in scored]), ones, own
         )
         for place in ("fields", "whole")
@@ -139,7 +139,7 @@ def summarise(scored: Sequence[Scored], rng: np.random.Generator) -> Summary:
         words=int(sum(words)),
         exact=share([sum(field.exact for field in group) for group in groups], words),
         relative=share([sum(field.both for field in group) for group in groups], readable),
-        ratio=over_documents(ratios, np.array([len(group) for group in groups], dtype=float), weights),
+        ratio=resampled_mean(ratios, np.array([len(group) for group in groups], dtype=float), weights),
         original=share(readable, words),
         pictures=pictures,
         guessed=float(np.mean([one.guessed for one in scored])) if scored else 0.0,

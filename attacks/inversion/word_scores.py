@@ -19,9 +19,6 @@ from rapidfuzz import fuzz
 
 from pfl_audit.attacks.inversion.reading import Pixels, ReadingEngine
 from pfl_audit.attacks.inversion.template.template import Template
-from pfl_audit.metrics.intervals import Estimate, estimate, group_mean
-
-Floats = NDArray[np.float64]
 
 _INK = 48
 """Levels by which a pixel of a filled page differs from its template where something is written."""
@@ -113,22 +110,6 @@ def read_fields(
         if truth:
             found.append(FieldReading(field.id, truth, before, after))
     return found
-
-
-def over_documents(sums: Floats, counts: Floats, weights: Floats) -> Estimate:
-    """A mean over the items of documents, which are resampled as a whole.
-
-    Args:
-        sums: Sum of each document's items, float (n,).
-        counts: Its number of items, float (n,).
-        weights: From ``bootstrap_weights``, float (resamples, n).
-
-    Returns:
-        The mean with its interval; the interval is NaN for a single document.
-    """
-    mean = group_mean(sums, counts)
-    value = float(mean(np.ones((1, len(sums))))[0])
-    return estimate(value, mean(weights) if len(sums) > 1 else np.empty(0))
 
 
 def _lines(rows: NDArray[np.intp], height: int) -> list[tuple[int, int]]:

@@ -5,13 +5,13 @@ Source: privacy-aware-docvqa, section 5.1, Tables 2, 7 and 8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights, estimate, group_mean
+from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_weights, estimate, group_mean
 
 Floats = NDArray[np.float64]
 
@@ -65,18 +65,12 @@ def score_mean(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> Est
 
 
 def _mean(sums: Floats, counts: Floats, rng: np.random.Generator) -> Estimate | None:
-    """Mean over the pages of one class, float (providers,) each.
-
-    Where every page scores 0 (or every page 1), resampling shows no spread, however few providers there
-    are. Its place takes Beta(1, providers), whose quantiles are the exact binomial bounds for 0 of them.
-    """
+    """Mean over the pages of one class, float (providers,) each; exact where every page scores 0, or every page 1."""
     if not len(sums):
         return None
     value = float(sums.sum() / counts.sum())
     if value in (0.0, 1.0):
-        distance = rng.beta(1, len(sums), size=RESAMPLES)
-        found = estimate(value, distance if value == 0.0 else 1.0 - distance)
-        return replace(found, low=min(found.low, value), high=max(found.high, value))
+        return all_or_nothing(estimate(value, np.empty(0)), len(sums), rng)
     weights = bootstrap_weights(np.zeros(len(sums), dtype=bool), rng)
     return estimate(value, group_mean(sums, counts)(weights))
 

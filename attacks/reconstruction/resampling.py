@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights, estimate
+from pfl_audit.metrics.intervals import RESAMPLES, Estimate, all_or_nothing, bootstrap_weights
 
 Floats = NDArray[np.float64]
 
@@ -49,19 +48,12 @@ class Resampled:
         return function(np.ones((1, len(self._document))))[0], np.concatenate(parts)
 
     def share(self, found: Estimate, part: float = 1.0) -> Estimate:
-        """A share of right fields, with an interval that is honest about none and all.
-
-        Where every field of it is wrong (or every one right) in all resamples, resampling shows no spread,
-        however few documents there are. Its place takes Beta(1, documents), whose quantiles are the exact
-        binomial bounds for 0 of them.
+        """A share of right fields; exact where every field of it is wrong (or every one right) in all resamples.
 
         Args:
             found: As resampled.
-            part: Of the documents that the share is about.
+            part: Part of the documents that the share is about.
         """
-        value, count = found.value, len(found.samples)
-        if value not in (0.0, 1.0) or (found.samples != value).any():
+        if (found.samples != found.value).any():
             return found
-        distance = self._rng.beta(1, max(1, round(part * self.documents)), size=count)
-        spread = estimate(value, distance if value == 0.0 else 1.0 - distance)
-        return replace(spread, low=min(spread.low, value), high=max(spread.high, value))
+        return all_or_nothing(found, max(1, round(part * self.documents)), self._rng)

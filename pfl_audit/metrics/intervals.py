@@ -17,6 +17,7 @@ Bools = NDArray[np.bool_]
 
 LEVEL = 0.95
 RESAMPLES = 2000
+_TAIL = (1 - LEVEL) / 2
 
 
 @dataclass(frozen=True)
@@ -71,20 +72,46 @@ def estimate(value: float, samples: Floats, level: float = LEVEL) -> Estimate:
     return Estimate(float(value), float(low), float(high), finite)
 
 
-def all_or_nothing(found: Estimate, units: int) -> Estimate:
-    """A share of 0 or 1, which resampling cannot move, with its exact interval (Clopper-Pearson); others stay.
+def all_or_nothing(found: Estimate, units: int, rng: np.random.Generator | None = None) -> Estimate:
+    """A share of 0 or 1, which resampling cannot move, with its exact interval (Clopper-Pearson); others unchanged.
 
     Args:
-        found: The share.
-        units: That were right, or wrong, without exception.
+        found: Estimate of the share.
+        units: Number of independent units, all of them wrong or all right.
+        rng: Draws as many resamples as the share has from Beta(1, units), whose quantiles are the exact bounds, so that
+            differences of shares can be taken. Without it the resamples give the exact one-sided lower bound.
     """
-    tail = (1 - LEVEL) / 2
-    if units and found.value == 0:
-        return Estimate(0.0, 0.0, float(1 - tail ** (1 / units)), np.zeros(RESAMPLES))
-    if units and found.value == 1:
+    if not units or found.value not in (0.0, 1.0):
+        return found
+    none = found.value == 0.0
+    bound = float(_TAIL ** (1 / units))
+    low, high = (0.0, 1 - bound) if none else (bound, 1.0)
+    if rng is not None:
+        distance = rng.beta(1, units, size=len(found.samples) or RESAMPLES)
+        samples = distance if none else 1.0 - distance
+    else:
         levels = (np.arange(RESAMPLES) + 0.5) / RESAMPLES
-        return Estimate(1.0, float(tail ** (1 / units)), 1.0, levels ** (1 / units))
-    return found
+        samples = np.zeros(RESAMPLES) if none else levels ** (1 / units)
+    return Estimate(found.value, low, high, samples)
+
+
+def exact_share(right: int, count: int) -> Estimate:
+    """A share of independent items with its exact interval (Clopper-Pearson), without resamples; NaN of no item."""
+    from scipy.stats import binomtest
+
+    if not count:
+        return Estimate(float("nan"), float("nan"), float("nan"), np.empty(0))
+    between = binomtest(right, count).proportion_ci(LEVEL, method="exact")
+    return Estimate(right / count, float(between.low), float(between.high), np.empty(0))
+
+
+def exact_lower_bound(right: int, count: int, alpha: float) -> float:
+    """One-sided lower bound of such a share (Clopper-Pearson) at level ``alpha``; NaN of no item."""
+    from scipy.stats import binomtest
+
+    if not count:
+        return float("nan")
+    return float(binomtest(right, count, alternative="greater").proportion_ci(1 - alpha, method="exact").low)
 
 
 def group_mean(sums: Floats, counts: Floats) -> Callable[[Floats], Floats]:
@@ -104,3 +131,19 @@ def group_mean(sums: Floats, counts: Floats) -> Callable[[Floats], Floats]:
         return value
 
     return mean
+
+
+def resampled_mean(sums: Floats, counts: Floats, weights: Floats) -> Estimate:
+    """Mean over the items of units, such as documents, that are resampled as a whole.
+
+    Args:
+        sums: Sum of each unit's items, float (n,).
+        counts: Number of its items, float (n,).
+        weights: From ``bootstrap_weights``, float (resamples, n).
+
+    Returns:
+        The mean with its interval; the interval is NaN for a single unit.
+    """
+    mean = group_mean(sums, counts)
+    value = float(mean(np.ones((1, len(sums))))[0])
+    return estimate(value, mean(weights) if len(sums) > 1 else np.empty(0))

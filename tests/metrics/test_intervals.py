@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from pfl_audit.metrics.intervals import all_or_nothing, bootstrap_weights, estimate, group_mean
+from pfl_audit.metrics.intervals import (
+    all_or_nothing,
+    bootstrap_weights,
+    estimate,
+    exact_lower_bound,
+    exact_share,
+    group_mean,
+    resampled_mean,
+)
 
 
 def test_weights_keep_the_size_of_each_class() -> None:
@@ -59,3 +67,28 @@ def test_a_share_that_resampling_cannot_move_has_its_exact_interval(units: int, 
 def test_other_shares_keep_their_resamples() -> None:
     found = estimate(0.5, np.linspace(0, 1, 101))
     assert all_or_nothing(found, 7) is found
+
+
+@pytest.mark.parametrize("share", [0, 1])
+def test_the_interval_is_exact_whatever_is_drawn_for_differences(share: int) -> None:
+    found = estimate(share, np.full(500, float(share)))
+    drawn = [all_or_nothing(found, 12, np.random.default_rng(seed)) for seed in (0, 1)]
+    assert {(one.low, one.high) for one in drawn} == {(all_or_nothing(found, 12).low, all_or_nothing(found, 12).high)}
+    assert [len(one.samples) for one in drawn] == [500, 500]
+    assert abs(drawn[0].samples - share).mean() == pytest.approx(1 / 13, rel=0.2)
+
+
+@pytest.mark.parametrize("right", [0, 3, 12])
+def test_a_share_of_items_has_its_exact_interval(right: int) -> None:
+    found = exact_share(right, 12)
+    between = binomtest(right, 12).proportion_ci(0.95, method="exact")
+    assert (found.value, found.low, found.high) == (right / 12, between.low, between.high)
+    assert exact_lower_bound(right, 12, 0.025) == pytest.approx(found.low, abs=1e-9)
+    assert np.isnan([exact_share(0, 0).value, exact_lower_bound(0, 0, 0.05)]).all()
+
+
+def test_a_mean_over_documents_resamples_them_whole() -> None:
+    weights = bootstrap_weights(np.zeros(3, dtype=bool), np.random.default_rng(0))
+    found = resampled_mean(np.array([1.0, 0.0, 4.0]), np.array([1.0, 1.0, 4.0]), weights)
+    assert found.value == pytest.approx(5 / 6)
+    assert found.low == 0.0  # the second one three times

@@ -6,8 +6,7 @@ import pytest
 from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.attacks.inversion.template.fill import fill
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField
-from pfl_audit.attacks.inversion.word_scores import FieldReading, over_documents, read_fields
-from pfl_audit.metrics.intervals import bootstrap_weights
+from pfl_audit.attacks.inversion.word_scores import FieldReading, read_fields
 from tests.attacks.inversion.template.drawn import form
 
 
@@ -34,13 +33,6 @@ def test_counts_by_hand() -> None:
 
 def test_a_word_is_exact_or_it_is_not() -> None:
     assert FieldReading("f", "Fox $1.50", "Fox $1.50", "fox $1,50").exact == 0
-
-
-def test_a_mean_over_documents_resamples_them_whole() -> None:
-    weights = bootstrap_weights(np.zeros(3, dtype=bool), np.random.default_rng(0))
-    found = over_documents(np.array([1.0, 0.0, 4.0]), np.array([1.0, 1.0, 4.0]), weights)
-    assert found.value == pytest.approx(5 / 6)
-    assert found.low == 0.0  # the second one three times
 
 
 def test_fields_are_read_line_by_line_in_the_same_places() -> None:
