@@ -17,7 +17,7 @@ from pfl_audit.attacks.inversion.word_scores import FieldReading
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.redaction import Redactor
-from pfl_audit.core.results import Check, Evidence, Finding, Format, Metric, SliceValue, Table
+from pfl_audit.core.results import Check, Evidence, Finding, Format, Level, Metric, SliceValue, Table
 from pfl_audit.core.verdict import Bound, level_of
 from pfl_audit.metrics.intervals import (
     Estimate,
@@ -74,7 +74,7 @@ class Presenter:
         right, count = sum(one.exact for one in asked), len(asked)
         share = exact_share(right, count)
         tokens = self._share([one.right for one in asked], [one.tokens for one in asked])
-        level = level_of([], [_above(right, count, 0.0)], self._context.budget, enough=count > 0)
+        level = self._level(_above(right, count, 0.0), enough=count > 0)
         hide = self._context.redactor
         rows: list[list[str | int | float | None]] = [
             [one.name, hide.value(one.question, "question"), hide.value(one.answer, "answer"),
@@ -120,7 +120,7 @@ class Presenter:
         right, total = sum(one.right for one in solved), sum(counts)
         # Too few documents to resample: the tokens themselves.
         bound = _above(right, total, guess) if len(solved) < FEWEST_DOCUMENTS else tokens.above(guess)
-        level = level_of([], [bound], self._context.budget, enough=total > 0)
+        level = self._level(bound, enough=total > 0)
         metrics = [
             _share_metric("tokens exact", tokens, len(solved), chance=guess),
             _share_metric("boxes exact", boxes, len(solved)),
@@ -155,7 +155,7 @@ class Presenter:
 
     def _words_finding(self, found: Summary) -> Finding:
         enough = found.words > 0 and found.original.value > 0 and found.units > 1
-        level = level_of([], [found.exact.above(found.guessed)], self._context.budget, enough=enough)
+        level = self._level(found.exact.above(found.guessed), enough=enough)
         psnr = found.pictures["psnr", "fields"].value
         text = (
             f"Of {found.words} private words of {found.documents} {_plural(found.documents, 'page', 'pages')}, "
@@ -166,6 +166,14 @@ class Presenter:
         if not found.original.value > 0:
             text += " The reader cannot read the original pages, so that words show nothing."
         return Finding(level=level, text=text, remedy=REMEDY, metric=EXACT, slice={"place": _PLACES["fields"]})
+
+    def _level(self, bound: Bound, *, enough: bool) -> Level:
+        """Level of a finding by the bound alone.
+
+        No permutation test: an observed page has no label that could be permuted, since every page that is attacked was
+        trained on; what chance gives is subtracted in the bound.
+        """
+        return level_of([], [bound], self._context.budget, enough=enough)
 
     def _metrics(self, found: Summary) -> list[Metric]:
         fields: dict[str, SliceValue] = {"place": _PLACES["fields"]}

@@ -116,7 +116,7 @@ def decide_membership(
     by_access = {}
     for access, found in levels.items():
         judged = _judge(found, control, blind, budget, rng, len(levels))
-        if not trusted:
+        if not trusted:  # what distinguishes the classes may be a difference between them that training did not make
             judged = [replace(one, level=at_most_weak(one.level)) for one in judged]
         by_access[access] = tuple(sorted(judged, key=lambda one: one.order))
     first = min((judged[0] for judged in by_access.values()), key=lambda one: one.order)

@@ -94,9 +94,10 @@ def disclosed(
     p_value = min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
     critical = found.critical(budget.weak / max(1, len(p_values)))
     smallest = None if critical is None or not numbers else _expected(critical, float(found.decoys.mean()))
+    # No bound: the test is exact, and a count of distinct secrets has no unit to resample.
     level = level_of(
         [p_value],
-        [lambda share: float(p_value <= share)],  # the test is exact, and there is no unit to resample
+        [],
         budget,
         enough=bool(p_values) and asked >= ENOUGH_ANSWERS,
         resolved=smallest is not None and smallest <= MOST_MISSED,

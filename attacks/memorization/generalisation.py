@@ -131,6 +131,7 @@ def reading(
         enough=int(questions["member"].value_counts().min()) >= ENOUGH_PAGES,
         resolved=smallest is not None and smallest <= LARGEST_GAP,
     )
+    # Weak at most: reading known companies better is utility, and gives no value away by itself.
     return Reading(gap, over, float(tested.p_values[0]), at_most_weak(level), smallest)
 
 

@@ -51,20 +51,27 @@ def level_of(
     enough: bool = True,
     resolved: bool = True,
 ) -> Level:
-    """How bad a finding is: the one rule of all attacks.
+    """Level of a finding by the one rule of all attacks: permutation test and bootstrap interval agree.
+
+    An attack that cannot make one of the two passes no p-value, or no bound, and says there why.
 
     Args:
-        p_values: Of permutation tests over the unit; none where the bounds are exact.
-        effects: How far the number lies above chance.
-        budget: Of the finding.
-        compared: How far it lies above what explains it without a leak: a control, the documents alone.
+        p_values: p-values of permutation tests over the unit, or of an exact test.
+        effects: Lower bounds of how far the number lies above chance.
+        budget: Budget of the finding.
+        compared: Lower bounds of how far it lies above what explains it without a leak: a control, the documents alone.
         enough: Whether there are data enough to test at all.
         resolved: Whether an effect that matters would have been found, so that "none" may be said.
 
     Returns:
         ``leak`` where every test and bound agrees at the budget of a leak, ``weak`` where they do at that of a weak
-        sign, else ``none``, or ``unresolved`` where that would be no comfort.
+        sign, else ``none``, or ``unresolved`` where an effect that matters might have been missed.
+
+    Raises:
+        ValueError: There is neither a p-value nor a bound.
     """
+    if not p_values and not effects:
+        raise ValueError("a finding needs a test or a bound")
     if not enough or any(math.isnan(bound(budget.weak)) for bound in effects):
         return "unresolved"
     if all(bound(COMPARED) > 0.0 for bound in compared):

@@ -44,6 +44,13 @@ def test_none_is_said_only_where_an_effect_would_have_been_found() -> None:
     assert [at_most_weak(level) for level in ("leak", "weak", "none")] == ["weak", "weak", "none"]
 
 
+def test_a_finding_needs_a_test_or_a_bound() -> None:
+    assert level_of([0.001], [], Budget.shared(1)) == "leak"
+    assert level_of([], [lambda alpha: 1.0], Budget.shared(1)) == "leak"
+    with pytest.raises(ValueError, match="a test or a bound"):
+        level_of([], [], Budget.shared(1))
+
+
 def test_what_is_unresolved_counts_where_it_was_asked_for() -> None:
     checks = [check("none"), check("unresolved").model_copy(update={"id": "a.c"})]
     assert decide(checks, "leak").status == "no-evidence"
