@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pfl_audit.core import notebook
 from pfl_audit.core.numbers import chance, in_format
 from pfl_audit.core.results import Data, Metric
 
-LEVELS: Final = {
-    "leak": "Leak",
-    "weak": "Weak sign",
-    "none": "No evidence",
-    "unresolved": "Unresolved",
-    "part": "Part of a finding",
-    "skipped": "Not run",
-    "failed": "Failed",
-}
+LEVELS: Final = {**notebook.LEVELS, "part": "Part of a finding"}
 MODELS: Final = {
     "target": "Model under audit",
     "pre-trained": "Control: the pre-trained model",

@@ -293,6 +293,12 @@ class Results(_Part):
             raise ValueError("two data sets have one subject")
         return self
 
+    def _repr_html_(self) -> str:
+        """The verdict and a line a finding, as a notebook cell shows them."""
+        from pfl_audit.core.notebook import as_html
+
+        return as_html(self)
+
 
 def write_results(results: Results, folder: Path) -> Path:
     """Write ``results.json`` into a run's folder, readable by its owner only."""
