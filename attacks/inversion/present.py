@@ -15,6 +15,7 @@ from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, Summar
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.word_scores import FieldReading
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Evidence, Finding, Format, Level, Metric, SliceValue, Table
@@ -76,7 +77,7 @@ class Presenter:
         tokens = self._share([one.right for one in asked], [one.tokens for one in asked])
         level = self._level(_above(right, count, 0.0), enough=count > 0)
         hide = self._context.redactor
-        rows: list[list[str | int | float | None]] = [
+        rows: list[list[Cell]] = [
             [one.name, hide.value(one.question, "question"), hide.value(one.answer, "answer"),
              hide.part(one.right, one.tokens), hide.part(one.sure, one.tokens), one.how, "; ".join(one.limits) or None]
             for one in asked
@@ -138,7 +139,7 @@ class Presenter:
             text += f"; the page at {psnr:.1f} dB, {_percent(found.exact.value)} of the private words read exactly"
             evidence = self._evidence(spec, scored)
         hide = self._context.redactor
-        rows: list[list[str | int | float | None]] = [
+        rows: list[list[Cell]] = [
             [one.name, *(hide.part(found, one.tokens) for found in (one.right, one.boxes, one.sure)),
              round(one.scored.whole.psnr, 1) if one.scored else None, one.noise or None, "; ".join(one.limits) or None]
             for one in solved
@@ -201,7 +202,7 @@ class Presenter:
 
     def _documents(self, scored: Sequence[Scored]) -> Table:
         hide = self._context.redactor
-        rows: list[list[str | int | float | None]] = [
+        rows: list[list[Cell]] = [
             [one.name, *_words(hide, one.read),
              round(float(np.mean([field.ratio for field in one.read])), 3) if one.read else None,
              round(one.fields.psnr, 2), round(one.whole.psnr, 2), one.steps,

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
+from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Curve, Format, Metric, Role, Series, Table
 from pfl_audit.metrics import ranking
@@ -73,7 +74,7 @@ def accuracy_table(title: str, rows: Mapping[str, Sequence[Outcome]], missing: S
         missing: Attacks without one, and why.
     """
     every_s = sorted({outcome.s for outcomes in rows.values() for outcome in outcomes})
-    cells: list[list[str | int | float | None]] = []
+    cells: list[list[Cell]] = []
     for outcomes in rows.values():
         row = outcomes[0].row
         by_s = {outcome.s: outcome for outcome in outcomes}

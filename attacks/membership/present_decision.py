@@ -8,6 +8,7 @@ from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Compared, Deci
 from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, tpr_name
 from pfl_audit.attacks.membership.present import FORMATS, role_of
 from pfl_audit.attacks.membership.rows import ACCESS
+from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Finding, Metric, SliceValue, Table
 from pfl_audit.metrics.intervals import Estimate
@@ -114,7 +115,7 @@ def access_table(decision: Decision) -> Table:
     return Table(title="Attacks by what the attacker sees, strongest first", columns=columns, rows=rows, note=note)
 
 
-def _row(access: str, one: Judged) -> list[str | int | float | None]:
+def _row(access: str, one: Judged) -> list[Cell]:
     return [
         ACCESS[access],
         one.outcome.row.title,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import Answers
 from pfl_audit.core.drawing import CAPTION, drawn_page, framed
+from pfl_audit.core.fields import Cell
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Evidence
 from pfl_audit.documents.document import Membership, Query
@@ -69,7 +70,7 @@ def _describe(
     context: QuestionContext, hide: Redactor, query: Query, answers: Answers, before: Answers | None, picture: str
 ) -> Evidence:
     response = answers[query]
-    facts: dict[str, str | int | float | None] = {
+    facts: dict[str, Cell] = {
         "provider": hide.name(query.document.provider),
         "class": str(context.red.label(query.document.provider)),
         "question": query.question if hide.reveal else query.key,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pfl_audit.attacks.memorization.present import share_metric
 from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
+from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Finding, Metric, Table
@@ -53,7 +54,7 @@ def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor, control: 
     tables = []
     ordered = sorted(found, key=lambda one: (one.key, -one.times, redactor.order(one.answer)))
     for key in dict.fromkeys(one.key for one in found):
-        rows: list[list[str | int | float | None]] = [
+        rows: list[list[Cell]] = [
             [
                 redactor.value(one.answer, key),
                 redactor.count(one.times),

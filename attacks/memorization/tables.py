@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from pfl_audit.core.fields import Cell
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Table
 from pfl_audit.documents.clues import ClueKind
@@ -21,7 +22,7 @@ def giveaway_table(providers: pd.DataFrame, redactor: Redactor) -> Table:
     found = sorted(
         (not row["member"], redactor.name(row["provider"]), int(row["pages"])) for row in providers.to_dict("records")
     )
-    rows: list[list[str | int | float | None]] = [
+    rows: list[list[Cell]] = [
         [name, "non-member" if other else "member", redactor.count(pages)] for other, name, pages in found
     ]
     return Table(
@@ -36,7 +37,7 @@ def skipped_table(problems: Sequence[Problem], redactor: Redactor) -> Table:
     """Pages that could not be tested, with the reason."""
     reasons = Counter(problem.reason for problem in problems)
     found = sorted((redactor.page(problem.record), problem.reason) for problem in problems)
-    rows: list[list[str | int | float | None]] = [[*row] for row in found[:_LISTED]]
+    rows: list[list[Cell]] = [[*row] for row in found[:_LISTED]]
     counts = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
     return Table(title="Pages that could not be tested", columns=["Page", "Reason"], rows=rows, note=counts or "none")
 
@@ -46,7 +47,7 @@ def clue_table(
 ) -> Table:
     """What a second look still found on the scrubbed pages."""
     kinds = Counter(kind for found in clues.values() for kind in set(found))
-    rows: list[list[str | int | float | None]] = [
+    rows: list[list[Cell]] = [
         [page, ", ".join(left)]
         for page, left in sorted(
             (redactor.page(query.document.id), sorted(set(clues[query.id]))) for query in queries if clues[query.id]

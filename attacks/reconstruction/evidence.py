@@ -6,6 +6,7 @@ from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.outcomes import Outcome
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 from pfl_audit.core.drawing import CAPTION, drawn_page, framed
+from pfl_audit.core.fields import Cell
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Evidence
 from pfl_audit.documents.forms.form import Field, Form
@@ -32,7 +33,7 @@ def show_reconstructions(context: FormContext, outcome: Outcome, ranking: Member
             continue
         boxes: list[Box] = [(float(a), float(b), float(c), float(d)) for a, b, c, d in blank.patch]
         name = f"reconstruction-{len(shown):03d}"
-        facts: dict[str, str | int | float | None] = {
+        facts: dict[str, Cell] = {
             "form": place_of(hide, form, blank.span.field),
             "field": blank.span.field.label,
             "put back": hide.value(form.text(blank.span.field)),

@@ -12,6 +12,7 @@ from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstruct
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, Compared, Evaluation, MultiShot, Outcome
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.results import Check, Curve, Finding, Format, Metric, Series, SliceValue, Table
 from pfl_audit.core.verdict import at_most_weak, level_of
@@ -162,7 +163,7 @@ class Presenter:
         hide, pick = self._context.redactor, outcome.private.multi_shot[self._settings.ranking].attack
         often = Counter(form.text(field).casefold() for form in self._context.parts.private for field in form.fields)
         public = Counter(form.text(field).casefold() for form in self._context.parts.public for field in form.fields)
-        rows: list[list[str | int | float | None]] = []
+        rows: list[list[Cell]] = []
         for rank, place in enumerate(pick.order, start=1):
             if pick.values[place, 0]:
                 blank = outcome.chosen.fields[place][0]
@@ -182,7 +183,7 @@ class Presenter:
     def _rankings(self, private: Evaluation) -> Table:
         """Every membership metric."""
         names = ["AccAUC", "HamAAC", "AccAt 1 %", "AccAt 5 %", "AccAt 100 %"]
-        rows: list[list[str | int | float | None]] = [
+        rows: list[list[Cell]] = [
             [name, *(_plain(found.scores[score].attack) for score in names)]
             for name, found in private.multi_shot.items()
         ]
@@ -200,7 +201,7 @@ class Presenter:
         places: dict[str, list[int]] = {}
         for place, (blank, _) in enumerate(outcome.chosen.fields):
             places.setdefault(blank.span.field.label, []).append(place)
-        rows: list[list[str | int | float | None]] = [
+        rows: list[list[Cell]] = [
             [
                 label,
                 len(mine),
@@ -227,7 +228,7 @@ class Presenter:
             )
             for form, field in some
         )
-        rows: list[list[str | int | float | None]] = [[*row] for row in found]
+        rows: list[list[Cell]] = [[*row] for row in found]
         note = f"Attacked are fields of {self._settings.shortest} to {self._settings.longest} tokens."
         if outcome.lost:
             note += " Not read whole: a token is unknown to the model, none is left, or the field exceeds its window."
