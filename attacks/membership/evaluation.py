@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from pfl_audit.attacks.membership import calls
+from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.columns import SCRUBBED_RATIO
 from pfl_audit.attacks.membership.rows import AttackRow
 from pfl_audit.errors import NotAuditableError
@@ -140,7 +140,7 @@ def run_trial(
         search: Tune the forest.
         base: For a vote, what the attack without the vote decided with this seed, where that is known.
     """
-    known = calls.draw_known(labels, share, seed)
+    known = classifiers.draw_known(labels, share, seed)
     test = np.setdiff1d(np.arange(len(labels)), known)
     columns = columns_used(row, table)
     features = table[columns].to_numpy(dtype=np.float64)
@@ -150,29 +150,31 @@ def run_trial(
     elif row.kind.startswith("clusters"):
         # acc decides which cluster are the members; nls breaks its ties.
         orient = table["acc"].to_numpy() + 1e-6 * table["nls"].to_numpy()
-        called = calls.call_by_clusters(features[test], orient[test], seed)
+        called = classifiers.predict_kmeans(features[test], orient[test], seed)
     elif row.kind.startswith("forest"):
-        scores = calls.score_by_forest(features[known], labels[known], features[test], seed, search=search)
-        called = calls.call_by_score(scores)
+        scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=search)
+        called = classifiers.predict_forest(scores)
     elif row.kind == "residual" and len(columns) > 1:
         others = known[~labels[known]]
         queries = table["queries"].to_numpy(dtype=np.float64)
-        scores = calls.score_by_residual(features[:, 0], features[:, 1], queries, others)[test]
-        called = calls.call_by_clusters(scores[:, None], scores, seed)
+        scores = classifiers.residual_scores(features[:, 0], features[:, 1], queries, others)[test]
+        called = classifiers.predict_kmeans(scores[:, None], scores, seed)
     else:
-        scores = calls.score_by_ratios(features[test])
-        called = calls.call_by_clusters(scores[:, None], scores, seed)
+        scores = classifiers.ratio_scores(features[test])
+        called = classifiers.predict_kmeans(scores[:, None], scores, seed)
     if row.kind.endswith("vote"):
         change = table["delta_nls_mem"].to_numpy()[test]
-        by_memory = calls.call_by_memory(table["nls_mem"].to_numpy()[test])
-        called = calls.vote(called, by_memory, calls.call_by_clusters(change[:, None], -change, seed))
+        by_memory = classifiers.predict_memorized(table["nls_mem"].to_numpy()[test])
+        called = classifiers.majority_vote(
+            called, by_memory, classifiers.predict_kmeans(change[:, None], -change, seed)
+        )
         scores = None
     return Trial(test, called, called.astype(np.float64) if scores is None else scores)
 
 
 def trial_of(scores: Floats, called: Bools, labels: Bools, seed: int, share: float) -> Trial:
     """What scores and calls of all providers are on those that the draw of a seed leaves to be attacked."""
-    test = np.setdiff1d(np.arange(len(labels)), calls.draw_known(labels, share, seed))
+    test = np.setdiff1d(np.arange(len(labels)), classifiers.draw_known(labels, share, seed))
     return Trial(test, called[test], scores[test])
 
 

@@ -38,12 +38,12 @@ def with_scores(table: pd.DataFrame, models: int) -> pd.DataFrame:
     """
     columns = zip(*map(names, range(models)), strict=True)
     loglik, loss = (table[list(every)].to_numpy(dtype=np.float64) for every in columns)
-    lira = score_by_lira(table["loglik"].to_numpy(dtype=np.float64), loglik)
-    rmia = score_by_rmia(table["loss"].to_numpy(dtype=np.float64), loss)
+    lira = lira_scores(table["loglik"].to_numpy(dtype=np.float64), loglik)
+    rmia = rmia_scores(table["loss"].to_numpy(dtype=np.float64), loss)
     return table.assign(lira=lira, rmia=rmia)
 
 
-def score_by_lira(loglik: Floats, references: Floats) -> Floats:
+def lira_scores(loglik: Floats, references: Floats) -> Floats:
     """Standard deviations of the references by which the model's log-likelihood lies above their mean.
 
     One spread serves all providers, as the paper has it for few reference models: pooled over the providers. The
@@ -61,7 +61,7 @@ def score_by_lira(loglik: Floats, references: Floats) -> Floats:
     return scores
 
 
-def score_by_rmia(loss: Floats, references: Floats, offset: float = OFFSET) -> Floats:
+def rmia_scores(loss: Floats, references: Floats, offset: float = OFFSET) -> Floats:
     """RMIA's ratio: probability under the model to that under the mean of models that saw the provider and did not.
 
     The probability is the geometric mean a token, exp(-loss). Its mean over all models is taken as half of

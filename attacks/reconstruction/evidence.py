@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pfl_audit.attacks.reconstruction.context import FormContext
-from pfl_audit.attacks.reconstruction.outcomes import Outcome
+from pfl_audit.attacks.reconstruction.outcomes import CheckpointOutcome
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 from pfl_audit.core.drawing import CAPTION, drawn_page, framed
 from pfl_audit.core.fields import Cell
@@ -16,7 +16,7 @@ from pfl_audit.errors import UnanswerableError
 SHOWN = 3
 
 
-def show_reconstructions(context: FormContext, outcome: Outcome, ranking: MembershipMetric) -> list[Evidence]:
+def show_reconstructions(context: FormContext, outcome: CheckpointOutcome, ranking: MembershipMetric) -> list[Evidence]:
     """The first perfect reconstructions in the attacker's order; revealed, with a frame where each field stood."""
     pick, hide = outcome.private.multi_shot[ranking].attack, context.redactor
     shown: list[Evidence] = []

@@ -128,7 +128,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class DocumentPermutation:
     """Shares of permutations under which the private forms stand out as much as they do: one-sided p-values.
 
     Attributes:
@@ -141,7 +141,7 @@ class Exchanged:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckpointOutcome:
     """What an attack on one checkpoint gave.
 
     Attributes:
@@ -150,7 +150,7 @@ class Outcome:
         fields: The same with what was put there.
         private: Scores on them.
         new: Scores on fields of forms that it has never seen, or None.
-        exchanged: How often these two would be as far apart by chance, or None.
+        permutation: How often these two would be as far apart by chance, or None.
     """
 
     chosen: Chosen
@@ -158,4 +158,4 @@ class Outcome:
     fields: tuple[Attacked, ...]
     private: Evaluation
     new: Evaluation | None
-    exchanged: Exchanged | None
+    permutation: DocumentPermutation | None

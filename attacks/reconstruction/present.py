@@ -9,7 +9,7 @@ from typing import Any, Final
 from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
-from pfl_audit.attacks.reconstruction.outcomes import SHARES, Compared, Evaluation, MultiShot, Outcome
+from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
@@ -55,7 +55,7 @@ class Presenter:
         self._settings = settings
         self._precision = precision
 
-    def one_shot(self, spec: CheckSpec, outcome: Outcome, epochs: Mapping[int, Outcome]) -> Check:
+    def one_shot(self, spec: CheckSpec, outcome: CheckpointOutcome, epochs: Mapping[int, CheckpointOutcome]) -> Check:
         """The first attempt at every field, and where they were given, at checkpoints of earlier epochs."""
         private, new = outcome.private, outcome.new
         metrics = [_metric(IMPROVEMENT, private.one_shot.improvement, private, _PRIVATE, chance=1.0)]
@@ -73,7 +73,7 @@ class Presenter:
             finding=self._one_shot_finding(outcome),
         )
 
-    def multi_shot(self, spec: CheckSpec, outcome: Outcome) -> Check:
+    def multi_shot(self, spec: CheckSpec, outcome: CheckpointOutcome) -> Check:
         """The most plausible attempt at every field, and the fields in the order of their plausibility."""
         private, new, ranking = outcome.private, outcome.new, self._settings.ranking
         metrics = [
@@ -94,10 +94,10 @@ class Presenter:
             finding=self._multi_shot_finding(outcome),
         )
 
-    def _one_shot_finding(self, outcome: Outcome) -> Finding:
-        private, new, exchanged = outcome.private, outcome.new, outcome.exchanged
+    def _one_shot_finding(self, outcome: CheckpointOutcome) -> Finding:
+        private, new, permutation = outcome.private, outcome.new, outcome.permutation
         found = private.one_shot.improvement
-        control = (_gap(found, new.one_shot.improvement), exchanged.improvement) if new and exchanged else None
+        control = (_gap(found, new.one_shot.improvement), permutation.improvement) if new and permutation else None
         perfect = private.one_shot.scores["PR"]
         text = (
             f"Of {private.fields} fields of {private.documents} documents, the attack puts {_share(perfect.attack)} "
@@ -108,12 +108,12 @@ class Presenter:
             text += f", and {_plain(new.one_shot.improvement)} on forms that the model has never seen"
         return self._finding(text, IMPROVEMENT, found, 1.0, control, (private, new))
 
-    def _multi_shot_finding(self, outcome: Outcome) -> Finding:
-        private, new, exchanged = outcome.private, outcome.new, outcome.exchanged
+    def _multi_shot_finding(self, outcome: CheckpointOutcome) -> Finding:
+        private, new, permutation = outcome.private, outcome.new, outcome.permutation
         ranking = self._settings.ranking
         found = private.multi_shot[ranking].scores["AccAUC"].difference
         there = new.multi_shot[ranking].scores["AccAUC"].difference if new else None
-        control = (_gap(found, there), exchanged.gain) if there and exchanged else None
+        control = (_gap(found, there), permutation.gain) if there and permutation else None
         scores = private.multi_shot[ranking].scores
         text = (
             f"Of the 5 % of the fields that the attacker believes in most, {_share(scores['AccAt 5 %'].attack)} are "
@@ -158,7 +158,7 @@ class Presenter:
         }[level]
         return Finding(level=level, text=f"{text}.{end}", remedy=REMEDY, metric=metric, slice={**_TARGET, **_PRIVATE})
 
-    def _perfect(self, outcome: Outcome) -> Table:
+    def _perfect(self, outcome: CheckpointOutcome) -> Table:
         """What came back without an error, masked, by rank."""
         hide, pick = self._context.redactor, outcome.private.multi_shot[self._settings.ranking].attack
         often = Counter(form.text(field).casefold() for form in self._context.parts.private for field in form.fields)
@@ -196,7 +196,7 @@ class Presenter:
             note=f"The finding goes by the {self._settings.ranking}; the metric was fixed before the attack.",
         )
 
-    def _by_label(self, outcome: Outcome) -> Table:
+    def _by_label(self, outcome: CheckpointOutcome) -> Table:
         values, baseline = outcome.private.one_shot.attack, outcome.private.one_shot.baseline
         places: dict[str, list[int]] = {}
         for place, (blank, _) in enumerate(outcome.chosen.fields):
@@ -215,7 +215,7 @@ class Presenter:
         columns = ["label", "fields", "perfect", "perfect, public alone", "Hamming distance", "the same, public alone"]
         return Table(title="By label, one attempt", columns=columns, rows=rows)
 
-    def _left_out(self, outcome: Outcome) -> Table:
+    def _left_out(self, outcome: CheckpointOutcome) -> Table:
         """Fields that were not attacked, by label and reason."""
         chosen, hide = outcome.chosen, self._context.redactor.within("not attacked")
         forms = {form.id: form for form in self._context.parts.private}
@@ -296,7 +296,7 @@ def _curves(found: MultiShot) -> list[Curve]:
     ]
 
 
-def _epoch_curves(epochs: Mapping[int, Outcome]) -> list[Curve]:
+def _epoch_curves(epochs: Mapping[int, CheckpointOutcome]) -> list[Curve]:
     """How the attack fares as training goes on."""
     if not epochs:
         return []

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pfl_audit.attacks.reconstruction import present
 from pfl_audit.attacks.reconstruction.attack import MULTI_SHOT, ONE_SHOT
 from pfl_audit.attacks.reconstruction.context import FormContext
+from pfl_audit.attacks.reconstruction.document_permutation import permute_documents
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
-from pfl_audit.attacks.reconstruction.exchange import exchange
-from pfl_audit.attacks.reconstruction.outcomes import Attacked, Outcome
+from pfl_audit.attacks.reconstruction.outcomes import Attacked, CheckpointOutcome
 from pfl_audit.attacks.reconstruction.plan import Chosen, Truth, choose, count_passes
 from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
@@ -118,7 +118,7 @@ def _attack(
     lost: tuple[tuple[str, str], ...],
     new: Chosen | None,
     label: str,
-) -> Outcome:
+) -> CheckpointOutcome:
     def attacked(some: Chosen, what: str) -> tuple[Attacked, ...]:
         found = _fill(context, settings, target, some.fields, what)
         return tuple(
@@ -129,10 +129,10 @@ def _attack(
     fields = attacked(chosen, label)
     private = evaluate(fields, settings.epsilon, context.rng("reconstruction", "private"))
     if new is None or not new.fields:
-        return Outcome(chosen, lost, fields, private, None, None)
+        return CheckpointOutcome(chosen, lost, fields, private, None, None)
     controls = attacked(new, "new forms")
     control = evaluate(controls, settings.epsilon, context.rng("reconstruction", "new"))
-    exchanged = exchange(
+    permutation = permute_documents(
         private,
         control,
         ([field.document for field in fields], [field.document for field in controls]),
@@ -140,7 +140,7 @@ def _attack(
         settings.ranking,
         context.rng("reconstruction", "exchange"),
     )
-    return Outcome(chosen, lost, fields, private, control, exchanged)
+    return CheckpointOutcome(chosen, lost, fields, private, control, permutation)
 
 
 def _fill(

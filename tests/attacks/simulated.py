@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership.references import score_by_lira, score_by_rmia
+from pfl_audit.attacks.membership.references import lira_scores, rmia_scores
 
 COLUMNS = ("acc", "nls", "loss", "conf", "delta_loss", "delta_conf", "nls_mem", "delta_nls_mem", "llr")
 
@@ -31,8 +31,8 @@ def table(
     frame["loglik"] = 0.7 * frame["loglik_before"] + frame["llr"]
     # Chance of their own, so that the other features are what they would be without.
     references = 0.7 * frame[["loglik_before"]].to_numpy() + rng.spawn(1)[0].normal(size=(len(labels), 4))
-    frame["lira"] = score_by_lira(frame["loglik"].to_numpy(), references)
-    frame["rmia"] = score_by_rmia(3 - 0.3 * frame["loglik"].to_numpy(), 3 - 0.3 * references)
+    frame["lira"] = lira_scores(frame["loglik"].to_numpy(), references)
+    frame["rmia"] = rmia_scores(3 - 0.3 * frame["loglik"].to_numpy(), 3 - 0.3 * references)
     apart = leak if scrubbed_leak is None else scrubbed_leak
     frame["llr_mem"] = rng.spawn(1)[0].normal(size=len(labels)) + apart * labels
     shuffle = rng.permutation(len(labels))

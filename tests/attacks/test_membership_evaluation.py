@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.membership import calls, present
+from pfl_audit.attacks.membership import classifiers, present
 from pfl_audit.attacks.membership.evaluation import evaluate, run_trial, subset
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
 
@@ -35,13 +35,13 @@ def test_result_does_not_depend_on_the_order_of_the_rows() -> None:
 def test_labels_of_the_attacked_are_used_for_nothing_but_the_score(row: AttackRow) -> None:
     """Exchanging the labels of two attacked providers leaves every call and every score as it was."""
     frame, labels = subset(*table(40, 40, np.random.default_rng(3), leak=1.0), 0)
-    known = calls.draw_known(labels, 0.15, 0)
+    known = classifiers.draw_known(labels, 0.15, 0)
     exchanged = labels.copy()
     attacked = np.setdiff1d(np.arange(len(labels)), known)
     member, other = (next(at for at in attacked if labels[at] == value) for value in (True, False))
     exchanged[[member, other]] = exchanged[[other, member]]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calls, "draw_known", lambda *_: known)
+        patch.setattr(classifiers, "draw_known", lambda *_: known)
         one, two = (run_trial(row, frame, each, 0, 0.15) for each in (labels, exchanged))
     assert (one.calls == two.calls).all()
     assert (one.scores == two.scores).all()

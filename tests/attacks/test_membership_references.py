@@ -10,7 +10,7 @@ from scipy.stats import binomtest, norm
 
 from pfl_audit.attacks.membership.attack import MembershipAttack
 from pfl_audit.attacks.membership.features import aggregate, query_features
-from pfl_audit.attacks.membership.references import score_by_lira, score_by_rmia, with_scores
+from pfl_audit.attacks.membership.references import lira_scores, rmia_scores, with_scores
 from pfl_audit.attacks.membership.rows import ROWS
 from pfl_audit.attacks.membership.settings import MembershipSettings
 from pfl_audit.attacks.questions import inputs
@@ -47,7 +47,7 @@ def test_lira_orders_as_the_normal_of_the_references_does(seed: int) -> None:
     loglik, others = -loss, -references
     spread = np.sqrt(np.mean([np.var(list(row), ddof=1) for row in others]))
     slow = [norm.cdf(one, loc=np.mean(row), scale=spread) for one, row in zip(loglik, others, strict=True)]
-    assert norm.cdf(score_by_lira(loglik, others)) == pytest.approx(np.array(slow), abs=1e-12)
+    assert norm.cdf(lira_scores(loglik, others)) == pytest.approx(np.array(slow), abs=1e-12)
 
 
 @pytest.mark.parametrize("a", [0.3, 1.0])
@@ -63,14 +63,14 @@ def test_rmia_orders_as_the_share_of_a_population_does(seed: int, gamma: float, 
 
     population = range(10)
     share = [np.mean([ratio(one) / ratio(other) >= gamma for other in population]) for one in range(len(loss))]
-    scores = score_by_rmia(loss, references, a)
+    scores = rmia_scores(loss, references, a)
     assert scores == pytest.approx([ratio(one) for one in range(len(loss))])
     assert (np.diff(np.array(share)[np.argsort(scores)]) >= 0).all()
     assert len(set(share)) > 3
 
 
 def test_references_that_are_all_alike_divide_nothing() -> None:
-    assert score_by_lira(np.array([1.0, 3.0]), np.ones((2, 2))).tolist() == [0.0, 2.0]
+    assert lira_scores(np.array([1.0, 3.0]), np.ones((2, 2))).tolist() == [0.0, 2.0]
 
 
 def test_scores_of_providers_by_hand(page: Callable[..., Document]) -> None:

@@ -21,10 +21,10 @@ from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
 from pfl_audit.attacks.inversion.donut_text.angle import angle_odds, pair
-from pfl_audit.attacks.inversion.donut_text.evidence import Evidence
 from pfl_audit.attacks.inversion.donut_text.rows import read_rows
 from pfl_audit.attacks.inversion.donut_text.span import span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import Tensors, find_noise, least_noise, read_tensors
+from pfl_audit.attacks.inversion.donut_text.token_evidence import TokenEvidence
 from pfl_audit.models.text_decoder import FirstLayer
 
 _MIXED = 3.0
@@ -145,7 +145,9 @@ class _Reader:
             self.mixed |= position is not None and span.rank > count
             span = span if span.tells else None
         choice = torch.from_numpy(self.present) if self._listed else torch.arange(len(self.decoder.embedding))
-        evidence = Evidence(self.decoder, span, choice, behind=count if position is not None else self.decoder.places)
+        evidence = TokenEvidence(
+            self.decoder, span, choice, behind=count if position is not None else self.decoder.places
+        )
         if self.mixed:
             self._batch(evidence)
         elif position is not None:
@@ -153,7 +155,7 @@ class _Reader:
         elif span is not None:
             self._walk(evidence, span.rank)
 
-    def _places(self, evidence: Evidence) -> None:
+    def _places(self, evidence: TokenEvidence) -> None:
         """The places that the rows leave open, one token in each."""
         places = torch.from_numpy(np.flatnonzero(~self.sure))
         angles = [
@@ -168,7 +170,7 @@ class _Reader:
             if self.ids[place] < 0 and found.lead > LIKELY:
                 self.ids[place] = found.best
 
-    def _walk(self, evidence: Evidence, states: int) -> None:
+    def _walk(self, evidence: TokenEvidence, states: int) -> None:
         """Place after place, as long as the span holds more states than were found."""
         self._size(self.decoder.places)
         for place in range(self.decoder.places):
@@ -188,7 +190,7 @@ class _Reader:
         if len(likely) == 1:
             self.ids[place] = likely[0]
 
-    def _batch(self, evidence: Evidence) -> None:
+    def _batch(self, evidence: TokenEvidence) -> None:
         """The tokens of every place, whichever sample they are of."""
         self._size(len(self.ids))
         if evidence.span is not None:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pfl_audit.attacks.reconstruction.document_permutation import permute_documents
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
-from pfl_audit.attacks.reconstruction.exchange import exchange
-from pfl_audit.attacks.reconstruction.outcomes import Attacked, Exchanged
+from pfl_audit.attacks.reconstruction.outcomes import Attacked, DocumentPermutation
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction
 
 TRUTH = (1, 2, 3, 4)
@@ -24,10 +24,10 @@ def field(document: int, attack: float, baseline: float, rng: np.random.Generato
     return Attacked(name, TRUTH, Reconstruction(name, "f", (guess(attack),), (guess(baseline),)))
 
 
-def p_values(private: list[Attacked], new: list[Attacked], **more: Any) -> Exchanged:
+def p_values(private: list[Attacked], new: list[Attacked], **more: Any) -> DocumentPermutation:
     found = [evaluate(some, 0.01, np.random.default_rng(1), resamples=20) for some in (private, new)]
     documents = [one.document for one in private], [one.document for one in new]
-    return exchange(found[0], found[1], documents, 0.01, "target perplexity", np.random.default_rng(2), **more)
+    return permute_documents(found[0], found[1], documents, 0.01, "target perplexity", np.random.default_rng(2), **more)
 
 
 def fields(documents: int, share: float, rng: np.random.Generator, each: int = 3) -> list[Attacked]:
@@ -37,7 +37,7 @@ def fields(documents: int, share: float, rng: np.random.Generator, each: int = 3
 def test_forms_that_are_remembered_stand_out() -> None:
     rng = np.random.default_rng(0)
     found = p_values(fields(15, 0.6, rng), fields(12, 0.0, rng), permutations=499)
-    assert found == Exchanged(1 / 500, 1 / 500)
+    assert found == DocumentPermutation(1 / 500, 1 / 500)
 
 
 def test_forms_that_are_alike_stand_out_as_often_as_they_may() -> None:

@@ -1,7 +1,7 @@
-"""Who is called a member: K-Means, random forest, threshold, vote. Pure functions over arrays.
+"""Membership classifiers: K-Means, random forest, thresholds and majority vote, as pure functions over arrays.
 
-Everywhere a row is a provider; ``features`` is float (n, features); a call is bool (n,), true for
-"member". Source: privacy-aware-docvqa, section 5.2.3.
+A row is a provider; ``features`` is float (n, features); a prediction is bool (n,), true for "member".
+Source: privacy-aware-docvqa, section 5.2.3.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def standardise(features: Floats) -> Floats:
     return scaled
 
 
-def call_by_clusters(features: Floats, orient: Floats, seed: int) -> Bools:
-    """K-Means with two clusters; the one with the higher mean of ``orient`` are the members (AZK, CLS2).
+def predict_kmeans(features: Floats, orient: Floats, seed: int) -> Bools:
+    """Predict membership by K-Means with two clusters: members are the one with the higher mean ``orient`` (AZK, CLS2).
 
     Features are standardised first, so that none outweighs the others by its unit. No label is used.
 
     Args:
         features: Features of the providers to classify.
         orient: float (n,), what members are expected to have more of.
-        seed: Of the initial centres.
+        seed: Seed of the initial centres.
 
     Returns:
         No provider is a member where all providers are alike, or where both clusters have the same mean.
@@ -54,14 +54,14 @@ def call_by_clusters(features: Floats, orient: Floats, seed: int) -> Bools:
     return members
 
 
-def score_by_forest(train: Floats, labels: Bools, test: Floats, seed: int, *, search: bool = False) -> Floats:
+def forest_scores(train: Floats, labels: Bools, test: Floats, seed: int, *, search: bool = False) -> Floats:
     """A random forest's probability of membership (APK).
 
     Args:
         train: Features of the providers whose membership the attacker knows.
         labels: bool, their membership.
         test: Features of the others.
-        seed: Of the forest.
+        seed: Seed of the forest.
         search: Tune number and depth of the trees by cross-validation on ``train``, as the
             reference does. With some twenty training providers that picks noise, so it is off.
 
@@ -79,14 +79,14 @@ def score_by_forest(train: Floats, labels: Bools, test: Floats, seed: int, *, se
     return scores
 
 
-def call_by_score(scores: Floats) -> Bools:
-    """A forest's call: more likely a member than not."""
+def predict_forest(scores: Floats) -> Bools:
+    """Predict membership where a forest's probability is above one half."""
     calls: Bools = scores > 0.5
     return calls
 
 
-def score_by_residual(after: Floats, before: Floats, queries: Floats, reference: NDArray[np.int64]) -> Floats:
-    """How far the model's log-likelihood lies above what the public model's predicts, times the root of the questions.
+def residual_scores(after: Floats, before: Floats, queries: Floats, reference: NDArray[np.int64]) -> Floats:
+    """Residual of the model's log-likelihood on the public model's, times the root of the number of questions.
 
     Offline LiRA (Carlini et al. 2022) for providers, by the residual of a line that is fitted on known non-members.
 
@@ -108,8 +108,8 @@ def score_by_residual(after: Floats, before: Floats, queries: Floats, reference:
     return residuals
 
 
-def score_by_ratios(ratios: Floats) -> Floats:
-    """One likelihood ratio as it is; of several the mean, each standardised over the attacked providers.
+def ratio_scores(ratios: Floats) -> Floats:
+    """Mean of the likelihood ratios, each standardised over the attacked providers; a single one is unchanged.
 
     The ratios have units of their own (one is of whole answers, one a token), and no label says which one is worth
     more: they count alike. A provider that lacks one has its median, which moves the score neither up nor down by much.
@@ -124,27 +124,27 @@ def score_by_ratios(ratios: Floats) -> Floats:
     return scores
 
 
-def call_by_memory(nls_mem: Floats) -> Bools:
-    """CLS1: the name came back at least once although it was not on the page."""
+def predict_memorized(nls_mem: Floats) -> Bools:
+    """Predict membership where the name was answered at least once without being on the page (CLS1)."""
     calls: Bools = nls_mem > 0.0
     return calls
 
 
-def vote(*calls: Bools) -> Bools:
-    """Hard voting: what more than half of the classifiers say."""
+def majority_vote(*calls: Bools) -> Bools:
+    """Prediction of more than half of the classifiers (hard voting)."""
     majority: Bools = 2 * np.sum(calls, axis=0) > len(calls)
     return majority
 
 
 def draw_known(labels: Bools, share: float, seed: int) -> NDArray[np.int64]:
-    """The providers whose membership a partial-knowledge attacker knows.
+    """Draw the providers whose membership a partial-knowledge attacker knows.
 
-    As many of each class, but of no class more than its share, so that a small one is not used up.
+    The same number of each class, but of no class more than its share, so that a small one is not used up.
 
     Args:
         labels: bool (n,), rows in a fixed order.
-        share: Of all providers (r of the paper, 0.15).
-        seed: Of the draw.
+        share: Share of all providers that is known (r of the paper, 0.15).
+        seed: Seed of the draw.
 
     Returns:
         Row numbers, rising; at least two of each class.

@@ -1,4 +1,4 @@
-"""How often private and new forms that are alike to the model would be as far apart: documents change places.
+"""Document-level permutation test between private forms and forms that are new to the model.
 
 Perfect reconstructions are rare, and where a dozen documents hold none, resampling shows no spread. A permutation of
 the documents over the two sets keeps its error rate all the same.
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.reconstruction.curves import Order
-from pfl_audit.attacks.reconstruction.outcomes import Evaluation, Exchanged, Pick
+from pfl_audit.attacks.reconstruction.outcomes import DocumentPermutation, Evaluation, Pick
 from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 from pfl_audit.attacks.reconstruction.similarity import improvement_factor
 
@@ -23,7 +23,7 @@ _CELLS = 4_000_000
 """Fields of all permutations that are held at once."""
 
 
-def exchange(
+def permute_documents(
     private: Evaluation,
     new: Evaluation,
     documents: tuple[Sequence[str], Sequence[str]],
@@ -31,20 +31,20 @@ def exchange(
     ranking: MembershipMetric,
     rng: np.random.Generator,
     permutations: int = PERMUTATIONS,
-) -> Exchanged:
-    """Let documents change places between the private and the new forms.
+) -> DocumentPermutation:
+    """Permute documents over the private and the new forms.
 
     Args:
-        private: Of the forms that the target was trained on.
-        new: Of forms that it has never seen.
-        documents: The document of each field of the two.
-        epsilon: Of the improvement factor.
+        private: Evaluation of the forms that the target was trained on.
+        new: Evaluation of forms that it has never seen.
+        documents: Document of each field, of the private and of the new forms.
+        epsilon: Smoothing constant of the improvement factor.
         ranking: Membership metric of the gain.
-        rng: The only source of chance.
-        permutations: How many are drawn.
+        rng: Random generator of the permutations.
+        permutations: Number of permutations.
 
     Returns:
-        p-values, at least 1 / (permutations + 1).
+        One-sided p-values, at least 1 / (permutations + 1).
     """
     _, here = np.unique(documents[0], return_inverse=True)
     _, there = np.unique(documents[1], return_inverse=True)
@@ -72,7 +72,7 @@ def exchange(
         gaps.append(np.column_stack([of(weights) - of(1.0 - weights) for of in (improvement, gain)]))
     found = np.concatenate(gaps)
     p = (1 + (found[1:] >= found[0] - 1e-12).sum(axis=0)) / (1 + permutations)
-    return Exchanged(float(p[0]), float(p[1]))
+    return DocumentPermutation(float(p[0]), float(p[1]))
 
 
 def _area(here: Pick, there: Pick, weights: Floats) -> Floats:

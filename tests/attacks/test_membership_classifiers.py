@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfl_audit.attacks.membership import calls
+from pfl_audit.attacks.membership import classifiers
 
 SEEDS = st.integers(0, 10_000)
 
@@ -15,8 +15,8 @@ def two_groups(rng: np.random.Generator, apart: float = 5.0) -> tuple[np.ndarray
 
 def test_clusters_find_two_groups_and_call_the_higher_one_members() -> None:
     features, labels = two_groups(np.random.default_rng(0))
-    assert (calls.call_by_clusters(features, features[:, 0], 0) == labels).all()
-    assert (calls.call_by_clusters(features, -features[:, 0], 0) == ~labels).all()
+    assert (classifiers.predict_kmeans(features, features[:, 0], 0) == labels).all()
+    assert (classifiers.predict_kmeans(features, -features[:, 0], 0) == ~labels).all()
 
 
 def test_features_are_standardised_so_that_no_unit_outweighs_another() -> None:
@@ -24,15 +24,15 @@ def test_features_are_standardised_so_that_no_unit_outweighs_another() -> None:
     features, labels = two_groups(rng)
     noisy = np.column_stack([features, 1e6 * rng.normal(size=60)])
     scaled = np.column_stack([features * [1e-9, 1e-9], noisy[:, 2]])
-    a = calls.call_by_clusters(noisy, features[:, 0], 0)
-    b = calls.call_by_clusters(scaled, features[:, 0], 0)
+    a = classifiers.predict_kmeans(noisy, features[:, 0], 0)
+    b = classifiers.predict_kmeans(scaled, features[:, 0], 0)
     assert (a == b).all()
     assert (a == labels).mean() > 0.95
 
 
 @pytest.mark.parametrize("features", [np.ones((5, 2)), np.zeros((1, 1))])
 def test_nobody_is_a_member_where_all_are_alike(features: np.ndarray) -> None:
-    assert not calls.call_by_clusters(features, features[:, 0], 0).any()
+    assert not classifiers.predict_kmeans(features, features[:, 0], 0).any()
 
 
 @settings(max_examples=30, deadline=None)
@@ -41,39 +41,39 @@ def test_order_of_the_rows_does_not_matter(seed: int, shuffle: int) -> None:
     rng = np.random.default_rng(seed)
     features, labels = two_groups(rng, apart=1.0)
     order = np.random.default_rng(shuffle).permutation(60)
-    by_cluster = calls.call_by_clusters(features, features[:, 0], seed)
-    assert (by_cluster[order] == calls.call_by_clusters(features[order], features[order, 0], seed)).all()
-    by_forest = calls.score_by_forest(features[:30], labels[:30], features[30:], seed)
+    by_cluster = classifiers.predict_kmeans(features, features[:, 0], seed)
+    assert (by_cluster[order] == classifiers.predict_kmeans(features[order], features[order, 0], seed)).all()
+    by_forest = classifiers.forest_scores(features[:30], labels[:30], features[30:], seed)
     mixed = np.random.default_rng(shuffle).permutation(30)
     np.testing.assert_allclose(
-        by_forest, calls.score_by_forest(features[:30][mixed], labels[:30][mixed], features[30:], seed)
+        by_forest, classifiers.forest_scores(features[:30][mixed], labels[:30][mixed], features[30:], seed)
     )
 
 
 def test_forest_scores_are_probabilities_that_separate() -> None:
     features, labels = two_groups(np.random.default_rng(2))
-    scores = calls.score_by_forest(features[:30], labels[:30], features[30:], 0)
+    scores = classifiers.forest_scores(features[:30], labels[:30], features[30:], 0)
     assert ((scores >= 0) & (scores <= 1)).all()
-    assert (calls.call_by_score(scores) == labels[30:]).mean() > 0.95
-    searched = calls.score_by_forest(features[:30], labels[:30], features[30:], 0, search=True)
-    assert (calls.call_by_score(searched) == labels[30:]).mean() > 0.95
+    assert (classifiers.predict_forest(scores) == labels[30:]).mean() > 0.95
+    searched = classifiers.forest_scores(features[:30], labels[:30], features[30:], 0, search=True)
+    assert (classifiers.predict_forest(searched) == labels[30:]).mean() > 0.95
     order = np.argsort(labels)
     few = np.r_[order[:2], order[-2:]]  # fewer than the search has folds
-    assert len(calls.score_by_forest(features[few], labels[few], features, 0, search=True)) == len(features)
+    assert len(classifiers.forest_scores(features[few], labels[few], features, 0, search=True)) == len(features)
 
 
 def test_memory_and_vote_by_hand() -> None:
     a = np.array([True, True, False, False])
     b = np.array([True, False, True, False])
     c = np.array([True, False, False, True])
-    assert calls.vote(a, b, c).tolist() == [True, False, False, False]
-    assert calls.call_by_memory(np.array([0.0, 0.01, 1.0])).tolist() == [False, True, True]
+    assert classifiers.majority_vote(a, b, c).tolist() == [True, False, False, False]
+    assert classifiers.predict_memorized(np.array([0.0, 0.01, 1.0])).tolist() == [False, True, True]
 
 
 @given(seed=SEEDS, members=st.integers(4, 60), others=st.integers(4, 60))
 def test_the_known_providers_are_balanced_and_few(seed: int, members: int, others: int) -> None:
     labels = np.array([True] * members + [False] * others)
-    known = calls.draw_known(labels, 0.15, seed)
+    known = classifiers.draw_known(labels, 0.15, seed)
     assert len(set(known.tolist())) == len(known)
     inside, outside = int(labels[known].sum()), int((~labels[known]).sum())
     assert inside >= 2

@@ -1,4 +1,4 @@
-"""What span and angle together say of the tokens that may stand in a place."""
+"""Combined odds of the tokens at a position, from the span of the gradient and from the angle test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHANGES = 1.5
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TokenDecision:
     """What stands in a place.
 
     Attributes:
@@ -37,7 +37,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class TokenEvidence:
     """Weighs tokens.
 
     Attributes:
@@ -52,7 +52,7 @@ class Evidence:
     choice: Tensor
     behind: int
 
-    def weigh(self, place: int, angle: Tensor | None = None) -> Verdict:
+    def weigh(self, place: int, angle: Tensor | None = None) -> TokenDecision:
         """Weigh all tokens of the choice in a place.
 
         Args:
@@ -60,14 +60,14 @@ class Evidence:
             angle: float64 (tokens,), the odds by the angle; only known where a place holds one sample's signal.
         """
         if not len(self.choice):
-            return Verdict()
+            return TokenDecision()
         strict, generous = self._odds(place, angle)
         least = SURE + log(len(self.choice))
         near = strict > least
         likely = self.choice[near][strict[near] > least + self._elsewhere(self.choice[near])]
         odds, order = generous.sort(descending=True)
         lead = float(odds[0] - odds[1]) if len(odds) > 1 else float(odds[0])
-        return Verdict(tuple(likely.tolist()), int(self.choice[order[0]]), lead)
+        return TokenDecision(tuple(likely.tolist()), int(self.choice[order[0]]), lead)
 
     def _odds(self, place: int, angle: Tensor | None) -> tuple[Tensor, Tensor]:
         """Log of the odds of every token, strict and generous as Span.odds has them; infinitely low by the angle."""
