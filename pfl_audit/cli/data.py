@@ -6,6 +6,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ import typer
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.help import App
-from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import require_new
 from pfl_audit.inputs import require_input
 
@@ -23,17 +24,23 @@ if TYPE_CHECKING:
     from pfl_audit.documents.corpus import Corpus, Problem
     from pfl_audit.documents.forms.check import FormCheck
 
+
+def _names(*groups: str) -> str:
+    """Installed entry points of groups, without loading them."""
+    return ", ".join(sorted({point.name for group in groups for point in entry_points(group=f"pfl_audit.{group}")}))
+
+
 app = App(rich_markup_mode=None, help="Check, convert, import and make corpora.")
 _MOST_REASONS = 10
 OUT_MODEL = "out-model"
 """Folder of the corpus that a control is trained on, below that of the corpus to audit with."""
-_Source = Annotated[Path, typer.Argument(help="PFL-DocVQA folder, or folder with corpus.jsonl.")]
+_Source = Annotated[Path, typer.Argument(help=f"Corpus in a known format: {_names('corpora')}.")]
 _Target = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="A corpus as --red takes it, or a folder of forms (docs/forms.md).")],
+    path: Annotated[Path, typer.Argument(help=f"A corpus ({_names('corpora')}) or forms ({_names('forms')}).")],
     images: Annotated[bool, typer.Option(help="Open every page image as well.")] = True,
     reveal: options.Reveal = False,
     as_json: options.AsJson = False,
@@ -109,7 +116,7 @@ def convert(
 
 @app.command("import")
 def import_(
-    source: Annotated[str, typer.Argument(help="Kind of the source: fcc-adbuy.")],
+    source: Annotated[str, typer.Argument(help=f"Source: {_names('importers', 'corpora')}.")],
     path: Annotated[Path, typer.Argument(help="Folder of the source.")],
     out: _Target,
     seed: options.Seed = 0,
@@ -122,17 +129,15 @@ def import_(
     Example: pfl-audit data import fcc-adbuy fcc_adbuy --out data/fcc
     """
     from pfl_audit.documents.corpus import require_questions
-    from pfl_audit.documents.readers.fcc_adbuy import import_fcc_adbuy
+    from pfl_audit.documents.readers import import_corpora
     from pfl_audit.documents.writers import write_jsonl
 
-    if source != "fcc-adbuy":
-        raise UsageError(f"there is no source '{source}'", "Choose: fcc-adbuy")
     require_new(out)
-    found = import_fcc_adbuy(path, seed)
-    if found.out_model.queries and not found.audit.queries:
+    found = import_corpora(source, path, seed)
+    if found.out_model is not None and not found.audit.queries:
         raise NotAuditableError(f"{path} holds no question about a station with two documents", "Give more documents")
     require_questions(found.audit, path)
-    written = {out: found.audit} | ({out / OUT_MODEL: found.out_model} if found.out_model.queries else {})
+    written = {out: found.audit} | ({out / OUT_MODEL: found.out_model} if found.out_model is not None else {})
     for folder, corpus in written.items():
         write_jsonl(corpus, folder)
     _tell(written, as_json=as_json, quiet=quiet)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
+from functools import cache
 from pathlib import Path
+
+from pfl_audit.cli.console import note
+from pfl_audit.registry import ExtensionWarning
 
 
 def restrain() -> None:
@@ -20,8 +25,21 @@ def restrain() -> None:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
     if not sys.warnoptions:
-        logging.captureWarnings(True)
+        warnings.showwarning = _show_extensions
         logging.getLogger().addHandler(logging.NullHandler())
+
+
+def _show_extensions(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: object, **more: object
+) -> None:
+    """Print each warning about an extension once, and drop all others."""
+    if issubclass(category, ExtensionWarning):
+        _show_once(str(message))
+
+
+@cache
+def _show_once(text: str) -> None:
+    note(f"warning: {text}")
 
 
 def cache_folder() -> Path:

@@ -10,6 +10,7 @@ import logging, os, sys, warnings
 from pathlib import Path
 import pfl_audit.cli.main as cli
 from pfl_audit.cli.console import note
+from pfl_audit.registry import ExtensionWarning
 
 def command(*arguments, **options):
     import numpy as np
@@ -21,6 +22,8 @@ def command(*arguments, **options):
     figure = Figure()
     figure.subplots().set_title("\\u0e01 \\U0001f600")  # no font that matplotlib carries has them
     figure.savefig(Path(os.environ["PLACE"]) / "figure.png")
+    for _ in range(2):
+        warnings.warn("the reader 'x' is left out", ExtensionWarning)
     note("ours")
 
 cli.app = command
@@ -38,7 +41,7 @@ def printed(place: Path, *flags: str) -> str:
 
 
 def test_the_terminal_shows_our_lines_alone(tmp_path: Path) -> None:
-    assert printed(tmp_path) == "ours\n"
+    assert printed(tmp_path) == "warning: the reader 'x' is left out\nours\n"
     assert list((tmp_path / "cache").iterdir()) == [tmp_path / "cache/pfl-audit"]
 
 

@@ -1,30 +1,26 @@
-"""Corpora on disk, one format a module; the format is recognised by what lies in the folder."""
+"""Readers of corpora and importers of documents in other forms, found by entry point."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.errors import AuditError
+from pfl_audit.documents.formats import READER_ATTRIBUTES, Format, recognise
+from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.inputs import is_regular, require_input
+from pfl_audit.registry import Registry
 
 Part = Literal["red", "blue", "all"]
-"""RED is asked (members and non-members), BLUE was trained on."""
+"""RED is asked about (members and non-members), BLUE is training data."""
 
 
-class Reader(Protocol):
-    """Reads one format of corpora."""
-
-    name: str
-    """What the format is called in reports."""
-
-    def recognises(self, path: Path) -> bool:
-        """Whether ``path`` looks like this format."""
-        ...
+class CorpusReader(Format, Protocol):
+    """Reads one format of corpora. Entry point group: ``pfl_audit.corpora``."""
 
     def read(self, path: Path, part: Part) -> Corpus:
-        """Read a part of it; records that cannot be used become problems of the corpus.
+        """Read a part of a corpus; records that cannot be used become problems of the corpus.
 
         Raises:
             AuditError: The corpus as a whole cannot be read.
@@ -32,30 +28,81 @@ class Reader(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class ImportedCorpora:
+    """Corpora made of documents in another form.
+
+    Attributes:
+        audit: Members (BLUE training pages and RED) and non-members (RED alone).
+        out_model: BLUE training pages of other providers, to train a control on; None where there are none.
+    """
+
+    audit: Corpus
+    out_model: Corpus | None = None
+
+
+class Importer(Protocol):
+    """Makes corpora of documents that name no members. Entry point group: ``pfl_audit.importers``."""
+
+    def __call__(self, folder: Path, seed: int) -> ImportedCorpora:
+        """Make the corpora.
+
+        Args:
+            folder: Folder of the source.
+            seed: Seed of all random draws.
+
+        Raises:
+            UsageError: There is no such folder.
+            AuditError: The folder does not have the form of the source.
+        """
+        ...
+
+
+READERS: Final = Registry[CorpusReader]("pfl_audit.corpora", "corpus reader", READER_ATTRIBUTES)
+IMPORTERS: Final = Registry[Importer]("pfl_audit.importers", "importer")
+
+
 def open_corpus(path: Path, part: Part = "all") -> Corpus:
-    """Read a corpus in whichever known format it is.
+    """Read a corpus in any installed format.
 
     Args:
-        path: A PFL-DocVQA folder, or a folder with ``corpus.jsonl`` (or that file).
-        part: Which queries are wanted. Where nothing in the corpus is marked as RED or BLUE,
-            all of it counts as RED.
+        path: Folder or file of the corpus.
+        part: Queries to return. Where nothing in the corpus is marked as RED or BLUE, all of it counts as RED.
 
     Raises:
-        UsageError: Nothing is there.
-        AuditError: No known format, or nothing that can be read.
+        UsageError: ``path`` does not exist.
+        AuditError: The format is not known, or the corpus cannot be read.
     """
-    from pfl_audit.documents.readers.jsonl import JsonlReader
     from pfl_audit.documents.readers.lines import refuse_archive
-    from pfl_audit.documents.readers.pfl_docvqa import PflDocVqaReader
 
-    readers: tuple[Reader, ...] = (JsonlReader(), PflDocVqaReader())
     require_input(path, "Give the folder that holds the corpus")
-    for reader in readers:
-        if reader.recognises(path):
-            return reader.read(path, part)
+    reader = recognise(READERS, path)
+    if reader is not None:
+        return reader.read(path, part)
     if is_regular(path):
         refuse_archive(path)
     raise AuditError(
-        f"{path} is no corpus: it holds neither corpus.jsonl nor any imdb .npy file",
-        "Give a PFL-DocVQA folder, or make one with 'pfl-audit data make'",
+        f"{path} is no corpus in a known format ({', '.join(READERS.installed())})",
+        "Give a PFL-DocVQA folder or one with corpus.jsonl, or make one with 'pfl-audit data make'",
     )
+
+
+def import_corpora(source: str, folder: Path, seed: int) -> ImportedCorpora:
+    """Make corpora of documents in another form, or read a corpus by a reader that is named.
+
+    Args:
+        source: Name of an importer or of a corpus reader.
+        folder: Folder of the source.
+        seed: Seed of all random draws.
+
+    Raises:
+        UsageError: The source is not known, or the folder does not exist.
+        AuditError: The folder does not have the form of the source.
+    """
+    importers, readers = IMPORTERS.installed(), READERS.installed()
+    if source in importers:
+        return importers[source](folder, seed)
+    if source in readers:
+        require_input(folder, "Give the folder of the source")
+        return ImportedCorpora(readers[source].read(folder, "all"))
+    raise UsageError(f"there is no source '{source}'", f"Choose one of: {', '.join(sorted({*importers, *readers}))}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pfl_audit.documents.document import Document, Membership, Query, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import draw_question
 from pfl_audit.documents.problems import DAMAGED, MAX_ANSWER, RecordError, field_of, reason_of, text, words
+from pfl_audit.documents.readers import ImportedCorpora
 from pfl_audit.documents.readers.jsonl import list_of, path_inside, text_of
 from pfl_audit.documents.readers.lines import lines_of, parse
 from pfl_audit.errors import AuditError
@@ -38,20 +39,7 @@ _KEYS = {
 }
 
 
-@dataclass(frozen=True)
-class FccCorpora:
-    """What is made of the documents: three groups of stations, none of which shares a document with another.
-
-    Attributes:
-        audit: Members (BLUE training pages and RED) and non-members (RED alone).
-        out_model: BLUE training pages of stations that are neither, for a model to control with.
-    """
-
-    audit: Corpus
-    out_model: Corpus
-
-
-def import_fcc_adbuy(folder: Path, seed: int) -> FccCorpora:
+def import_fcc_adbuy(folder: Path, seed: int) -> ImportedCorpora:
     """Make the corpus of an audit and the training corpus of an out-model.
 
     Stations with two documents or more are members or non-members: of each two of like size one is a member, drawn by
@@ -88,7 +76,7 @@ def import_fcc_adbuy(folder: Path, seed: int) -> FccCorpora:
     rng = np.random.default_rng(seed)
     members = _draw_members(pages_of, rng)
     audit, out_model = (_corpus(parts, members) for parts in _split(pages_of, members, rng))
-    return FccCorpora(replace(audit, problems=tuple(problems)), out_model)
+    return ImportedCorpora(replace(audit, problems=tuple(problems)), out_model if out_model.queries else None)
 
 
 def _draw_members(pages_of: Mapping[str, list[list[Query]]], rng: np.random.Generator) -> dict[str, bool]:

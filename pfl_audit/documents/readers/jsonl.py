@@ -41,6 +41,7 @@ class JsonlReader:
     """Reads ``corpus.jsonl``."""
 
     name = "jsonl"
+    precedence = 10
 
     def recognises(self, path: Path) -> bool:
         """The file, or a folder that holds it."""
@@ -54,6 +55,9 @@ class JsonlReader:
             found.read(line, where)
         corpus = Corpus(tuple(found.queries), found.membership, self.name, tuple(found.problems))
         return corpus if part == "all" else corpus.where(lambda query: _in_part(query.document.split, part))
+
+
+READER = JsonlReader()
 
 
 class _Lines:

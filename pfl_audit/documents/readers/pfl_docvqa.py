@@ -48,6 +48,7 @@ class PflDocVqaReader:
     """Reads PFL-DocVQA folders."""
 
     name = "pfl-docvqa"
+    precedence = 100
 
     def recognises(self, path: Path) -> bool:
         """A folder with at least one imdb file somewhere below it."""
@@ -61,6 +62,9 @@ class PflDocVqaReader:
         for file, row, record in read_object_arrays(list(_imdb_files(path, part))):
             folder.read(record, file, row)
         return Corpus(tuple(folder.queries.values()), folder.membership, self.name, tuple(folder.problems))
+
+
+READER = PflDocVqaReader()
 
 
 @dataclass

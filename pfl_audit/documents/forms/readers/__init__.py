@@ -1,28 +1,23 @@
-"""Forms on disk, one format a module; the format is recognised by what lies in the folder."""
+"""Readers of forms, found by entry point."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
+from pfl_audit.documents.formats import READER_ATTRIBUTES, Format, recognise
 from pfl_audit.documents.forms.form import FormCorpus
 from pfl_audit.documents.readers.lines import refuse_archive
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, require_input
+from pfl_audit.registry import Registry
 
 
-class Reader(Protocol):
-    """Reads one format of forms."""
-
-    name: str
-    """What the format is called in reports."""
-
-    def recognises(self, path: Path) -> bool:
-        """Whether ``path`` looks like this format."""
-        ...
+class FormReader(Format, Protocol):
+    """Reads one format of forms. Entry point group: ``pfl_audit.forms``."""
 
     def read(self, path: Path) -> FormCorpus:
-        """Read it; records that cannot be used become problems of the corpus.
+        """Read all forms; records that cannot be used become problems of the corpus.
 
         Raises:
             AuditError: The corpus as a whole cannot be read.
@@ -30,26 +25,23 @@ class Reader(Protocol):
         ...
 
 
-def reader_of(path: Path) -> Reader | None:
-    """The reader of the forms at ``path``, or None where there are none in a known format."""
-    from pfl_audit.documents.forms.readers.fcc_adbuy import FccAdbuyReader
-    from pfl_audit.documents.forms.readers.funsd import FunsdReader
-    from pfl_audit.documents.forms.readers.jsonl import JsonlReader
-    from pfl_audit.documents.forms.readers.sroie import SroieReader
+READERS: Final = Registry[FormReader]("pfl_audit.forms", "form reader", READER_ATTRIBUTES)
 
-    readers: tuple[Reader, ...] = (JsonlReader(), FunsdReader(), SroieReader(), FccAdbuyReader())
-    return next((reader for reader in readers if reader.recognises(path)), None)
+
+def reader_of(path: Path) -> FormReader | None:
+    """The reader of the forms at ``path``, or None where there are none in a known format."""
+    return recognise(READERS, path)
 
 
 def open_forms(path: Path) -> FormCorpus:
-    """Read forms in whichever known format they are.
+    """Read forms in any installed format.
 
     Args:
-        path: A folder with ``forms.jsonl`` (or that file), FUNSD's or SROIE's folders, or fcc-adbuy's.
+        path: Folder or file of the forms.
 
     Raises:
-        UsageError: Nothing is there.
-        AuditError: No known format, or no form that can be used.
+        UsageError: ``path`` does not exist.
+        AuditError: The format is not known, or there is no form that can be used.
     """
     require_input(path, "Give the folder that holds the forms")
     reader = reader_of(path)
@@ -57,7 +49,7 @@ def open_forms(path: Path) -> FormCorpus:
         if is_regular(path):
             refuse_archive(path)
         raise AuditError(
-            f"{path} holds no forms: neither forms.jsonl nor folders of FUNSD, SROIE or fcc-adbuy",
+            f"{path} holds no forms in a known format ({', '.join(READERS.installed())})",
             "See docs/forms.md for the formats, or make forms with 'pfl-audit data make-forms'",
         )
     corpus = reader.read(path)

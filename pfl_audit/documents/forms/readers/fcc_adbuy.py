@@ -20,6 +20,7 @@ class FccAdbuyReader:
     """Reads ``docs.jsonl``."""
 
     name = "fcc-adbuy"
+    precedence = 40
 
     def recognises(self, path: Path) -> bool:
         """A folder that holds ``docs.jsonl``."""
@@ -33,6 +34,9 @@ class FccAdbuyReader:
         rows, problems = read_records(path)
         forms = gather(((row["id"], partial(_form, row, path)) for row in rows), problems, pages=True)
         return FormCorpus(forms, self.name, None, tuple(problems))
+
+
+READER = FccAdbuyReader()
 
 
 def _form(row: Mapping[str, Any], folder: Path) -> Form:

@@ -30,6 +30,7 @@ class FunsdReader:
     """Reads FUNSD's annotation folders."""
 
     name = "funsd"
+    precedence = 20
 
     def recognises(self, path: Path) -> bool:
         """``annotations/`` and ``images/``, or the data set's folders that hold them."""
@@ -41,6 +42,9 @@ class FunsdReader:
         problems: list[Problem] = []
         forms = gather(((file.name, partial(_form, file)) for file in files), problems, pages=True)
         return FormCorpus(forms, self.name, None, tuple(problems))
+
+
+READER = FunsdReader()
 
 
 def _folders(path: Path) -> list[Path]:

@@ -27,6 +27,7 @@ class JsonlReader:
     """Reads ``forms.jsonl``."""
 
     name = "forms.jsonl"
+    precedence = 10
 
     def recognises(self, path: Path) -> bool:
         """The file, or a folder that holds it."""
@@ -48,6 +49,9 @@ class JsonlReader:
             )
             parts = {}
         return FormCorpus(forms, self.name, parts or None, tuple(problems))
+
+
+READER = JsonlReader()
 
 
 def _form(line: str | None, folder: Path, parts: dict[str, FormPart]) -> Form:

@@ -40,6 +40,7 @@ class SroieReader:
     """Reads SROIE's box and entity files."""
 
     name = "sroie"
+    precedence = 30
 
     def recognises(self, path: Path) -> bool:
         """Folders of boxes, of entities and of images, or a folder of the data set that holds them."""
@@ -55,6 +56,9 @@ class SroieReader:
             if file.suffix in _TEXT
         ]
         return FormCorpus(gather(records, problems, pages=True), self.name, None, tuple(problems))
+
+
+READER = SroieReader()
 
 
 def _folders(path: Path) -> list[_Folders]:
