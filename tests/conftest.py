@@ -19,7 +19,7 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
+from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 from pfl_audit.progress import Silent
 
 RECIPE = Recipe(members=12, non_members=12, red_providers=10, clients=3, documents=2, red_documents=2, seed=3)

@@ -14,7 +14,7 @@ import torch
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import templates
-from pfl_audit.documents.synthetic.maker import Recipe, companies_of, make_corpus
+from pfl_audit.documents.synthetic.generator import Recipe, companies_of, make_corpus
 from pfl_audit.errors import UsageError
 from pfl_audit.fixtures import reading_lessons
 from pfl_audit.fixtures.build import OUTSIDE, PAGES, PRIVATE

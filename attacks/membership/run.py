@@ -29,8 +29,8 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.results import Check, Curve, Metric, Table
 from pfl_audit.documents.corpus import Corpus, require_both_classes
 from pfl_audit.documents.document import Document, Membership, Query
-from pfl_audit.documents.scrub import scrub
-from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import scrubbed_questions
+from pfl_audit.documents.scrubbing.scrub import scrub
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.protocol import Response
 

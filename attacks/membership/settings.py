@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pfl_audit.core.settings import Settings
-from pfl_audit.documents.scrub import THRESHOLD
+from pfl_audit.documents.scrubbing.scrub import THRESHOLD
 
 
 class MembershipSettings(Settings):

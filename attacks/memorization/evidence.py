@@ -9,7 +9,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Evidence
 from pfl_audit.documents.document import Membership, Query
-from pfl_audit.documents.scrubbed import ScrubbedQuestions
+from pfl_audit.documents.scrubbing.questions import ScrubbedQuestions
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.metrics.answers import accuracy, anls
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pfl_audit.attacks.questions.inputs import QuestionInputs
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.writers import write_questions
 from pfl_audit.errors import NotAuditableError, UsageError
 

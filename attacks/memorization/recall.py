@@ -20,9 +20,9 @@ from pfl_audit.attacks.questions.picture_reading import line_reader
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Metric
-from pfl_audit.documents.clues import ClueKind, picture_clues, residual_clues
 from pfl_audit.documents.document import Membership, Query
-from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import scrubbed_questions
+from pfl_audit.documents.scrubbing.residual import ResidualKind, residual_identifiers, residual_identifiers_in_image
 from pfl_audit.models.page_reader import picture_query
 from pfl_audit.models.protocol import Capability
 
@@ -120,7 +120,7 @@ def _ask(
     key: str,
     queries: Sequence[Query],
     members: Mapping[str, bool],
-    clues: Mapping[str, Sequence[ClueKind]],
+    clues: Mapping[str, Sequence[ResidualKind]],
 ) -> dict[str, Said]:
     """Ask every model about every page, and the target and its control how likely other companies' values are."""
     counts = {name: len(kinds) for name, kinds in clues.items()}
@@ -137,7 +137,7 @@ def _ask(
     return said
 
 
-def _second_look(context: QuestionContext, queries: Sequence[Query]) -> dict[str, list[ClueKind]]:
+def _second_look(context: QuestionContext, queries: Sequence[Query]) -> dict[str, list[ResidualKind]]:
     """Query id to the kinds of what still points to the value: among the words, and in the picture if there is OCR."""
     read: dict[str, str] = {}
     if context.reader is not None:
@@ -147,8 +147,8 @@ def _second_look(context: QuestionContext, queries: Sequence[Query]) -> dict[str
     return {
         query.id: [
             clue.kind
-            for clue in residual_clues(query.document, query.answers[0])
-            + picture_clues(read.get(picture_query(query).id, ""), query.answers[0])
+            for clue in residual_identifiers(query.document, query.answers[0])
+            + residual_identifiers_in_image(read.get(picture_query(query).id, ""), query.answers[0])
         ]
         for query in queries
     }

@@ -10,9 +10,9 @@ import pandas as pd
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Table
-from pfl_audit.documents.clues import ClueKind
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
+from pfl_audit.documents.scrubbing.residual import ResidualKind
 
 _LISTED = 1000
 
@@ -43,7 +43,7 @@ def skipped_table(problems: Sequence[Problem], redactor: Redactor) -> Table:
 
 
 def clue_table(
-    queries: Sequence[Query], clues: Mapping[str, Sequence[ClueKind]], redactor: Redactor, *, ocr: bool
+    queries: Sequence[Query], clues: Mapping[str, Sequence[ResidualKind]], redactor: Redactor, *, ocr: bool
 ) -> Table:
     """What a second look still found on the scrubbed pages."""
     kinds = Counter(kind for found in clues.values() for kind in set(found))

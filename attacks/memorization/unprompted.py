@@ -15,7 +15,7 @@ import numpy as np
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import PROVIDER_KEYS, SECRET_KEYS, draw_question
-from pfl_audit.documents.scrub import compact
+from pfl_audit.documents.scrubbing.normalization import normalize_text
 
 PAGES_PER_PROVIDER = 5
 QUESTIONS_PER_PAGE = 2
@@ -93,7 +93,9 @@ def disclosures(
     said = _made_up(queries, answers)
     said_before = _made_up(queries, before) if before is not None else None
     shown = {
-        (query.key, compact(answers[query.id])): answers[query.id] for query in reversed(queries) if query.id in answers
+        (query.key, normalize_text(answers[query.id])): answers[query.id]
+        for query in reversed(queries)
+        if query.id in answers
     }
     found = [
         Disclosure(
@@ -130,13 +132,13 @@ def _made_up(queries: Sequence[Query], answers: Mapping[str, str]) -> Counter[tu
 
 def _off_page(query: Query, answer: str) -> str:
     """The answer's letters and digits, or nothing where they stand on the page."""
-    return "" if _stands(answer, query.document) else compact(answer)
+    return "" if _stands(answer, query.document) else normalize_text(answer)
 
 
 def _stands(text: str, page: Document) -> bool:
     """Whether the letters and digits of a text that has some stand on the page."""
-    plain = compact(text)
-    return bool(plain) and plain in "".join(compact(word) for word in page.words)
+    plain = normalize_text(text)
+    return bool(plain) and plain in "".join(normalize_text(word) for word in page.words)
 
 
 def secrets_of(blue: Corpus | None) -> dict[str, tuple[str, ...]]:
@@ -145,14 +147,14 @@ def secrets_of(blue: Corpus | None) -> dict[str, tuple[str, ...]]:
     for query in blue.queries if blue is not None else ():
         if query.key in PROVIDER_KEYS:
             for answer in query.answers:
-                if len(compact(answer)) >= SHORTEST:
-                    owners.setdefault(compact(answer), set()).add(query.document.provider)
+                if len(normalize_text(answer)) >= SHORTEST:
+                    owners.setdefault(normalize_text(answer), set()).add(query.document.provider)
     return {answer: tuple(sorted(providers)) for answer, providers in owners.items()}
 
 
 def other_values(blue: Corpus | None) -> set[str]:
     """All other answers of the training corpus, of five letters or more, compact: the paper's second count."""
-    every = {compact(answer) for query in (blue.queries if blue is not None else ()) for answer in query.answers}
+    every = {normalize_text(answer) for query in (blue.queries if blue is not None else ()) for answer in query.answers}
     return {value for value in every if len(value) >= SHORTEST} - set(secrets_of(blue))
 
 
@@ -160,12 +162,12 @@ def unseen_values(red: Corpus) -> set[str]:
     """Values of RED's non-members, of the same keys, which the model never saw; compact."""
     strangers = set(red.non_members())
     found = {
-        compact(answer)
+        normalize_text(answer)
         for query in red.queries
         if query.document.provider in strangers and query.key in PROVIDER_KEYS
         for answer in query.answers
     }
-    return {value for value in found | {compact(name) for name in strangers} if len(value) >= SHORTEST}
+    return {value for value in found | {normalize_text(name) for name in strangers} if len(value) >= SHORTEST}
 
 
 def is_number(value: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
 from pfl_audit.documents.forms.form import FormCorpus
-from pfl_audit.documents.forms.parts import Parts
+from pfl_audit.documents.forms.partition import FormPartition
 from pfl_audit.models.form_protocol import FormModel
 
 
@@ -29,7 +29,7 @@ class FormContext(AuditContext):
     target: FormModel
     public: FormModel
     corpus: FormCorpus
-    parts: Parts
+    parts: FormPartition
     records: Records
     epochs: Mapping[int, Callable[[], FormModel]] = field(default_factory=dict)
     quick: FormModel | None = None

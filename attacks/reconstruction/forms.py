@@ -17,7 +17,7 @@ from pfl_audit.documents.check import check_pages, unusable
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Form, FormCorpus
-from pfl_audit.documents.forms.parts import Parts, divide
+from pfl_audit.documents.forms.partition import FormPartition, partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.encoders.labels import known_label
@@ -47,7 +47,7 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     require_device(job.device)
     epochs = _epochs(inputs.epochs)
     corpus = open_forms(inputs.forms or Path())
-    parts = divide(corpus, seed=inputs.split_seed)
+    parts = partition_forms(corpus, seed=inputs.split_seed)
     if not parts.private:
         raise NotAuditableError(
             f"none of the {len(corpus.forms)} forms stands in the private part, which the model was trained on",
@@ -165,7 +165,7 @@ def _trained_on(folder: Path) -> list[str]:
     return [digest for digest in digests if isinstance(digest, str)]
 
 
-def _with_pages(parts: Parts, progress: Progress) -> tuple[Parts, tuple[Problem, ...]]:
+def _with_pages(parts: FormPartition, progress: Progress) -> tuple[FormPartition, tuple[Problem, ...]]:
     """The parts without the attacked forms whose page cannot be looked at, and these.
 
     Raises:

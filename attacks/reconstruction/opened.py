@@ -15,7 +15,7 @@ from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditedModels
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.forms.form import PARTS, FormCorpus
-from pfl_audit.documents.forms.parts import Parts
+from pfl_audit.documents.forms.partition import FormPartition
 from pfl_audit.models.form_protocol import FormModel
 
 
@@ -40,7 +40,7 @@ class OpenedForms:
     target: FormModel
     public: FormModel | None
     corpus: FormCorpus
-    parts: Parts
+    parts: FormPartition
     records: Records
     epochs: Mapping[int, Callable[[], FormModel]]
     quick: FormModel | None = None

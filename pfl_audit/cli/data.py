@@ -164,7 +164,7 @@ def make(
 
     Example: pfl-audit data make --out data/synthetic --seed 7
     """
-    from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
+    from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 
     require_new(out)
     counts = (members, non_members, red_providers, clients, documents, red_documents, questions)

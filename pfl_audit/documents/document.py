@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pfl_audit.documents.images import PageImage
-from pfl_audit.documents.problems import RecordError
+from pfl_audit.documents.record_validation import RecordError
 from pfl_audit.files import sha256_json
 
 Boxes = NDArray[np.float32]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image, ImageFile, ImageFilter
 
-from pfl_audit.documents.picture_file import MAX_FILE, open_picture
+from pfl_audit.documents.image_file import MAX_FILE, open_image_file
 from pfl_audit.errors import AuditError, UnanswerableError, UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.inputs import sha256_input
@@ -61,7 +61,7 @@ class PageImage:
         Raises:
             UnanswerableError: It is no image.
         """
-        with _readable(self.path), open_picture(self.path) as image:
+        with _readable(self.path), open_image_file(self.path) as image:
             return image.size
 
     def blur(self, boxes: Sequence[Box]) -> PageImage:
@@ -114,7 +114,7 @@ def blur(
 
 
 def _read(path: Path) -> Image.Image:
-    with _readable(path), open_picture(path) as image:
+    with _readable(path), open_image_file(path) as image:
         if (reason := _beyond(image.width, image.height)) is not None:
             raise _unusable(path, f"it claims {image.width} x {image.height} pixels, {reason}")
         return _decode(image)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.documents.picture_file import MAX_FILE
+from pfl_audit.documents.image_file import MAX_FILE
 from pfl_audit.documents.readers.jsonl import FILE_NAME
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import atomic_write, write_json

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.documents.picture_lines import PictureLine
+from pfl_audit.documents.scrubbing.ocr_lines import OcrLine
 from pfl_audit.files import sha256_json
 from pfl_audit.models.protocol import Capability, Response
 from pfl_audit.models.rapid_ocr import open_rapidocr
@@ -61,7 +61,7 @@ class PageReader:
             return Response(json.dumps([[line.text, *line.box] for line in lines]))
         return Response("\n".join(line.text for line in lines))
 
-    def _lines(self, query: Query) -> list[PictureLine]:
+    def _lines(self, query: Query) -> list[OcrLine]:
         if query.document.image is None:
             return []
         page = query.document.image.open()
@@ -72,7 +72,7 @@ class PageReader:
         corners = np.asarray(found.boxes, dtype=float) / page.size  # shape (lines, 4, 2)
         edges = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1).clip(0, 1)
         boxes = [(float(left), float(top), float(right), float(low)) for left, top, right, low in edges.round(5)]
-        return [PictureLine(text, box) for text, box in zip(found.txts, boxes, strict=True)]
+        return [OcrLine(text, box) for text, box in zip(found.txts, boxes, strict=True)]
 
 
 def picture_query(query: Query) -> Query:
@@ -87,10 +87,10 @@ def lines_query(document: Document) -> Query:
     return Query(f"{document.id}/picture/lines", page, _WHERE, ("",))
 
 
-def picture_lines(answer: str) -> list[PictureLine]:
+def picture_lines(answer: str) -> list[OcrLine]:
     """Lines that were answered to ``lines_query``; none from a reader that does not say where they are."""
     try:
         rows = json.loads(answer)
     except ValueError:
         return []
-    return [PictureLine(text, (left, top, right, low)) for text, left, top, right, low in rows]
+    return [OcrLine(text, (left, top, right, low)) for text, left, top, right, low in rows]

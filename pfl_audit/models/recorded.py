@@ -8,9 +8,9 @@ from typing import Any
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
-from pfl_audit.documents.problems import MAX_NAME, RecordError, field_of, texts
-from pfl_audit.documents.readers.lines import lines_of, parse
-from pfl_audit.documents.scrubbed import SCRUBBED
+from pfl_audit.documents.readers.json_lines import parse_json_line, read_json_lines
+from pfl_audit.documents.record_validation import MAX_NAME, RecordError, field_of, texts
+from pfl_audit.documents.scrubbing.questions import SCRUBBED
 from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.inputs import sha256_input
 from pfl_audit.models.protocol import Capability, Response
@@ -109,10 +109,10 @@ class RecordedModel:
 
 def _read(path: Path) -> dict[str, Response]:
     responses: dict[str, Response] = {}
-    for where, line in lines_of(path, 'Save it as UTF-8, one {"id": ..., "answer": ...} a line'):
+    for where, line in read_json_lines(path, 'Save it as UTF-8, one {"id": ..., "answer": ...} a line'):
         place = f"{path.parent / where}"
         try:
-            query, response = _response(parse(line))
+            query, response = _response(parse_json_line(line))
         except RecordError as error:
             raise AuditError(f"{place} is no answer: {error}", 'Write {"id": ..., "answer": ...}') from error
         if responses.setdefault(query, response) != response:

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from pfl_audit.documents.clues import residual_clues
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.documents.scrub import find_value
-from pfl_audit.documents.scrubbed import SCRUBBED, without_value
+from pfl_audit.documents.scrubbing.questions import SCRUBBED, without_value
+from pfl_audit.documents.scrubbing.residual import residual_identifiers
+from pfl_audit.documents.scrubbing.scrub import find_value
 from pfl_audit.errors import UsageError
 from pfl_audit.models.vt5.inputs import InputBuilder
 from pfl_audit.models.vt5.tokenizer import Tokenizer
@@ -130,7 +130,7 @@ def without_answers(query: Query) -> Document | None:
     page = without_value(query.document, query.key, query.answers[0])
     if isinstance(page, str):
         return None
-    left = any(find_value(page.words, answer) or residual_clues(page, answer) for answer in query.answers)
+    left = any(find_value(page.words, answer) or residual_identifiers(page, answer) for answer in query.answers)
     return None if left else page
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from pfl_audit.attacks.memorization.exposure import Candidates, draw_candidates
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.documents.clues import residual_clues
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import scrubbed_questions
+from pfl_audit.documents.scrubbing.residual import residual_identifiers
 from pfl_audit.models.open import open_model
 from pfl_audit.models.protocol import Response, Score
 from pfl_audit.progress import Silent
@@ -33,7 +33,7 @@ def keep(red: Corpus, engines: Mapping[str, QueryEngine], key: str) -> list[dict
         for query in scrubbed_questions(red, key, seed=0).queries
         if red.label(query.document.provider) is not Membership.UNKNOWN
     ]
-    clues = {query.id for query in queries if residual_clues(query.document, query.answers[0])}
+    clues = {query.id for query in queries if residual_identifiers(query.document, query.answers[0])}
     drawn = {one.query: one for one in draw_candidates(queries, clues, np.random.default_rng(0))}
     rows: list[dict[str, object]] = [
         {

@@ -22,7 +22,7 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.verdict import LEAK_BUDGET, WEAK_BUDGET, Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
-from pfl_audit.documents.scrubbed import SCRUBBED
+from pfl_audit.documents.scrubbing.questions import SCRUBBED
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.protocol import Capability, Response
 from pfl_audit.progress import Silent

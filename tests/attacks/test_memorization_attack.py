@@ -20,7 +20,7 @@ from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
+from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent
 from pfl_audit.training.refusals import REFUSAL

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
+from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5
 from pfl_audit.models.vt5.inputs import InputBuilder, collate, collate_labels
 from pfl_audit.progress import Silent

@@ -39,7 +39,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.keys import PROVIDER_KEYS
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.readers.fcc_adbuy import import_fcc_adbuy
-from pfl_audit.documents.scrubbed import ScrubbedQuestions, scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import ScrubbedQuestions, scrubbed_questions
 from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.files import sha256_json
 from pfl_audit.models.protocol import Response

@@ -12,9 +12,9 @@ import time
 import numpy as np
 
 from pfl_audit.documents.keys import PROVIDER_KEYS
-from pfl_audit.documents.scrub import find_value
+from pfl_audit.documents.scrubbing.scrub import find_value
 from pfl_audit.documents.synthetic.invoice import draw_invoice
-from pfl_audit.documents.synthetic.noise import misread
+from pfl_audit.documents.synthetic.ocr_noise import add_ocr_errors
 from pfl_audit.documents.synthetic.providers import draw_providers
 from pfl_audit.documents.synthetic.render import render_invoice
 
@@ -35,7 +35,7 @@ def main() -> None:
     }
     print(f"{'misread':>8} {'threshold':>10} {'recall':>8} {'other words a page':>20} {'s for 400 names':>16}")
     for noise in (0.0, 0.05, 0.2):
-        seen = [tuple(misread(list(words), noise, rng)) for _, words in pages]
+        seen = [tuple(add_ocr_errors(list(words), noise, rng)) for _, words in pages]
         for threshold in THRESHOLDS:
             found = others = 0
             start = time.process_time()

@@ -17,7 +17,7 @@ from pfl_audit.cli.main import run
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.writers import write_jsonl
 from tests.privacy.test_claim import CLAIM
 

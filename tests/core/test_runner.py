@@ -11,7 +11,7 @@ from pfl_audit.core.results import read_results
 from pfl_audit.core.runner import run_audit
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UsageError
 from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent

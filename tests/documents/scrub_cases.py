@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfl_audit.documents.clues import residual_clues
 from pfl_audit.documents.document import Document
-from pfl_audit.documents.scrub import scrub
+from pfl_audit.documents.scrubbing.residual import residual_identifiers
+from pfl_audit.documents.scrubbing.scrub import scrub
 
 NAME, EMAIL, PHONE, ADDRESS, WEBSITE, TAX, ID = (
     "provider_name",
@@ -376,7 +376,7 @@ def outcome(case: Case) -> tuple[set[str], set[str], set[str]]:
     page = Document("page_1", "", case.words, np.zeros((len(case.words), 4), np.float32))
     scrubbed = scrub(page, case.value)
     kept = [index for index in range(len(case.words)) if index not in scrubbed.removed]
-    marked = {kept[clue.word] for clue in residual_clues(scrubbed.document, case.value)}
+    marked = {kept[identifier.word] for identifier in residual_identifiers(scrubbed.document, case.value)}
     left = case.must_go - set(scrubbed.removed)
     too_much = set(scrubbed.removed) - case.must_go - case.may_go
     of = [{case.words[index] for index in found} for found in (left, left - marked, too_much)]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl_audit.documents.clues import ClueKind, residual_clues
 from pfl_audit.documents.document import Document
-from pfl_audit.documents.scrub import compact, find_value, is_written_out, scrub
+from pfl_audit.documents.scrubbing.normalization import normalize_text
+from pfl_audit.documents.scrubbing.residual import ResidualKind, residual_identifiers
+from pfl_audit.documents.scrubbing.scrub import contains_value, find_value, scrub
 
 Page = Callable[..., Document]
 
@@ -76,9 +77,9 @@ _WORDS = st.lists(st.text(alphabet="abcdefgXYZ0189-.,@&", min_size=1, max_size=1
 
 @given(words=_WORDS, value=st.text(alphabet="abcdefgXYZ0189 -", min_size=4, max_size=20))
 def test_after_scrubbing_no_word_holds_the_value(words: list[str], value: str) -> None:
-    target = compact(value)
+    target = normalize_text(value)
     hits = find_value(tuple(words), value)
-    left = [compact(word) for index, word in enumerate(words) if index not in hits]
+    left = [normalize_text(word) for index, word in enumerate(words) if index not in hits]
     if len(target) >= 4:
         assert not any(target in word for word in left)
 
@@ -103,7 +104,7 @@ def test_a_planted_value_is_always_found(words: list[str], at: int, value: str) 
     ],
 )
 def test_a_domain_or_a_part_does_not_write_a_name_out(words: str, value: str, written: bool) -> None:
-    assert is_written_out(tuple(words.split()), value) is written
+    assert contains_value(tuple(words.split()), value) is written
 
 
 @pytest.mark.parametrize(
@@ -119,13 +120,13 @@ def test_long_values_and_words_take_no_time(value: str) -> None:
 @pytest.mark.parametrize(
     ("word", "value", "kind"),
     [
-        ("GWPI", "Goarn Wadres Partners Inc", ClueKind.INITIALS),
-        ("www.grnwdrs.com", "Goarn Wadres", ClueKind.DOMAIN),
-        ("Wadresson", "Goarn Wadres", ClueKind.FRAGMENT),
+        ("GWPI", "Goarn Wadres Partners Inc", ResidualKind.INITIALS),
+        ("www.grnwdrs.com", "Goarn Wadres", ResidualKind.DOMAIN),
+        ("Wadresson", "Goarn Wadres", ResidualKind.FRAGMENT),
         ("Invoice", "Goarn Wadres", None),
         ("12-345", "Goarn Wadres", None),
     ],
 )
-def test_second_look(page: Page, word: str, value: str, kind: ClueKind | None) -> None:
-    clues = residual_clues(page("Total", word), value)
-    assert [clue.kind for clue in clues] == ([kind] if kind else [])
+def test_residual_identifiers(page: Page, word: str, value: str, kind: ResidualKind | None) -> None:
+    found = residual_identifiers(page("Total", word), value)
+    assert [identifier.kind for identifier in found] == ([kind] if kind else [])

@@ -6,9 +6,9 @@ import pytest
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import key_of_question
-from pfl_audit.documents.picture_lines import PictureLine
-from pfl_audit.documents.scrub import compact
-from pfl_audit.documents.scrubbed import ABSENT, PICTURE_ONLY, scrubbed_questions
+from pfl_audit.documents.scrubbing.normalization import normalize_text
+from pfl_audit.documents.scrubbing.ocr_lines import OcrLine
+from pfl_audit.documents.scrubbing.questions import ABSENT, IMAGE_ONLY, scrubbed_questions
 
 Page = Callable[..., Document]
 
@@ -19,8 +19,8 @@ def test_one_question_a_page_without_its_answer(red: Corpus) -> None:
     assert len({query.document.id for query in test.queries}) == len(test.queries)
     for query in test.queries:
         assert key_of_question(query.question) == "provider_name"
-        target = compact(query.answers[0])
-        assert not any(target in compact(word) for word in query.document.words)
+        target = normalize_text(query.answers[0])
+        assert not any(target in normalize_text(word) for word in query.document.words)
         assert query.document.image is not None
         assert query.document.image.blurred
 
@@ -28,13 +28,13 @@ def test_one_question_a_page_without_its_answer(red: Corpus) -> None:
 def test_pages_whose_name_is_a_word_mark_are_listed(red: Corpus) -> None:
     skipped = scrubbed_questions(red, "provider_name", seed=0).skipped
     assert skipped
-    assert {problem.reason for problem in skipped} == {ABSENT, PICTURE_ONLY}
+    assert {problem.reason for problem in skipped} == {ABSENT, IMAGE_ONLY}
 
 
 def test_a_name_that_only_a_domain_gives_is_left_out(page: Page) -> None:
     corpus = named(page("Total", "www.acme.com"))
     test = scrubbed_questions(corpus, "provider_name", seed=0)
-    assert [problem.reason for problem in test.skipped] == [PICTURE_ONLY]
+    assert [problem.reason for problem in test.skipped] == [IMAGE_ONLY]
     corpus = named(page("Total", "Acme", "www.acme.com"))
     (query,) = scrubbed_questions(corpus, "provider_name", seed=0).queries
     assert query.document.words == ("Total",)
@@ -54,7 +54,7 @@ def test_other_keys_need_no_whole_mention(page: Page) -> None:
 def test_lines_that_are_read_in_the_picture_are_blurred(page: Page) -> None:
     document = page("Total", "www.acme.com")
     logo, other = (0.1, 0.1, 0.4, 0.2), (0.1, 0.5, 0.4, 0.6)
-    lines = [PictureLine("ACME", logo), PictureLine("Total 4", other)]
+    lines = [OcrLine("ACME", logo), OcrLine("Total 4", other)]
     test = scrubbed_questions(named(document), "provider_name", seed=0, read=lambda pages: {document.id: lines})
     (query,) = test.queries
     assert query.document.words == ("Total",)
@@ -65,14 +65,14 @@ def test_lines_that_are_read_in_the_picture_are_blurred(page: Page) -> None:
 
 def test_a_picture_that_does_not_show_the_name_leaves_the_page_out(page: Page) -> None:
     document = page("Total", "www.acme.com")
-    lines = [PictureLine("Total 4", (0.1, 0.5, 0.4, 0.6))]
+    lines = [OcrLine("Total 4", (0.1, 0.5, 0.4, 0.6))]
     test = scrubbed_questions(named(document), "provider_name", seed=0, read=lambda pages: {document.id: lines})
-    assert [problem.reason for problem in test.skipped] == [PICTURE_ONLY]
+    assert [problem.reason for problem in test.skipped] == [IMAGE_ONLY]
 
 
 def test_a_page_whose_name_is_in_the_picture_alone_can_be_tested_once_it_was_read(page: Page) -> None:
     document = page("Total")
-    lines = [PictureLine("ACME", (0.1, 0.1, 0.4, 0.2))]
+    lines = [OcrLine("ACME", (0.1, 0.1, 0.4, 0.2))]
     assert scrubbed_questions(named(document), "provider_name", seed=0).skipped[0].reason == ABSENT
     test = scrubbed_questions(named(document), "provider_name", seed=0, read=lambda pages: {document.id: lines})
     (query,) = test.queries
@@ -88,7 +88,7 @@ def named(document: Document) -> Corpus:
 def test_a_value_that_nobody_gives_is_listed(red: Corpus) -> None:
     test = scrubbed_questions(red, "tax_number", seed=0)
     reasons = {problem.reason for problem in test.skipped}
-    assert "the corpus does not say what the value is" in reasons
+    assert "the corpus does not give the value" in reasons
 
 
 def test_blue_says_what_red_does_not(page: Page) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from pfl_audit.documents.check import check_corpus
 from pfl_audit.documents.readers import open_corpus
+from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 from pfl_audit.documents.synthetic.invoice import draw_invoice
-from pfl_audit.documents.synthetic.maker import Recipe, make_corpus
-from pfl_audit.documents.synthetic.noise import misread
+from pfl_audit.documents.synthetic.ocr_noise import add_ocr_errors
 from pfl_audit.documents.synthetic.providers import WORDINGS, draw_providers
 from pfl_audit.documents.synthetic.render import LABELS, render_invoice
 from pfl_audit.errors import UsageError
@@ -102,10 +102,10 @@ def test_providers_differ_and_taken_names_are_left_out() -> None:
 
 def test_misreading_hits_the_share_it_is_given() -> None:
     words = ["Invoice"] * 4000
-    wrong = sum(word != "Invoice" for word in misread(words, 0.1, np.random.default_rng(0)))
+    wrong = sum(word != "Invoice" for word in add_ocr_errors(words, 0.1, np.random.default_rng(0)))
     assert 300 < wrong < 500
-    assert misread(words, 0.0, np.random.default_rng(0)) == words
-    assert all(misread(["a", "1", "ab"], 1.0, np.random.default_rng(seed)) for seed in range(20))
+    assert add_ocr_errors(words, 0.0, np.random.default_rng(0)) == words
+    assert all(add_ocr_errors(["a", "1", "ab"], 1.0, np.random.default_rng(seed)) for seed in range(20))
 
 
 def test_counts_are_those_of_table_5(tmp_path: Path) -> None:

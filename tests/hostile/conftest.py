@@ -11,7 +11,7 @@ from tests.hostile.run import Zygote
 
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
-    """Runs commands under limits."""
+    """SuffixAutomaton commands under limits."""
     runner = Zygote()
     yield runner
     runner.close()

@@ -209,7 +209,7 @@ def picture(path: Path, width: int = 64, height: int = 80) -> Path:
     return write(path, png(width, height))
 
 
-# Runs
+# SuffixAutomaton
 
 
 def run(folder: Path, name: str = "given/run", **changes: Any) -> Path:

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from pfl_audit.documents.clues import ClueKind, picture_clues
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
-from pfl_audit.documents.picture_lines import boxes_of_value
-from pfl_audit.documents.scrubbed import scrubbed_questions
+from pfl_audit.documents.scrubbing.ocr_lines import value_boxes
+from pfl_audit.documents.scrubbing.questions import scrubbed_questions
+from pfl_audit.documents.scrubbing.residual import ResidualKind, residual_identifiers_in_image
 from pfl_audit.errors import UnanswerableError, UsageError
 from pfl_audit.models.page_reader import PageReader, lines_query, picture_lines, picture_query
 
@@ -29,9 +29,9 @@ def query(tmp_path: Path) -> Query:
     return Query("q1", page, "Who?", (NAME,), "provider_name")
 
 
-def look(reader: PageReader, query: Query) -> list[ClueKind]:
+def look(reader: PageReader, query: Query) -> list[ResidualKind]:
     (response,) = reader.respond([picture_query(query)])
-    return [clue.kind for clue in picture_clues(response.answer, NAME)]
+    return [clue.kind for clue in residual_identifiers_in_image(response.answer, NAME)]
 
 
 def test_what_the_blur_left_is_read(query: Query) -> None:
@@ -43,14 +43,14 @@ def test_what_the_blur_left_is_read(query: Query) -> None:
         blurred: look(reader, replace(query, document=replace(query.document, image=image)))
         for blurred, image in (("nothing", query.document.image), ("half", half), ("whole", whole))
     }
-    assert kinds == {"nothing": [ClueKind.PICTURE] * 4, "half": [ClueKind.PICTURE] * 2, "whole": []}
+    assert kinds == {"nothing": [ResidualKind.PICTURE] * 4, "half": [ResidualKind.PICTURE] * 2, "whole": []}
 
 
 def test_lines_come_with_boxes_that_blur_the_name(query: Query) -> None:
     reader = PageReader()
     (response,) = reader.respond([lines_query(query.document)])
     lines = picture_lines(response.answer)
-    boxes = boxes_of_value(lines, NAME)
+    boxes = value_boxes(lines, NAME)
     assert len(boxes) == 2
     assert all(0 <= left < right <= 1 and 0 <= top < low <= 1 for left, top, right, low in boxes)
     assert abs(boxes[0][1] - 40 / 300) < 0.08

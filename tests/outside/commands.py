@@ -55,7 +55,7 @@ def make_inputs(place: Path) -> None:
     from PIL import Image
 
     from pfl_audit.documents.readers import open_corpus
-    from pfl_audit.documents.synthetic.maker import make_corpus
+    from pfl_audit.documents.synthetic.generator import make_corpus
     from pfl_audit.progress import Silent
     from pfl_audit.training.scratch import train_tokenizer
     from tests.attacks.inversion.template.drawn import save_form

@@ -13,7 +13,7 @@ from pfl_audit.cli.main import run
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.scrub import compact
+from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.errors import UsageError
 from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.models.vt5.checkpoint import load_vt5
@@ -114,8 +114,8 @@ def test_the_page_of_a_refusal_does_not_hold_the_value(queries: list[Query], inp
         refused, before = refusals.queries[number - len(queries)], queries[whole]
         assert refused.answers == (REFUSAL,)
         assert (refused.question, refused.document.provider) == (before.question, before.document.provider)
-        text = compact("".join(refused.document.words))
-        assert not any(compact(answer) in text for answer in before.answers)
+        text = normalize_text("".join(refused.document.words))
+        assert not any(normalize_text(answer) in text for answer in before.answers)
         assert len(refused.document.words) < len(before.document.words)
         assert refused.document.image is not None
         assert refused.document.image.blurred

@@ -9,7 +9,7 @@ from typing import Any
 from pfl_audit.documents.check import check_pages
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.forms.form import PARTS, FormCorpus
-from pfl_audit.documents.forms.parts import divide
+from pfl_audit.documents.forms.partition import partition_forms
 from pfl_audit.errors import AuditError
 from pfl_audit.progress import Progress
 
@@ -60,7 +60,7 @@ def check_forms(corpus: FormCorpus, progress: Progress, *, images: bool = True) 
     if images:
         problems += check_pages([form.document for form in corpus.forms], progress)
     try:
-        parts = divide(corpus, seed=0)
+        parts = partition_forms(corpus, seed=0)
     except AuditError as error:
         parts = None
         problems.append(Problem("parts", error.problem))

@@ -73,7 +73,7 @@ def open_corpus(path: Path, part: Part = "all") -> Corpus:
         UsageError: ``path`` does not exist.
         AuditError: The format is not known, or the corpus cannot be read.
     """
-    from pfl_audit.documents.readers.lines import refuse_archive
+    from pfl_audit.documents.readers.json_lines import refuse_archive
 
     require_input(path, "Give the folder that holds the corpus")
     reader = recognise(READERS, path)

@@ -19,10 +19,18 @@ from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Membership, Query, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import draw_question
-from pfl_audit.documents.problems import DAMAGED, MAX_ANSWER, RecordError, field_of, reason_of, text, words
 from pfl_audit.documents.readers import ImportedCorpora
+from pfl_audit.documents.readers.json_lines import parse_json_line, read_json_lines
 from pfl_audit.documents.readers.jsonl import list_of, path_inside, text_of
-from pfl_audit.documents.readers.lines import lines_of, parse
+from pfl_audit.documents.record_validation import (
+    MAX_ANSWER,
+    RECORD_ERRORS,
+    RecordError,
+    field_of,
+    reason_of,
+    text,
+    words,
+)
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, is_there, require_input
 
@@ -66,7 +74,7 @@ def import_fcc_adbuy(folder: Path, seed: int) -> ImportedCorpora:
             continue
         try:
             asked = _queries(row, folder, seed)
-        except DAMAGED as error:
+        except RECORD_ERRORS as error:
             problems.append(Problem(row["id"], reason_of(error), is_page=True))
             continue
         if asked:
@@ -197,7 +205,7 @@ def read_records(folder: Path) -> tuple[list[Mapping[str, Any]], list[Problem]]:
         raise AuditError(f"{folder} holds no {FILE_NAME}", _REMEDY)
     rows: dict[str, Mapping[str, Any]] = {}
     problems: list[Problem] = []
-    for where, line in lines_of(folder / FILE_NAME, _REMEDY):
+    for where, line in read_json_lines(folder / FILE_NAME, _REMEDY):
         try:
             row = _record(line)
             if rows.setdefault(row["id"], row) is not row:
@@ -208,7 +216,7 @@ def read_records(folder: Path) -> tuple[list[Mapping[str, Any]], list[Problem]]:
 
 
 def _record(line: str | None) -> Mapping[str, Any]:
-    row = parse(line)
+    row = parse_json_line(line)
     text_of(row, "id")
     if (station := row.get("station")) is not None and not isinstance(station, str):
         raise RecordError("station is not a text")

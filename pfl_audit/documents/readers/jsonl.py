@@ -15,11 +15,13 @@ from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Membership, Query, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import key_of_question
-from pfl_audit.documents.problems import (
-    DAMAGED,
+from pfl_audit.documents.readers import Part
+from pfl_audit.documents.readers.json_lines import parse_json_line, read_json_lines
+from pfl_audit.documents.record_validation import (
     MAX_NAME,
     MAX_QUESTION,
     MAX_QUESTIONS,
+    RECORD_ERRORS,
     RecordError,
     answers,
     field_of,
@@ -27,8 +29,6 @@ from pfl_audit.documents.problems import (
     text,
     words,
 )
-from pfl_audit.documents.readers import Part
-from pfl_audit.documents.readers.lines import lines_of, parse
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, is_there
 
@@ -51,7 +51,7 @@ class JsonlReader:
         """Read the pages of ``part``; where no page names its part, all of them are RED."""
         file = path / FILE_NAME if path.is_dir() else path
         found = _Lines(file)
-        for where, line in lines_of(file, "Save it as UTF-8, one JSON object a line"):
+        for where, line in read_json_lines(file, "Save it as UTF-8, one JSON object a line"):
             found.read(line, where)
         corpus = Corpus(tuple(found.queries), found.membership, self.name, tuple(found.problems))
         return corpus if part == "all" else corpus.where(lambda query: _in_part(query.document.split, part))
@@ -73,9 +73,9 @@ class _Lines:
 
     def read(self, line: str | None, where: str) -> None:
         try:
-            asked, label = _page(parse(line), self._folder)
+            asked, label = _page(parse_json_line(line), self._folder)
             self._refuse_repeats(asked)
-        except DAMAGED as error:
+        except RECORD_ERRORS as error:
             self.problems.append(Problem(where, reason_of(error)))
             return
         self.queries += asked

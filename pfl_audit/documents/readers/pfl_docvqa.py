@@ -17,10 +17,13 @@ from pfl_audit.documents.document import Document, Membership, Query, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import key_of_question
 from pfl_audit.documents.npy import read_object_arrays
-from pfl_audit.documents.problems import (
-    DAMAGED,
+from pfl_audit.documents.readers import Part
+from pfl_audit.documents.readers.folder import files_below
+from pfl_audit.documents.readers.provider_maps import ProviderMaps
+from pfl_audit.documents.record_validation import (
     MAX_NAME,
     MAX_QUESTION,
+    RECORD_ERRORS,
     RecordError,
     answers,
     field_of,
@@ -29,9 +32,6 @@ from pfl_audit.documents.problems import (
     text,
     words,
 )
-from pfl_audit.documents.readers import Part
-from pfl_audit.documents.readers.folder import files_below
-from pfl_audit.documents.readers.provider_maps import ProviderMaps
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, read_json
 
@@ -89,7 +89,7 @@ class _Folder:
         where = f"{file.relative_to(self.root)} row {row}"
         try:
             query = self._query(record, file, row, row - self.header)
-        except DAMAGED as error:
+        except RECORD_ERRORS as error:
             self.problems.append(Problem(where, reason_of(error)))
         else:
             self._add(query, self._label(_split(record, file), query.document.provider, file), where)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pfl_audit.documents.problems import MAX_NAME, RecordError, field_of, identifier, text
+from pfl_audit.documents.record_validation import MAX_NAME, RecordError, field_of, identifier, text
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, read_json
 

@@ -11,7 +11,7 @@ import torch
 
 from pfl_audit import __version__
 from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus, FormPart
-from pfl_audit.documents.forms.parts import Parts, divide
+from pfl_audit.documents.forms.partition import FormPartition, partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import write_json
@@ -76,7 +76,7 @@ def run_form_training(run: FormRun, settings: FormTrainSettings, progress: Progr
     settings.check()
     require_device(run.device)
     corpus = open_forms(run.data)
-    parts = divide(corpus, seed=settings.split_seed)
+    parts = partition_forms(corpus, seed=settings.split_seed)
     identity: dict[str, Any] = {
         "data": {part: _digest(parts.of(part)) for part in PARTS},
         "start": fingerprint_files(run.start) if run.start else None,
@@ -96,7 +96,7 @@ def _train(
     settings: FormTrainSettings,
     progress: Progress,
     corpus: FormCorpus,
-    parts: Parts,
+    parts: FormPartition,
     identity: dict[str, Any],
 ) -> dict[str, Any]:
     loaded = begin(run, settings, corpus.labels, parts.public)
@@ -222,7 +222,7 @@ def _digest(forms: Sequence[Form]) -> str:
 
 
 def _data(
-    corpus: FormCorpus, parts: Parts, windows: dict[FormPart, list[Window]], part: FormPart, start: Path | None
+    corpus: FormCorpus, parts: FormPartition, windows: dict[FormPart, list[Window]], part: FormPart, start: Path | None
 ) -> dict[str, Any]:
     """What was trained on, as the record has it."""
     return {

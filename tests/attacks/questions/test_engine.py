@@ -9,7 +9,7 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.documents.scrub import scrub
+from pfl_audit.documents.scrubbing.scrub import scrub
 from pfl_audit.models.protocol import Capability, Response, Score
 from pfl_audit.progress import Silent
 

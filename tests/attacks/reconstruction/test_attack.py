@@ -19,7 +19,7 @@ from pfl_audit.core.store import Records, ResponseStore
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
-from pfl_audit.documents.forms.parts import Parts, divide
+from pfl_audit.documents.forms.partition import FormPartition, partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
 from pfl_audit.documents.synthetic.forms_content import is_planted
@@ -107,7 +107,7 @@ def opens(tmp_path: Path) -> Opens:
             target=target or memoriser(private),
             public=public or Reads("public", logits=noise(2, 0.1)),
             corpus=corpus,
-            parts=Parts(validation, (), private),
+            parts=FormPartition(validation, (), private),
             records=Records(store),
             **more,
         )
@@ -265,7 +265,7 @@ def test_controls_on_the_embedded_models(opens: Opens, tmp_path: Path) -> None:
     """Random values come back from the forms that were trained on, and from no others."""
     target, public = (open_form_model(FIXTURES / f"layoutlm-{name}") for name in ("private", "public"))
     settings = ReconstructionSettings(attempts=2, fields=40)
-    parts = divide(open_forms(FIXTURES / "forms"), seed=0)
+    parts = partition_forms(open_forms(FIXTURES / "forms"), seed=0)
     others = planted(make_forms(FormRecipe(20, 1, 1, seed=1), tmp_path / "forms", Silent()).forms[-20:])
     one, several = attack(
         opens(planted(parts.private), planted(parts.validation), target=target, public=public), settings

@@ -18,7 +18,7 @@ from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
-from pfl_audit.documents.forms.parts import Parts
+from pfl_audit.documents.forms.partition import FormPartition
 from pfl_audit.models.form_protocol import FormModel
 from pfl_audit.models.protocol import Capability
 from pfl_audit.progress import Silent
@@ -53,7 +53,7 @@ def opened(store: ResponseStore, *, public: bool = True, problems: Sequence[Prob
         target=cast("FormModel", Reader("target", Capability.FORM_LOSS)),
         public=cast("FormModel", Reader("public", Capability.TOKENS)) if public else None,
         corpus=FormCorpus((one, two, three), "forms.jsonl", problems=tuple(problems)),
-        parts=Parts((one,), (two,), (), near_duplicates=2, left_out=("c_1",)),
+        parts=FormPartition((one,), (two,), (), near_duplicates=2, left_out=("c_1",)),
         records=Records(store),
         epochs={},
         **more,

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from pfl_audit.documents.forms.parts import divide
+from pfl_audit.documents.forms.partition import partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.documents.forms.readers.fcc_adbuy import fields_of
-from pfl_audit.documents.problems import RecordError
+from pfl_audit.documents.record_validation import RecordError
 
 
 def row(name: str, **change: object) -> str:
@@ -71,6 +71,6 @@ def test_the_real_documents() -> None:
     corpus = open_forms(source)
     assert (len(corpus.forms), len(corpus.problems)) == (592, 4)
     assert corpus.labels == ("advertiser", "contract_num", "flight_from", "flight_to", "gross_amount")
-    parts = divide(corpus, seed=0)
+    parts = partition_forms(corpus, seed=0)
     assert [len(part) for part in (parts.validation, parts.public, parts.private)] == [118, 237, 237]
     assert parts.near_duplicates == 13

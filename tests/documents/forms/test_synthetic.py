@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pfl_audit.documents.forms.form import PARTS, FormCorpus
-from pfl_audit.documents.forms.parts import divide
+from pfl_audit.documents.forms.partition import partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.documents.synthetic.forms import SIZE, FormRecipe, make_forms
 from pfl_audit.documents.synthetic.forms_content import draw_sheet, is_planted
@@ -46,7 +46,7 @@ def test_more_private_forms_leave_the_others_as_they_were(corpus: FormCorpus, tm
 
 def test_parts_stand_in_the_file_and_nothing_is_lost_in_dividing(corpus: FormCorpus) -> None:
     assert not corpus.problems
-    parts = divide(corpus, seed=0)
+    parts = partition_forms(corpus, seed=0)
     assert [len(parts.of(part)) for part in PARTS] == [6, 10, 12]
     assert not parts.near_duplicates
 

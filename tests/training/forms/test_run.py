@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from pfl_audit.documents.forms.form import FormCorpus
-from pfl_audit.documents.forms.parts import divide
+from pfl_audit.documents.forms.partition import partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.documents.forms.writer import write_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
@@ -83,7 +83,7 @@ def test_a_few_forms_are_memorised(forms_folder: Path, tmp_path: Path) -> None:
     assert record["history"][-1]["loss"] < 0.1 < 1.0 < record["history"][0]["loss"]
     opened = open_encoder(tmp_path / "epoch-015")
     maker = ExampleMaker(opened.config, opened.tokenizer)
-    private = divide(open_forms(forms_folder), seed=0).private
+    private = partition_forms(open_forms(forms_folder), seed=0).private
     assert look(opened.network, maker, maker.windows(private), 2)["accuracy"] > 0.95
 
 
@@ -134,7 +134,7 @@ def test_each_criterion_keeps_the_model_of_its_epoch(
 
 def test_the_tokenizer_is_learnt_from_public_forms_alone(forms_folder: Path, tmp_path: Path) -> None:
     train(forms_folder, tmp_path, replace(TINY, epochs=1))
-    parts = divide(open_forms(forms_folder), seed=0)
+    parts = partition_forms(open_forms(forms_folder), seed=0)
     pieces = open_encoder(tmp_path / "best-loss").tokenizer.vocabulary
     assert pieces == train_vocabulary((word for form in parts.public for word in form.document.words), 200)
     assert pieces != train_vocabulary((word for form in parts.private for word in form.document.words), 200)

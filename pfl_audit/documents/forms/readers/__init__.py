@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from pfl_audit.documents.formats import READER_ATTRIBUTES, Format, recognise
 from pfl_audit.documents.forms.form import FormCorpus
-from pfl_audit.documents.readers.lines import refuse_archive
+from pfl_audit.documents.readers.json_lines import refuse_archive
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, require_input
 from pfl_audit.registry import Registry

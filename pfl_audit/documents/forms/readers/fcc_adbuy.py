@@ -11,8 +11,8 @@ from typing import Any
 
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
 from pfl_audit.documents.forms.readers.records import as_form, gather
-from pfl_audit.documents.problems import RecordError
 from pfl_audit.documents.readers.fcc_adbuy import FILE_NAME, page_of, read_records, spans_of
+from pfl_audit.documents.record_validation import RecordError
 from pfl_audit.inputs import is_there
 
 

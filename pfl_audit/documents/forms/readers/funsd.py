@@ -17,9 +17,9 @@ from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
 from pfl_audit.documents.forms.readers.records import as_form, find_image, gather, on_page, read_annotations
-from pfl_audit.documents.problems import MAX_NAME, RecordError, field_of
-from pfl_audit.documents.problems import words as texts_of
 from pfl_audit.documents.readers.jsonl import list_of, text_of
+from pfl_audit.documents.record_validation import MAX_NAME, RecordError, field_of
+from pfl_audit.documents.record_validation import words as texts_of
 
 _ROOTS = ("", "dataset", "training_data", "testing_data", "dataset/training_data", "dataset/testing_data")
 _RANKS = {"header": 0, "question": 1, "answer": 2}

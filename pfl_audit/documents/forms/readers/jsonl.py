@@ -15,9 +15,9 @@ from typing import Any
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.forms.form import PARTS, Field, Form, FormCorpus, FormPart
 from pfl_audit.documents.forms.readers.records import as_form, gather, on_page
-from pfl_audit.documents.problems import MAX_NAME, MAX_WORDS, RecordError, field_of
+from pfl_audit.documents.readers.json_lines import parse_json_line, read_json_lines
 from pfl_audit.documents.readers.jsonl import list_of, name_of, page_of, text_of
-from pfl_audit.documents.readers.lines import lines_of, parse
+from pfl_audit.documents.record_validation import MAX_NAME, MAX_WORDS, RecordError, field_of
 from pfl_audit.inputs import is_there
 
 FILE_NAME = "forms.jsonl"
@@ -39,7 +39,7 @@ class JsonlReader:
         parts: dict[str, FormPart] = {}
         records: Iterator[tuple[str, Callable[[], Form]]] = (
             (where, partial(_form, line, file.parent, parts))
-            for where, line in lines_of(file, "Save it as UTF-8, one JSON object a line")
+            for where, line in read_json_lines(file, "Save it as UTF-8, one JSON object a line")
         )
         problems: list[Problem] = []
         forms = gather(records, problems)
@@ -55,7 +55,7 @@ READER = JsonlReader()
 
 
 def _form(line: str | None, folder: Path, parts: dict[str, FormPart]) -> Form:
-    row = parse(line)
+    row = parse_json_line(line)
     on_page(list_of(row, "boxes"))
     document = page_of(row, folder, name_of(row, "provider", ""))
     if len(entries := list_of(row, "fields")) > MAX_WORDS:

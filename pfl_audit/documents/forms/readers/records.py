@@ -13,7 +13,7 @@ from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Boxes, Document, as_boxes
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.documents.images import PageImage
-from pfl_audit.documents.problems import DAMAGED, MAX_WORDS, RecordError, reason_of
+from pfl_audit.documents.record_validation import MAX_WORDS, RECORD_ERRORS, RecordError, reason_of
 from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.inputs import MIB, is_regular, read_json, read_text
 
@@ -41,7 +41,7 @@ def gather(
             form = build()
             if forms.setdefault(form.id, form) is not form:
                 raise RecordError("a form with its id stands further up")
-        except DAMAGED as error:
+        except RECORD_ERRORS as error:
             problems.append(Problem(name, reason_of(error), is_page=pages))
     return tuple(forms.values())
 

@@ -1,6 +1,6 @@
-"""The forms in which a value can be on a page: what the scrubber looks for.
+"""Patterns of a value: the spellings that the scrubber searches for.
 
-Every function adds one class of forms, and reads nothing but the value.
+Every function adds one class of patterns, derived from the value alone.
 """
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from pfl_audit.documents.hosts import domain_labels, without_affixes
-from pfl_audit.documents.ordinary_words import LEGAL, MAIL_HOSTS, ORDINARY, STATION_TAILS, TRADES
-from pfl_audit.documents.plain import clean, compact
+from pfl_audit.documents.scrubbing.domains import domain_labels, without_affixes
+from pfl_audit.documents.scrubbing.normalization import normalize_text, to_latin
+from pfl_audit.documents.scrubbing.stop_words import LEGAL, MAIL_HOSTS, STATION_TAILS, STOP_WORDS, TRADES
 
 _AND = ("and", "n", "und", "et", "y")
 _SMALL = (*_AND, "of", "the", "for", "de", "la", "in", "at")
 _AND_READ = ("", "and", "n", "8", "amp")
-"""How an ampersand is read: left out, spelled, or by an OCR that errs."""
+"""Readings of an ampersand: omitted, spelled out, or misread by OCR."""
 _LONG, _SHORT = 4, 3
-"""Letters from which a word of a value points to it inside longer words, and as a word by itself."""
+"""Smallest lengths at which a word of a value identifies it inside longer words, and as a word by itself."""
 
 _LONGEST_VALUE = 1000
-"""Letters beyond which a value is looked for as it is alone."""
+"""Length of a value above which only the value as a whole is searched for."""
 
 
 @dataclass(frozen=True)
-class ValueForms:
-    """What is looked for. All texts are compact.
+class ValuePatterns:
+    """Patterns of a value. All texts are normalized.
 
     Attributes:
-        near: Runs of words that are nearly one of these.
-        exact: Runs of words that are exactly one of these, up to confusions of OCR.
-        acronyms: Runs of words in capitals that are exactly one of these.
-        initials: First letters of the words of a name, two or more, ordinary words among them.
-        inside: Looked for inside longer words as well.
-        pieces: Short; looked for between the punctuation of a word.
-        hosts: Looked for as what a domain is called.
-        numbers: Digits that are looked for inside longer numbers, four or more.
-        tails: The last seven digits of a phone number, which runs of words may end with.
-        neighbours: Words of the value that go where they are beside a mention; none of a domain's.
+        near: Runs of words similar to one of these.
+        exact: Runs of words equal to one of these, up to OCR confusions.
+        acronyms: Runs of words in capitals equal to one of these.
+        initials: First letters of the words of a name, two or more; stop words included.
+        inside: Substrings of longer words.
+        pieces: Short texts between the punctuation of a word.
+        hosts: Labels of domains.
+        numbers: Digits inside longer numbers, four or more.
+        tails: Last seven digits of a phone number, which runs of words may end with.
+        neighbours: Words of the value that are removed next to a mention; none of a domain.
     """
 
     near: tuple[str, ...]
@@ -55,21 +55,21 @@ class ValueForms:
 
 
 @lru_cache(maxsize=1024)
-def value_forms(value: str) -> ValueForms:
-    """All forms of a value.
+def value_patterns(value: str) -> ValuePatterns:
+    """All patterns of a value.
 
     Args:
-        value: As the corpus gives it.
+        value: Value as in the corpus.
 
     Returns:
-        Empty sets for what a value of its kind (name, number, address, domain) has not.
+        The patterns; sets that do not apply to the kind of value (name, number, address, domain) are empty.
     """
-    text = clean(value)
-    whole = compact(text)
+    text = to_latin(value)
+    whole = normalize_text(text)
     if len(text) > _LONGEST_VALUE:
         none: frozenset[str] = frozenset()
-        return ValueForms((whole,), frozenset({whole}), none, none, frozenset({whole}), none, none, none, none, none)
-    tokens = tuple(filter(None, map(compact, re.split(r"[\s,/&@.:;|+()\-_]+", text))))
+        return ValuePatterns((whole,), frozenset({whole}), none, none, frozenset({whole}), none, none, none, none, none)
+    tokens = tuple(filter(None, map(normalize_text, re.split(r"[\s,/&@.:;|+()\-_]+", text))))
     labels = domain_labels(value)
     numeric = not labels and _is_numeric(tokens)
     name = not numeric and not labels and not any(token.isdigit() for token in tokens)
@@ -78,21 +78,22 @@ def value_forms(value: str) -> ValueForms:
     own = _mailbox(text) if labels else tokens
     words = set(own) if labels else {*own, *_around_apostrophes(text), *_umlauts(value)}
     parts = words | {part for token in words for part in without_affixes(token, _LONG)} | _stems(labels)
-    parts = set() if numeric else {part for part in parts - ORDINARY if not part.isdigit()} | _pairs(core)
+    parts = set() if numeric else {part for part in parts - STOP_WORDS if not part.isdigit()} | _pairs(core)
     near = tuple(dict.fromkeys(filter(None, (whole, "".join(core), _bare_url(text)))))
     long = {part for part in (*parts, *near) if len(part) >= _LONG or not part.isascii()}
-    short = {part for part in words - ORDINARY if len(part) == _SHORT and not numeric}
+    short = {part for part in words - STOP_WORDS if len(part) == _SHORT and not numeric}
     short |= {part for part in near if len(part) in (2, _SHORT)}
+    hosts = {part for part in parts if len(part) <= _SHORT} | _host_names(text, core, name) | _own_labels(labels)
     digits = _main_digits(text) if numeric else ""
-    others = _readings(text, core) | _numbered(tokens, numeric) | _at_and_dot(text) | _own(labels)
-    return ValueForms(
+    others = _readings(text, core) | _numbered(tokens, numeric) | _at_and_dot(text) | _own_labels(labels)
+    return ValuePatterns(
         near=near,
         exact=frozenset({*near, *long, *others}),
-        acronyms=frozenset(text for text in initials - ORDINARY if len(text) >= _SHORT),
+        acronyms=frozenset(text for text in initials - STOP_WORDS if len(text) >= _SHORT),
         initials=frozenset(initials),
-        inside=frozenset(part for part in long if part not in ORDINARY and not part.isdigit()),
+        inside=frozenset(part for part in long if part not in STOP_WORDS and not part.isdigit()),
         pieces=frozenset(short),
-        hosts=frozenset({part for part in parts if len(part) <= _SHORT} | _host_names(text, core, name) | _own(labels)),
+        hosts=frozenset(hosts),
         numbers=_numbers(tokens, whole, numeric),
         tails=frozenset({digits[-7:]} if len(digits) >= 7 else ()),
         neighbours=frozenset(() if labels else tokens),
@@ -100,13 +101,13 @@ def value_forms(value: str) -> ValueForms:
 
 
 def _is_numeric(tokens: tuple[str, ...]) -> bool:
-    """A phone number, a tax number, an identifier: digits, and no word of four letters."""
+    """Whether the value is a phone number, a tax number or another identifier: digits, and no word of four letters."""
     digits = sum(letter.isdigit() for token in tokens for letter in token)
     return digits >= 4 and max((len(run) for token in tokens for run in re.findall(r"[^\W\d]+", token)), default=0) < 4
 
 
 def _core(tokens: tuple[str, ...]) -> tuple[str, ...]:
-    """A name without article, form of company and station's tail; the whole of it if nothing else is left."""
+    """Words of a name without article, legal form and suffix of a station; at least one word."""
     left = list(tokens)
     while len(left) > 1 and (left[-1] in LEGAL or left[-1] in STATION_TAILS):
         left.pop()
@@ -117,43 +118,43 @@ def _core(tokens: tuple[str, ...]) -> tuple[str, ...]:
 
 def _around_apostrophes(text: str) -> set[str]:
     """Words before and after an apostrophe: ``macy`` of ``Macy's``, ``brien`` of ``O'Brien``."""
-    parts = {compact(part) for word in re.split(r"[^\w']+", text) if "'" in word for part in word.split("'")}
+    parts = {normalize_text(part) for word in re.split(r"[^\w']+", text) if "'" in word for part in word.split("'")}
     return {part for part in parts if len(part) > 1}
 
 
 def _umlauts(value: str) -> set[str]:
-    """Words that are written without umlauts: ``mueller`` for ``Müller``."""
+    """Words spelled without umlauts: ``mueller`` for ``Müller``."""
     spelled = value.translate({ord(letter): letter + "e" for letter in "äöüÄÖÜ"})
-    return {compact(word) for word, other in zip(spelled.split(), value.split(), strict=True) if word != other}
+    return {normalize_text(word) for word, other in zip(spelled.split(), value.split(), strict=True) if word != other}
 
 
 def _mailbox(text: str) -> tuple[str, ...]:
     """Words of an email address before the ``@``."""
-    return tuple(filter(None, map(compact, re.split(r"[\W_]+", text.split("@")[0])))) if "@" in text else ()
+    return tuple(filter(None, map(normalize_text, re.split(r"[\W_]+", text.split("@")[0])))) if "@" in text else ()
 
 
-def _own(labels: tuple[str, ...]) -> set[str]:
-    """Labels of a domain that are the company's own."""
+def _own_labels(labels: tuple[str, ...]) -> set[str]:
+    """Labels of a domain that are specific to the company."""
     return set(labels) - TRADES - MAIL_HOSTS
 
 
 def _stems(labels: tuple[str, ...]) -> set[str]:
-    """Labels of a domain, with and without what trade adds to a name."""
+    """Labels of a domain, with and without words of trade."""
     return {part for label in labels for part in without_affixes(label) if len(part) >= _SHORT} - MAIL_HOSTS
 
 
 def _bare_url(text: str) -> str:
     """A website without scheme, ``www`` and path; empty for an email address."""
     match = re.match(r"(?:https?://)?(?:www\.)?([^\s/@?]+\.[^\s/@?]+)", text.casefold())
-    return compact(match.group(1)) if match and domain_labels(text) and "@" not in text else ""
+    return normalize_text(match.group(1)) if match and domain_labels(text) and "@" not in text else ""
 
 
 def _readings(text: str, core: tuple[str, ...]) -> set[str]:
-    """A name, and the two words around its ampersand, with the ampersand read in every way."""
+    """A name, and the two words around its ampersand, with all readings of the ampersand."""
     joint = re.split(r"\s*[&+]\s*|\s+(?:" + "|".join(_AND) + r")\s+", text.casefold())
-    if len(joint) < 2 or not all(map(compact, joint)):
+    if len(joint) < 2 or not all(map(normalize_text, joint)):
         return set()
-    words = [[word for word in map(compact, part.split()) if word] for part in joint]
+    words = [[word for word in map(normalize_text, part.split()) if word] for part in joint]
     names = ["".join(part) for part in words[:-1]]
     last = {"".join(words[-1]), "".join(_core(tuple(words[-1])))}
     found = {read.join([*names, end]) for read in _AND_READ for end in last}
@@ -162,14 +163,14 @@ def _readings(text: str, core: tuple[str, ...]) -> set[str]:
 
 
 def _initials(core: tuple[str, ...], tokens: tuple[str, ...]) -> set[str]:
-    """First letters of the words of a name, with and without the form of company and small words."""
+    """Initials of a name, with and without the legal form and small words."""
     found = {"".join(word[0] for word in words if word not in _AND) for words in (core, tokens)}
     found.add("".join(word[0] for word in core if word not in _SMALL))
     return {text for text in found if len(text) >= 2}
 
 
 def _host_names(text: str, core: tuple[str, ...], name: bool) -> set[str]:
-    """What a domain of a company is called: its short name, its initials, its words."""
+    """Labels that a company's domain may have: its short name, its initials, its words."""
     if not name:
         return set()
     found = {"".join(core), "".join(word[0] for word in core if word not in _AND), *_readings(text, core)}
@@ -178,13 +179,13 @@ def _host_names(text: str, core: tuple[str, ...], name: bool) -> set[str]:
 
 
 def _at_and_dot(text: str) -> set[str]:
-    """An email address that is spelled out: ``billing(at)goarn(dot)com``."""
-    return {compact(text.replace("@", " at ").replace(".", " dot "))} if "@" in text else set()
+    """An email address spelled out: ``billing(at)goarn(dot)com``."""
+    return {normalize_text(text.replace("@", " at ").replace(".", " dot "))} if "@" in text else set()
 
 
 def _pairs(core: tuple[str, ...]) -> set[str]:
-    """Neighbouring words of a name, together six letters or more: ``boblee``."""
-    return {a + b for a, b in pairwise(core) if len(a + b) >= 6 and not {a, b} <= ORDINARY and not (a + b).isdigit()}
+    """Pairs of neighbouring words of a name with at least six letters together: ``boblee``."""
+    return {a + b for a, b in pairwise(core) if len(a + b) >= 6 and not {a, b} <= STOP_WORDS and not (a + b).isdigit()}
 
 
 def _numbered(tokens: tuple[str, ...], numeric: bool) -> set[str]:
@@ -197,7 +198,7 @@ def _numbered(tokens: tuple[str, ...], numeric: bool) -> set[str]:
 
 
 def _numbers(tokens: tuple[str, ...], whole: str, numeric: bool) -> frozenset[str]:
-    """Digits that point to a value: of an identifier, or the house number and postal code of an address."""
+    """Digits that identify a value: those of an identifier, or the house number and postal code of an address."""
     if numeric:
         digits = re.findall(r"\d{5,}", whole)
         return frozenset({*digits, *({whole} if whole.isdigit() else ())})

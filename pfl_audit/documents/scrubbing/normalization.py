@@ -1,8 +1,8 @@
-"""Normal forms of text, so that one comparison covers every way of writing the same letters.
+"""Normal forms of text for comparison.
 
-``compact`` removes what a reader does not see or does not mind: case, accents, punctuation, invisible
-characters, scripts that imitate Latin letters (Unicode Technical Standard 39, confusables.txt) and
-digits of other scripts. ``skeleton`` maps what OCR confuses to one letter as well.
+``normalize_text`` removes case, accents, punctuation, invisible characters, letters of other scripts that look Latin
+(Unicode Technical Standard 39, confusables.txt) and digits of other scripts. ``merge_ocr_confusions`` also maps
+characters that OCR confuses to one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOOKALIKES = {
     "ae": "æ",
     "oe": "œ",
 }
-"""Latin letters, and the letters of other alphabets that look like them: as capitals where the two cases differ."""
+"""Latin letters and the letters of other alphabets that look like them, as capitals if the two cases differ."""
 
 _TO_LATIN = str.maketrans({other: latin for latin, others in _LOOKALIKES.items() for other in others})
 _OCR_LETTERS = str.maketrans("012568iq", "olzsgblg")
@@ -45,14 +45,14 @@ _OCR_PAIRS = (("rn", "m"), ("vv", "w"), ("cl", "d"))
 
 
 @lru_cache(maxsize=65536)
-def clean(text: str) -> str:
-    """Latin letters without accents, ASCII digits, and punctuation as it was; case and spaces stay.
+def to_latin(text: str) -> str:
+    """Text with Latin letters without accents and ASCII digits; case, spaces and punctuation are kept.
 
     Args:
         text: Any text.
 
     Returns:
-        The text without accents, characters of format, and digits of other scripts.
+        The text without accents, format characters, look-alike letters and digits of other scripts.
     """
     if text.isascii():
         return text
@@ -61,20 +61,20 @@ def clean(text: str) -> str:
 
 
 @lru_cache(maxsize=65536)
-def compact(text: str) -> str:
-    """Letters and digits alone, case folded, accents, ligatures and look-alike letters resolved."""
-    folded = clean(text).casefold()
+def normalize_text(text: str) -> str:
+    """Letters and digits only, case-folded, with accents, ligatures and look-alike letters resolved."""
+    folded = to_latin(text).casefold()
     return folded if folded.isalnum() else "".join(letter for letter in folded if letter.isalnum())
 
 
 @lru_cache(maxsize=65536)
-def skeleton(plain: str) -> str:
-    """One spelling for all that OCR confuses: ``0`` and ``O``, ``1``, ``l`` and ``I``, ``rn`` and ``m``, ...
+def merge_ocr_confusions(normalized: str) -> str:
+    """One spelling of all characters that OCR confuses: ``0`` and ``O``, ``1``, ``l`` and ``I``, ``rn`` and ``m``, ...
 
     Args:
-        plain: What ``compact`` returns.
+        normalized: Result of ``normalize_text``.
     """
-    letters = plain.translate(_OCR_LETTERS)
+    letters = normalized.translate(_OCR_LETTERS)
     for pair, letter in _OCR_PAIRS:
         letters = letters.replace(pair, letter)
     return letters

@@ -23,7 +23,7 @@ MOST_FORMS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class FormPartition:
     """Forms, part by part; no form, document or near-duplicate stands in two of them.
 
     Attributes:
@@ -46,9 +46,9 @@ class Parts:
         return {"validation": self.validation, "public": self.public, "private": self.private}[part]
 
 
-def divide(
+def partition_forms(
     corpus: FormCorpus, *, seed: int, shares: tuple[float, float, float] = SHARES, threshold: float = THRESHOLD
-) -> Parts:
+) -> FormPartition:
     """Divide forms by document, near-duplicates kept together.
 
     Where the source names the parts, those are taken, and a form is left out where an earlier part
@@ -57,7 +57,7 @@ def divide(
     and the seed, not from the order of the source.
 
     Args:
-        corpus: What to divide.
+        corpus: Forms to divide.
         seed: Of the chance by which groups are dealt out.
         shares: Of the forms that validation, public and private get; they sum to 1.
         threshold: Jaccard index of the pages' runs of words from which they are near-duplicates.
@@ -90,7 +90,7 @@ def divide(
         )
     standing = {form.id for part in PARTS for form in dealt[part]}
     validation, public, private = (tuple(sorted(dealt[part], key=lambda form: form.id)) for part in PARTS)
-    return Parts(
+    return FormPartition(
         validation,
         public,
         private,

@@ -24,7 +24,7 @@ MAX_WORDS = 20_000
 MAX_PAGE = 500_000
 """Letters of all words of a page."""
 
-DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+RECORD_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What reading a damaged record raises, RecordError (a ValueError) included."""
 
 

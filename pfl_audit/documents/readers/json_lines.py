@@ -8,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pfl_audit.documents.problems import RecordError
+from pfl_audit.documents.record_validation import RecordError
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, open_input
 
@@ -21,7 +21,7 @@ _BOM = b"\xef\xbb\xbf"
 _OPENINGS = (b"{", b"[", b"[{")
 
 
-def lines_of(file: Path, remedy: str) -> Iterator[tuple[str, str | None]]:
+def read_json_lines(file: Path, remedy: str) -> Iterator[tuple[str, str | None]]:
     """The lines of a file that hold something, each with its place; None instead of a line above MAX_LINE bytes.
 
     Args:
@@ -46,7 +46,7 @@ def lines_of(file: Path, remedy: str) -> Iterator[tuple[str, str | None]]:
                 raise AuditError(f"{file} cannot be read as UTF-8 text: line {number} is not", remedy) from error
 
 
-def parse(line: str | None) -> dict[str, Any]:
+def parse_json_line(line: str | None) -> dict[str, Any]:
     """The JSON object of a line.
 
     Raises:

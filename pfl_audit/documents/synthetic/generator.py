@@ -13,7 +13,7 @@ from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import PROVIDER_KEYS, SECRET_KEYS, draw_question
 from pfl_audit.documents.synthetic.invoice import Invoice, draw_invoice
-from pfl_audit.documents.synthetic.noise import misread
+from pfl_audit.documents.synthetic.ocr_noise import add_ocr_errors
 from pfl_audit.documents.synthetic.providers import WORDINGS, Provider, draw_providers
 from pfl_audit.documents.synthetic.render import render_invoice
 from pfl_audit.documents.writers import write_pfl_docvqa
@@ -150,7 +150,7 @@ def _draw_page(
     canvas.page.save(picture, "JPEG", quality=JPEG_QUALITY, optimize=True)
     with atomic_write(path, private=False) as file:
         file.write(picture.getvalue())
-    words = misread(canvas.words, recipe.ocr_noise, rng)
+    words = add_ocr_errors(canvas.words, recipe.ocr_noise, rng)
     document = Document(page, provider.name, tuple(words), canvas.boxes(), PageImage(path), split, client)
     return [
         Query(f"{page}-{number}", document, draw_question(key, rng), (invoice.values[key].lower(),), key)

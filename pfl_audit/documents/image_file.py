@@ -22,7 +22,7 @@ _SCAN = b"\xff\xda"
 
 
 @contextlib.contextmanager
-def open_picture(path: Path) -> Iterator[Image.Image]:
+def open_image_file(path: Path) -> Iterator[Image.Image]:
     """A picture whose header is read and whose pixels are not.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Questions about pages from which the answer has been taken: what a model still knows is memorised.
+"""Questions about scrubbed pages: an answer that a model still gives is memorized.
 
-Shared by the memorization test and by the membership features that come from it
-(privacy-aware-docvqa, section 5.1 and appendix D.1).
+Used by the memorization test and by the membership features derived from it (privacy-aware-docvqa, section 5.1 and
+appendix D.1).
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import numpy as np
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import PROVIDER_KEYS, draw_question
-from pfl_audit.documents.picture_lines import PictureLine, ReadLines, boxes_of_value, shows
-from pfl_audit.documents.scrub import THRESHOLD, is_written_out, scrub
+from pfl_audit.documents.scrubbing.ocr_lines import OcrLine, ReadOcrLines, shows_value, value_boxes
+from pfl_audit.documents.scrubbing.scrub import THRESHOLD, contains_value, scrub
 
 SCRUBBED = "/scrubbed/"
-"""Between a page's name and a key, in the id of a question about the page without its value."""
+"""Separator of page id and key in the id of a question about a scrubbed page."""
 
-UNKNOWN = "the corpus does not say what the value is"
-ABSENT = "the value does not stand among its words, so nothing can be taken off"
-PICTURE_ONLY = "its words point to the name and do not give it, so the picture may show it where nothing can be blurred"
-"""Reasons for which a page is not asked about."""
+UNKNOWN = "the corpus does not give the value"
+ABSENT = "the value is not among its words, so nothing can be removed"
+IMAGE_ONLY = "its words imply the name without containing it, so the image may show it where nothing can be blurred"
+"""Reasons why a page is left out of a test set."""
 
 
 @dataclass(frozen=True)
 class ScrubbedQuestions:
-    """The test set of one key.
+    """Test set of one key.
 
     Attributes:
-        key: What is asked for.
-        queries: One a page; its document is the scrubbed page, its answer what was taken off.
+        key: Key that is asked for.
+        queries: One per page; the document is the scrubbed page, the answer is the removed value.
         skipped: Pages that cannot be tested, with the reason.
     """
 
@@ -49,18 +49,17 @@ def scrubbed_questions(
     seed: int,
     blue: Corpus | None = None,
     threshold: float = THRESHOLD,
-    read: ReadLines | None = None,
+    read: ReadOcrLines | None = None,
 ) -> ScrubbedQuestions:
-    """Build the test set of a key: every page once, without the answer, with one of the key's questions.
+    """Build the test set of a key: every page once, scrubbed of its answer, with one of the key's questions.
 
     Args:
-        corpus: RED.
-        key: What is asked for.
-        seed: Of the choice of templates; each page's choice depends on the page alone.
-        blue: Training corpus; where RED does not give a member's value, its value there is taken
-            (appendix D.1.3).
-        threshold: Threshold of the fuzzy match.
-        read: Reads the pictures by OCR; the lines that it finds the value in are blurred as well.
+        corpus: RED corpus.
+        key: Key that is asked for.
+        seed: Seed of the choice of templates; the choice for a page depends on the page alone.
+        blue: Training corpus; supplies the value of a member if RED does not give it (appendix D.1.3).
+        threshold: Similarity threshold, as in ``scrub``.
+        read: Reads the images by OCR; lines that contain the value are blurred as well.
     """
     values = _values(corpus, key, blue)
     lines = read([page for page in corpus.documents if page.id in values and page.image is not None]) if read else {}
@@ -77,7 +76,7 @@ def scrubbed_questions(
 
 
 def scrubbed_id(document: Document, key: str) -> str:
-    """Id of a page's question in the test set of ``key``; recorded answers go by it."""
+    """Id of a page's question in the test set of ``key``, which recorded answers refer to."""
     return f"{document.id}{SCRUBBED}{key}"
 
 
@@ -86,31 +85,31 @@ def without_value(
     key: str,
     value: str,
     threshold: float = THRESHOLD,
-    lines: Sequence[PictureLine] = (),
+    lines: Sequence[OcrLine] = (),
 ) -> Document | str:
-    """A page without a value, or why it cannot be asked about.
+    """The scrubbed page, or the reason why it cannot be tested.
 
-    A name is often a drawn logo. Where the words give it only in a domain or in part, the picture is where
-    the rest of it is, and without a box it cannot be blurred.
+    A name is often a drawn logo. If the words contain it only in a domain or in part, the rest of it is in the image,
+    and without a box it cannot be blurred.
 
     Args:
-        document: The page.
-        key: What is asked for.
-        value: What is taken off.
-        threshold: Threshold of the fuzzy match.
-        lines: What OCR reads in the picture; lines that show the value are blurred as well.
+        document: Page to scrub.
+        key: Key that is asked for.
+        value: Value to remove.
+        threshold: Similarity threshold, as in ``scrub``.
+        lines: OCR lines of the image; lines that contain the value are blurred as well.
     """
     scrubbed = scrub(document, value, threshold)
-    boxes = boxes_of_value(lines, value, threshold)
+    boxes = value_boxes(lines, value, threshold)
     if not scrubbed.removed and not boxes:
         return ABSENT
     page = scrubbed.document
     if page.image is None:
         return page
     if key == "provider_name" and not (
-        is_written_out(document.words, value, threshold) or shows(lines, value, threshold)
+        contains_value(document.words, value, threshold) or shows_value(lines, value, threshold)
     ):
-        return PICTURE_ONLY
+        return IMAGE_ONLY
     return replace(page, image=page.image.blur(boxes)) if boxes else page
 
 
@@ -121,7 +120,7 @@ def _question(document: Document, left: Document, key: str, value: str, seed: in
 
 
 def _values(corpus: Corpus, key: str, blue: Corpus | None) -> dict[str, str]:
-    """Page to value: what its own question says, else (for the name) its provider, else BLUE's value."""
+    """Page to value: the answer to its own question, else (for the name) its provider, else the value in BLUE."""
     asked = {query.document.id: query.answers[0] for query in corpus.queries if query.key == key}
     trained: Mapping[str, str] = {}
     if blue is not None and key in PROVIDER_KEYS:

@@ -1,8 +1,8 @@
-"""Words that point to no company by themselves, because every second invoice has them.
+"""Stop words: words that identify no company by themselves, because they are common on invoices.
 
-They go only as part of a mention of the value. The list was written from the words of the synthetic
-pages, from those that are on the pages of fifteen or more of the stations of FCC's public files, and from
-short English words that are inside longer names (``order`` in ``Border``).
+A stop word is removed only as part of a mention of the value. Sources of the list: the words of the synthetic pages,
+words on the pages of fifteen or more stations of FCC's public files, and short English words that occur inside longer
+names (``order`` in ``Border``).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ LEGAL = _words(
     """ab ag as bv co company corp corporation cie eg ek gbr gmbh inc incorporated kg kgaa lda limited llc llp lp ltd
     ltda nv ohg oy oyj plc plt pte pty pvt sa sarl sas se sl sprl spa srl"""
 )
-"""Forms of companies."""
+"""Legal forms of companies."""
 
 STATION_TAILS = _words("am fm tv dt hd ld cd lp ca lpfm")
-"""What a call sign may end with, after a hyphen."""
+"""Suffixes of call signs, after a hyphen."""
 
 TRADES = _words(
     """ads advertising agency broadcast broadcasting cable channel communications digital energy finance foods group
@@ -27,12 +27,12 @@ TRADES = _words(
     online partners print pro production productions radio sales service services shop site solutions sports station
     stations studio studios supply systems team television the today web works usa world"""
 )
-"""What companies do; a domain has them glued to a name (``wgnradio.com``)."""
+"""Words of trade, which domains append to a name (``wgnradio.com``)."""
 
 MAIL_HOSTS = _words("aol att comcast facebook gmail gmx google hotmail icloud live msn outlook verizon yahoo")
-"""Domains that many companies have their mailboxes and pages at."""
+"""Hosts of the mailboxes and pages of many companies."""
 
-ORDINARY = (
+STOP_WORDS = (
     TRADES
     | LEGAL
     | STATION_TAILS

@@ -8,7 +8,7 @@ _LOOKALIKES = {"0": "O", "O": "0", "1": "l", "l": "1", "5": "S", "S": "5", "8": 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def misread(words: list[str], share: float, rng: np.random.Generator) -> list[str]:
+def add_ocr_errors(words: list[str], share: float, rng: np.random.Generator) -> list[str]:
     """Misread a share of the words by one character each.
 
     Args:

@@ -3,7 +3,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl_audit.documents.common_run import Runs
+from pfl_audit.documents.scrubbing.suffix_automaton import SuffixAutomaton
 
 
 def slow(a: str, b: str) -> int:
@@ -20,11 +20,11 @@ def slow(a: str, b: str) -> int:
 
 @given(st.text("abc", max_size=30), st.lists(st.text("abcd", max_size=30), max_size=4))
 def test_the_longest_run_is_that_of_all_pairs(text: str, others: list[str]) -> None:
-    runs = Runs(text)
-    assert [runs.longest_in(other) for other in others] == [slow(other, text) for other in others]
+    runs = SuffixAutomaton(text)
+    assert [runs.longest_common_substring(other) for other in others] == [slow(other, text) for other in others]
 
 
 def test_long_texts_take_no_time() -> None:
     began = time.process_time()
-    assert Runs("ab" * 50_000).longest_in("ba" * 50_000) == 99_999
+    assert SuffixAutomaton("ab" * 50_000).longest_common_substring("ba" * 50_000) == 99_999
     assert time.process_time() - began < 5

@@ -12,7 +12,7 @@ from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms import near_duplicates as module
 from pfl_audit.documents.forms.form import PARTS, Field, Form, FormCorpus, FormPart
 from pfl_audit.documents.forms.near_duplicates import near_duplicates, shingles
-from pfl_audit.documents.forms.parts import divide
+from pfl_audit.documents.forms.partition import partition_forms
 from pfl_audit.errors import AuditError, UsageError
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -56,7 +56,7 @@ def overlap(one: Form, other: Form) -> float:
 @given(pages_with_copies(), st.integers(0, 99), st.sampled_from([0.3, 0.7, 1.0]))
 def test_parts_share_no_form_and_no_near_duplicate(pages: Pages, seed: int, threshold: float) -> None:
     corpus = corpus_of(pages)
-    parts = divide(corpus, seed=seed, threshold=threshold)
+    parts = partition_forms(corpus, seed=seed, threshold=threshold)
     assert sorted(f.id for part in PARTS for f in parts.of(part)) == [f.id for f in corpus.forms]
     assert not parts.left_out
     for one, other in combinations(PARTS, 2):
@@ -71,7 +71,7 @@ def test_parts_of_the_source_lose_near_duplicates_of_earlier_ones(pages: Pages, 
     rng = random.Random(seed)
     named = [*PARTS, *(rng.choice(PARTS) for _ in pages[3:])]
     corpus = corpus_of(pages, named)
-    parts = divide(corpus, seed=0, threshold=threshold)
+    parts = partition_forms(corpus, seed=0, threshold=threshold)
     kept = [f for part in PARTS for f in parts.of(part)]
     assert sorted([*(f.id for f in kept), *parts.left_out]) == [f.id for f in corpus.forms]
     assert corpus.parts is not None
@@ -88,22 +88,22 @@ def test_the_order_of_the_source_does_not_matter(pages: Pages, seed: int, rng: r
     corpus = corpus_of(pages)
     shuffled = list(corpus.forms)
     rng.shuffle(shuffled)
-    one, other = divide(corpus, seed=seed), divide(FormCorpus(tuple(shuffled)), seed=seed)
+    one, other = partition_forms(corpus, seed=seed), partition_forms(FormCorpus(tuple(shuffled)), seed=seed)
     assert [[f.id for f in one.of(part)] for part in PARTS] == [[f.id for f in other.of(part)] for part in PARTS]
 
 
 def test_the_seed_decides_and_the_shares_are_met() -> None:
     corpus = corpus_of(random_pages(100))
-    drawn = [divide(corpus, seed=seed) for seed in (0, 0, 1)]
+    drawn = [partition_forms(corpus, seed=seed) for seed in (0, 0, 1)]
     assert [[len(parts.of(part)) for part in PARTS] for parts in drawn] == [[20, 40, 40]] * 3
     ids = [[f.id for f in parts.private] for parts in drawn]
     assert ids[0] == ids[1] != ids[2]
-    assert len(divide(corpus, seed=0, shares=(0.0, 0.25, 0.75)).public) == 25
+    assert len(partition_forms(corpus, seed=0, shares=(0.0, 0.25, 0.75)).public) == 25
 
 
 def test_pages_of_one_document_stand_together() -> None:
     forms = [form(f"{name}_{page}", words) for name in LETTERS for page, words in enumerate(random_pages(3, ord(name)))]
-    parts = divide(FormCorpus(tuple(forms)), seed=3)
+    parts = partition_forms(FormCorpus(tuple(forms)), seed=3)
     files = [{f.document.file for f in parts.of(part)} for part in PARTS]
     assert not files[0] & files[1] | files[0] & files[2] | files[1] & files[2]
     assert sum(map(len, files)) == len(LETTERS)
@@ -112,21 +112,21 @@ def test_pages_of_one_document_stand_together() -> None:
 def test_too_few_documents_that_differ() -> None:
     pages = random_pages(1) * 20
     with pytest.raises(AuditError, match=r"20 forms of 20 documents .* leave the validation part empty"):
-        divide(corpus_of(pages), seed=0)
+        partition_forms(corpus_of(pages), seed=0)
     with pytest.raises(AuditError, match="leave the private part empty"):
-        divide(corpus_of(pages, ["public"] * 10 + ["private"] * 10), seed=0)
+        partition_forms(corpus_of(pages, ["public"] * 10 + ["private"] * 10), seed=0)
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5, 0.5), (-0.2, 0.6, 0.6), (float("nan"), 0.5, 0.5)])
 def test_shares_out_of_range(shares: tuple[float, float, float]) -> None:
     with pytest.raises(UsageError, match="shares"):
-        divide(corpus_of(random_pages(9)), seed=0, shares=shares)
+        partition_forms(corpus_of(random_pages(9)), seed=0, shares=shares)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1.1, float("nan")])
 def test_threshold_out_of_range(threshold: float) -> None:
     with pytest.raises(UsageError, match="threshold"):
-        divide(corpus_of(random_pages(9)), seed=0, threshold=threshold)
+        partition_forms(corpus_of(random_pages(9)), seed=0, threshold=threshold)
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,10 +1,10 @@
-"""The longest run of letters that two texts share, in time that grows with their lengths."""
+"""Longest common substring of two texts in linear time."""
 
 from __future__ import annotations
 
 
-class Runs:
-    """All runs of letters of a text, as a suffix automaton (Blumer et al., 1985).
+class SuffixAutomaton:
+    """Suffix automaton of a text (Blumer et al., 1985).
 
     Args:
         text: Any text.
@@ -18,8 +18,8 @@ class Runs:
         for letter in text:
             last = self._append(letter, last)
 
-    def longest_in(self, other: str) -> int:
-        """Length of the longest run that stands in ``other`` as well."""
+    def longest_common_substring(self, other: str) -> int:
+        """Length of the longest substring that also occurs in ``other``."""
         state = length = best = 0
         for letter in other:
             while state and letter not in self._next[state]:

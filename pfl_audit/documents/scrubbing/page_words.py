@@ -1,0 +1,93 @@
+"""Words of a page in their normal forms, for searches."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property, lru_cache
+
+from pfl_audit.documents.scrubbing.normalization import merge_ocr_confusions, normalize_text, to_latin
+from pfl_audit.documents.scrubbing.stop_words import STOP_WORDS
+
+_AMOUNT_OR_DATE = re.compile(
+    r"[($€£+-]*\d{1,3}(,\d{3})*\.\d\d[)%]?|\(?[$€£]\s?[\d,.]+\)?|\d[\d,.]*[%$€£]|\d{1,3}(,\d{3})+"
+    r"|\d{1,2}[/.]\d{1,2}[/.](\d{2}|\d{4})|\d{4}-\d\d-\d\d|\d{1,2}/\d{1,2}|\d{1,2}:\d\d(:\d\d)?(am|pm|a|p)?"
+)
+
+
+class PageWords:
+    """Words of a page in reading order.
+
+    Args:
+        words: OCR words of the page.
+
+    Attributes:
+        words: OCR words of the page.
+        normalized: Result of ``normalize_text`` for each word.
+        ocr_merged: Result of ``merge_ocr_confusions`` for each word.
+    """
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self.words = words
+        self.normalized = [normalize_text(word) for word in words]
+        self.ocr_merged = [merge_ocr_confusions(word) for word in self.normalized]
+
+    @cached_property
+    def has_capitals(self) -> bool:
+        """Whether the page has capitals; some OCR engines fold case."""
+        return any(word != word.lower() for word in self.words)
+
+    def is_capitalized(self, index: int) -> bool:
+        """Whether a word begins with a capital or a digit, as names do; always true on a page without capitals."""
+        first = next((letter for letter in to_latin(self.words[index]) if letter.isalnum()), "")
+        return not self.has_capitals or first.isdigit() or first != first.lower()
+
+    def is_stop_word(self, index: int) -> bool:
+        """Whether a word identifies no company by itself."""
+        return self.normalized[index] in STOP_WORDS
+
+    def is_amount_or_date(self, index: int) -> bool:
+        """Whether a word has the format of a price, a percentage, a date or a time."""
+        return _is_amount_or_date(self.words[index])
+
+    def runs_of(self, texts: Iterable[str]) -> Iterator[range]:
+        """Runs of whole words whose letters together are one of ``texts``, up to OCR confusions.
+
+        Args:
+            texts: Normalized texts.
+        """
+        for text in texts:
+            yield from _whole_words(text, *self._joined_normalized)
+            yield from _whole_words(merge_ocr_confusions(text), *self._joined_merged)
+
+    @cached_property
+    def _joined_normalized(self) -> tuple[str, list[int]]:
+        return _join(self.normalized)
+
+    @cached_property
+    def _joined_merged(self) -> tuple[str, list[int]]:
+        return _join(self.ocr_merged)
+
+
+@lru_cache(maxsize=65536)
+def _is_amount_or_date(word: str) -> bool:
+    return _AMOUNT_OR_DATE.fullmatch(to_latin(word).casefold().strip(",;")) is not None
+
+
+def _join(texts: list[str]) -> tuple[str, list[int]]:
+    """Concatenation of all texts, and the start of each, followed by the end of the last."""
+    starts = [0]
+    for text in texts:
+        starts.append(starts[-1] + len(text))
+    return "".join(texts), starts
+
+
+def _whole_words(text: str, joined: str, starts: list[int]) -> Iterator[range]:
+    if text not in joined:
+        return
+    for first, at in enumerate(starts[:-1]):
+        if joined.startswith(text, at):
+            end = bisect.bisect_left(starts, at + len(text))
+            if starts[end] == at + len(text) and starts[first + 1] > at:
+                yield range(first, end)
