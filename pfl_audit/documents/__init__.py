@@ -1,1 +1,1 @@
-"""Documents: pages with words, boxes and questions, their readers and writers, and scrubbing."""
+"""Documents: pages with words, boxes and questions; readers, writers, scrubbing and synthetic data."""

@@ -1,4 +1,4 @@
-"""What a corpus holds, counted as the paper's Table 5 does, and what of it cannot be used."""
+"""Counts of a corpus, as in the paper's Table 5, and its unusable records."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pfl_audit.progress import Progress
 
 @dataclass(frozen=True)
 class CorpusCheck:
-    """What was found.
+    """Result of a check.
 
     Attributes:
-        counts: A row a split and client: ``split``, ``client``, ``providers``, ``documents``,
+        counts: One row per split and client: ``split``, ``client``, ``providers``, ``documents``,
             ``pages``, ``questions`` (privacy-aware-docvqa, Table 5).
         problems: Records that cannot be used.
     """
@@ -35,9 +35,9 @@ def check_corpus(corpus: Corpus, progress: Progress, *, images: bool = True) -> 
     """Count a corpus, and open its page images.
 
     Args:
-        corpus: As read; its own problems are passed on.
-        progress: Told of every page.
-        images: Whether to open the images.
+        corpus: Corpus to check; its own problems are included in the result.
+        progress: Reports the pages that are done.
+        images: Whether to open the page images.
     """
     problems = list(corpus.problems)
     if images:
@@ -65,7 +65,7 @@ def check_corpus(corpus: Corpus, progress: Progress, *, images: bool = True) -> 
 
 
 def unusable(document: Document) -> str | None:
-    """Why the page's picture cannot be opened, or None."""
+    """Reason why the page image cannot be opened, or None."""
     if document.image is None:
         return None
     try:
@@ -78,15 +78,15 @@ def unusable(document: Document) -> str | None:
 def check_pages(
     documents: Sequence[Document], progress: Progress, why_not: Callable[[Document], str | None] = unusable
 ) -> list[Problem]:
-    """Look at pages one by one.
+    """Pages that cannot be used.
 
     Args:
-        documents: The pages.
-        progress: Told of every page.
-        why_not: Why a page cannot be used, or None where it can.
+        documents: Pages to check.
+        progress: Reports the pages that are done.
+        why_not: Returns the reason why a page cannot be used, or None.
 
     Returns:
-        Those that cannot be used, in their order.
+        One problem per unusable page, in the order of the pages.
     """
     problems = []
     with progress.task("page images", len(documents)) as task:

@@ -1,4 +1,4 @@
-"""A corpus: questions about pages, grouped by provider, with what is known of each provider."""
+"""A corpus: questions about pages, and the membership of their providers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Problem:
     """A record that cannot be used.
 
     Attributes:
-        record: Which one: file and row, or the page's name.
-        reason: Why not. Holds no text of a document.
-        is_page: Whether ``record`` is the name of a page or of its file, which is masked where it is shown.
+        record: File and row, or name of the page.
+        reason: Why the record cannot be used; contains no text of a document.
+        is_page: Whether ``record`` is the name of a page or of its file, which is masked in output.
     """
 
     record: str
@@ -39,9 +39,9 @@ class Corpus:
     """Questions about pages.
 
     Attributes:
-        queries: In the order of the source.
-        membership: Provider to label; providers that are not named are unknown.
-        format: Name of the format it was read from.
+        queries: Questions in the order of the source.
+        membership: Provider to label; providers without an entry are unknown.
+        format: Name of the format of the source.
         problems: Records of the source that were left out.
     """
 
@@ -51,7 +51,7 @@ class Corpus:
     problems: tuple[Problem, ...] = ()
 
     def __post_init__(self) -> None:
-        """Answers go by the ids of the queries, so they must differ."""
+        """Check that ids are unique, since answers refer to them."""
         if len({query.id for query in self.queries}) != len(self.queries):
             raise ValueError("two queries have the same id")
 
@@ -66,15 +66,15 @@ class Corpus:
         return tuple(sorted({document.provider for document in self.documents}))
 
     def members(self) -> tuple[str, ...]:
-        """Providers that are known to have been trained on, sorted."""
+        """Known members, sorted."""
         return self._labelled(Membership.MEMBER)
 
     def non_members(self) -> tuple[str, ...]:
-        """Providers that are known not to have been trained on, sorted."""
+        """Known non-members, sorted."""
         return self._labelled(Membership.NON_MEMBER)
 
     def label(self, provider: str) -> Membership:
-        """What is known of ``provider``."""
+        """Membership of ``provider``."""
         return self.membership.get(provider, Membership.UNKNOWN)
 
     def by_provider(self) -> dict[str, tuple[Query, ...]]:
@@ -85,12 +85,12 @@ class Corpus:
         return {provider: tuple(groups[provider]) for provider in sorted(groups)}
 
     def where(self, keep: Callable[[Query], bool]) -> Corpus:
-        """The corpus of those queries for which ``keep`` is true."""
+        """The corpus restricted to queries for which ``keep`` is true."""
         return replace(self, queries=tuple(query for query in self.queries if keep(query)))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the corpus: its pages, questions, answers and labels, in any order."""
+        """SHA-256 of pages, questions, answers and labels, independent of their order."""
         rows = sorted(
             [query.document.id, _digest(query.document), query.question, list(query.answers), query.key]
             for query in self.queries
@@ -103,7 +103,7 @@ class Corpus:
 
 
 def require_questions(corpus: Corpus, path: Path) -> None:
-    """Check that there is something to ask.
+    """Check that a corpus has questions.
 
     Raises:
         NotAuditableError: The corpus at ``path`` holds no question.
@@ -118,15 +118,15 @@ def require_questions(corpus: Corpus, path: Path) -> None:
 
 
 def require_both_classes(corpus: Corpus) -> None:
-    """Check that there are members and non-members.
+    """Check that a corpus has members and non-members.
 
     Raises:
-        NotAuditableError: One or both of them are missing.
+        NotAuditableError: A class is missing.
     """
     members, others = len(corpus.members()), len(corpus.non_members())
     if not members and not others:
         raise NotAuditableError(
-            f"the corpus says of none of its {len(corpus.providers)} providers whether it is a member",
+            f"the membership of none of the {len(corpus.providers)} providers is known",
             "Label them: 'membership' in corpus.jsonl, or set_name red_test_positive and red_test_negative",
         )
     if not members or not others:
@@ -137,7 +137,7 @@ def require_both_classes(corpus: Corpus) -> None:
 
 
 def _digest(document: Document) -> str:
-    """The page's digest, or a mark where its picture cannot be read."""
+    """Digest of a page, or a constant if its image cannot be read."""
     try:
         return document.digest
     except UnanswerableError:

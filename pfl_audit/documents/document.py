@@ -1,4 +1,4 @@
-"""What everything else is about: a page, and a question about it."""
+"""Documents and queries: a page, and a question about it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Document:
     """One page.
 
     Attributes:
-        id: The page's name: document id, underscore, page number. Unique in a corpus.
-        provider: Name of the company that issued the document; free text.
-        words: OCR words in reading order, as read (not lower-cased).
+        id: Document id, underscore, page number; unique in a corpus.
+        provider: Name of the company that issued the document.
+        words: OCR words in reading order, not lower-cased.
         boxes: float32, shape (words, 4): left, top, right, bottom as shares of the page, 0 to 1.
-        image: The page image, or None where there is none.
-        split: The part of the data set that it stands in, such as ``red_test_positive``.
-        client: Number of the federated client that holds it, or None.
+        image: Page image, or None.
+        split: Split of the data set, such as ``red_test_positive``.
+        client: Index of the federated client that holds the page, or None.
     """
 
     id: str
@@ -49,12 +49,12 @@ class Document:
 
     @property
     def file(self) -> str:
-        """Identifier of the document that the page belongs to (the page name without its number)."""
+        """Id of the document that the page belongs to (the page id without its number)."""
         return self.id.rsplit("_", 1)[0]
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of what a model sees of the page: words, boxes and pixels. Not of its name."""
+        """SHA-256 of the input of a model: words, boxes and image. The name does not count."""
         boxes = np.ascontiguousarray(self.boxes, dtype="<f4")
         image = self.image.digest if self.image is not None else None
         return sha256_json([list(self.words), boxes.tobytes().hex(), image])
@@ -62,14 +62,14 @@ class Document:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A question about a page, with what counts as a right answer.
+    """A question about a page, with its accepted answers.
 
     Attributes:
         id: Unique in a corpus.
-        document: The page that is asked about.
-        question: The question as it is put to the model.
-        answers: Accepted answers, at least one; the first is the one that losses refer to.
-        key: What is asked for (``provider_name``, ``tax_number``, ...), or ``other``.
+        document: Page that the question is about.
+        question: Question as given to the model.
+        answers: Accepted answers, at least one; losses refer to the first.
+        key: Key that is asked for (``provider_name``, ``tax_number``, ...), or ``other``.
     """
 
     id: str
@@ -80,18 +80,18 @@ class Query:
 
 
 def as_boxes(values: ArrayLike | Sequence[Sequence[float]], words: int) -> Boxes:
-    """Bring boxes into the form that a Document holds.
+    """Convert boxes to the array of a Document.
 
     Args:
-        values: One (left, top, right, bottom) a word, as shares of the page; may be empty.
-        words: How many boxes there must be.
+        values: One (left, top, right, bottom) per word, as shares of the page; may be empty.
+        words: Number of words.
 
     Returns:
-        float32 of shape (words, 4), clipped to 0..1, corners in order.
+        float32 of shape (words, 4), clipped to 0..1, with ordered corners.
 
     Raises:
-        RecordError: The number of boxes is not ``words``, a box has not four numbers, a number is
-            not finite, or the values are plainly pixels (above 1.5).
+        RecordError: The number of boxes is not ``words``, a box does not have four numbers, a number is
+            not finite, or values are pixels (above 1.5).
     """
     try:
         with np.errstate(over="ignore"):  # what exceeds float32 becomes infinite, and is refused below

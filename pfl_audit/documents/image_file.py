@@ -1,4 +1,4 @@
-"""Files of pictures, opened for Pillow within limits."""
+"""Image files, opened with Pillow within limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO, cast
 
 from PIL import Image
 
@@ -15,31 +15,31 @@ from pfl_audit.inputs import MIB, open_input
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP")
 MAX_FILE = 256 * MIB
 _READINGS = 4
-"""How often a decoder may read a file's bytes: a TIFF may name the same bytes thousands of times."""
+"""Largest number of times that a decoder may read a file: a TIFF may refer to the same bytes thousands of times."""
 MAX_SCANS = 100
-"""Scans of a JPEG, each of which costs a pass over all pixels; progressive ones have about ten."""
+"""Largest number of scans of a JPEG, each of which takes a pass over all pixels; progressive ones have about ten."""
 _SCAN = b"\xff\xda"
 
 
 @contextlib.contextmanager
 def open_image_file(path: Path) -> Iterator[Image.Image]:
-    """A picture whose header is read and whose pixels are not.
+    """Open an image lazily: the header is read, the pixels are not.
 
     Raises:
-        AuditError: It is not a regular file, or too large.
-        UsageError: There is no such file.
-        Exception: Pillow's decoders raise many kinds.
+        AuditError: The file is not regular, or too large.
+        UsageError: The file does not exist.
+        Exception: Any exception of Pillow's decoders.
     """
     with open_input(path, limit=MAX_FILE) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with Image.open(_Limited(file), formats=FORMATS) as image:  # type: ignore[arg-type]
+        with Image.open(cast("IO[bytes]", _Limited(file)), formats=FORMATS) as image:
             if image.format == "JPEG":
                 _check_scans(file)
             yield image
 
 
 class _Limited:
-    """A file of which at most _READINGS times its size is read, so that what a header promises stays within that."""
+    """A file of which at most _READINGS times its size is read, whatever its header declares."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -48,7 +48,7 @@ class _Limited:
         file.seek(0)
 
     def read(self, size: int = -1) -> bytes:
-        """Read as a file does."""
+        """Read bytes."""
         most = max(0, self._size - self._file.tell())
         self._left -= most if size < 0 else min(size, most)
         if self._left < 0:
@@ -56,11 +56,11 @@ class _Limited:
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Seek as a file does."""
+        """Change the position."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Where the next byte is read."""
+        """Current position."""
         return self._file.tell()
 
 

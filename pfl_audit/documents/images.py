@@ -1,4 +1,4 @@
-"""Page images: opened safely, blurred where asked, named by their content."""
+"""Page images: opened within limits, blurred in boxes, identified by a digest of their content."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ from pfl_audit.inputs import sha256_input
 Box = tuple[float, float, float, float]
 
 MAX_PIXELS = 64_000_000
-"""Largest page that is opened: an A4 page at 800 dpi. Anything above is taken for a decompression bomb."""
+"""Largest page that is opened: an A4 page at 800 dpi. Larger images are treated as decompression bombs."""
 
 MAX_SIDE = 65_500
-"""Longest side of a page: what JPEG, in which evidence is kept, can hold."""
+"""Longest side of a page: the limit of JPEG, in which evidence is stored."""
 MAX_RATIO = 20
-"""How many times longer than wide a page may be, or the other way round."""
+"""Largest ratio of the sides of a page."""
 
 BLUR_RADIUS = 20
 """Radius of the Gaussian kernel in pixels (privacy-aware-docvqa, appendix D.1.1)."""
 BLUR_MARGIN = 0.5
-"""Share of a box's height that is blurred around it: OCR's boxes cut letters off (docs/scrubbing.md)."""
+"""Margin around a box as a share of its height: OCR boxes cut letters off (docs/scrubbing.md)."""
 
 
 @dataclass(frozen=True)
 class PageImage:
-    """A page image on disk, and the boxes that must be blurred before it is shown.
+    """A page image on disk, and the boxes that are blurred when it is opened.
 
     Attributes:
-        path: The file. It is opened only when pixels are asked for.
-        blurred: Boxes as shares of the page.
+        path: Image file, opened only when pixels are needed.
+        blurred: Boxes to blur, as shares of the page.
     """
 
     path: Path
     blurred: tuple[Box, ...] = ()
 
     def open(self) -> Image.Image:
-        """Read the page as RGB, blurred where it must be.
+        """Read the page as RGB, with the boxes blurred.
 
-        Truncated files are read as far as they go (some pages of PFL-DocVQA are cut short).
+        Truncated files are read as far as possible (some pages of PFL-DocVQA are truncated).
 
         Raises:
-            UnanswerableError: No image, a format that is not a page's, more than MAX_PIXELS pixels, or a
+            UnanswerableError: Not an image of a supported format, more than MAX_PIXELS pixels, or a
                 side beyond MAX_SIDE or MAX_RATIO.
         """
         page = _read(self.path)
         return blur(page, self.blurred) if self.blurred else page
 
     def size(self) -> tuple[int, int]:
-        """Width and height in pixels, as the file's header says.
+        """Width and height in pixels, from the header of the file.
 
         Raises:
-            UnanswerableError: It is no image.
+            UnanswerableError: The file is not an image.
         """
         with _readable(self.path), open_image_file(self.path) as image:
             return image.size
 
     def blur(self, boxes: Sequence[Box]) -> PageImage:
-        """The same page with ``boxes`` blurred as well."""
+        """The same image with ``boxes`` blurred as well."""
         return PageImage(self.path, self.blurred + tuple(boxes))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 that stands for the pixels: of the file's bytes and of what is blurred.
+        """SHA-256 of the bytes of the file and of the blurred boxes.
 
         Raises:
             UnanswerableError: The file cannot be read.
@@ -90,16 +90,17 @@ def blur(
     """Return a copy of ``page`` with a Gaussian blur over every box and a margin around it.
 
     Args:
-        page: Any mode that Pillow can blur.
+        page: Image of any mode that Pillow can blur.
         boxes: Left, top, right, bottom as shares of the page.
-        radius: Of the kernel, in pixels, at least: half a box's height where that is more, or large letters stay.
-        margin: Share of a box's height.
+        radius: Smallest radius of the kernel in pixels; half the height of a box if that is larger, since large
+            letters stay legible otherwise.
+        margin: Margin around a box as a share of its height.
     """
     out = page.copy()
     width, height = page.size
     for left, top, right, bottom in boxes:
-        tall = (bottom - top) * height
-        around, kernel = margin * tall, max(float(radius), tall / 2)
+        box_height = (bottom - top) * height
+        around, kernel = margin * box_height, max(float(radius), box_height / 2)
         box = (
             max(int(left * width - around) - 1, 0),
             max(int(top * height - around) - 1, 0),
@@ -116,13 +117,13 @@ def blur(
 def _read(path: Path) -> Image.Image:
     with _readable(path), open_image_file(path) as image:
         if (reason := _beyond(image.width, image.height)) is not None:
-            raise _unusable(path, f"it claims {image.width} x {image.height} pixels, {reason}")
+            raise _unusable(path, f"its header declares {image.width} x {image.height} pixels, {reason}")
         return _decode(image)
 
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Turn whatever reading a picture raises into UnanswerableError."""
+    """Convert all exceptions of reading an image to UnanswerableError."""
     try:
         yield
     except UnanswerableError:
@@ -138,7 +139,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _beyond(width: int, height: int) -> str | None:
-    """Why a page of this size is not opened, or None."""
+    """Reason why a page of this size is not opened, or None."""
     if width * height > MAX_PIXELS:
         return f"more than {MAX_PIXELS:,}"
     if max(width, height) > MAX_SIDE:

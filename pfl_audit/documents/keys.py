@@ -1,8 +1,8 @@
-"""What can be asked of an invoice: the keys, their question templates, and how a key is recognised in a question.
+"""Keys of invoices, their question templates, and detection of the key of a question.
 
-PFL-DocVQA has 20 templates a key (privacy-aware-docvqa, section 3) and does not publish them, nor
-does a record name its key. Here a template is a frame with one of the key's names in it; the key of
-a question is found by the names that stand in it.
+PFL-DocVQA has 20 templates per key (privacy-aware-docvqa, section 3), does not publish them, and does not store the key
+of a record. Here a template is a frame filled with one of the key's names; the key of a question is detected by the
+words in it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FRAMES: Final = (
     "I would like to know {}.",
     "Tell me {} from this document.",
 )
-"""Twenty ways to ask; a key has several names, so at least twenty templates each."""
+"""Twenty frames; a key has one or more names, so at least twenty templates."""
 
 NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "provider_name": (
@@ -65,7 +65,7 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "flight_from": ("the flight start date", "the first day of the flight"),
     "flight_to": ("the flight end date", "the last day of the flight"),
 }
-"""Key to the names it goes by in a question."""
+"""Key to its names in questions."""
 
 PROVIDER_KEYS: Final = (
     "provider_name",
@@ -76,7 +76,7 @@ PROVIDER_KEYS: Final = (
     "tax_number",
     "registration_id",
 )
-"""Keys whose value is the same on all documents of a provider, and so may be memorised (section 5.1)."""
+"""Keys whose value is the same on all documents of a provider, so that it may be memorized (section 5.1)."""
 
 SECRET_KEYS: Final = ("tax_number", "registration_id")
 """Keys of the unprompted-disclosure test (appendix D.1.4)."""
@@ -107,25 +107,25 @@ _CUES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def templates(key: str) -> tuple[str, ...]:
-    """Every question that can be asked for ``key``: at least twenty.
+    """All question templates of ``key``, at least twenty.
 
     Raises:
-        KeyError: No such key.
+        KeyError: The key does not exist.
     """
     return tuple(frame.format(name) for frame in FRAMES for name in NAMES[key])
 
 
 def draw_question(key: str, rng: np.random.Generator) -> str:
-    """One of the key's templates, drawn uniformly."""
+    """A template of the key, drawn uniformly with ``rng``."""
     choices = templates(key)
     return choices[int(rng.integers(len(choices)))]
 
 
 @lru_cache(maxsize=65536)
 def key_of_question(question: str) -> str:
-    """The key that a question asks for, or ``other``.
+    """Key that a question asks for, or ``other``.
 
-    Our own templates are recognised exactly; other wordings by the words in them, most specific
+    Our templates are recognised exactly, other wordings by regular expressions, the most specific
     key first.
     """
     text = " ".join(question.lower().split())
@@ -138,10 +138,10 @@ def key_of_question(question: str) -> str:
 
 
 def require_keys(keys: Iterable[str]) -> tuple[str, ...]:
-    """Check names of keys that came from outside.
+    """Check names of keys.
 
     Raises:
-        KeyError: With the unknown name.
+        KeyError: A key does not exist; the argument is its name.
     """
     for key in keys:
         if key not in NAMES:

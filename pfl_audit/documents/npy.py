@@ -1,7 +1,7 @@
-"""Pickled object arrays without running them: only plain data comes out, or nothing.
+"""Pickled object arrays, read as plain data without executing the pickle.
 
-PFL-DocVQA's ``imdb_*.npy`` are pickles, and a pickle is a program. A child with limits of memory and time reads the
-file (``npy_rows``), makes no object of numpy of what it says (``npy_pickle``), and hands over plain values.
+PFL-DocVQA's ``imdb_*.npy`` are pickles, and a pickle is a program. A child process with limits of memory and time reads
+the file (``npy_rows``), creates no numpy objects from its content (``npy_pickle``), and returns plain values.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from pfl_audit.inputs import MIB, open_input
 MAX_BYTES = 8 << 30
 _CHILD = "pfl_audit.documents.npy_rows:next_rows"
 _MEMORY, _MEMORY_PER_BYTE = 256 * MIB, 16
-"""Of the child: a short word takes 13 times as many bytes in memory as in the file."""
+"""Memory limit of the child in bytes; a short word takes 13 times as many bytes in memory as in the file."""
 _SECONDS, _SECONDS_PER_BYTE = 10.0, 2e-7
-"""Of the child: four times what words and boxes as lists of numbers need."""
+"""CPU limit of the child; four times the need of words and boxes as lists of numbers."""
 _REMEDY = "Get the file from its publisher again, and do not open it with other tools"
 
 
 def read_object_arrays(paths: Sequence[Path]) -> Iterator[tuple[Path, int, Any]]:
-    """The elements of one-dimensional ``.npy`` files of records, one child for all of them.
+    """Iterate over the elements of one-dimensional ``.npy`` files of records, in one child process.
 
     Args:
-        paths: Files written by ``numpy.save``; pickled object arrays and plain arrays both do.
+        paths: Files written by ``numpy.save``: pickled object arrays or plain arrays.
 
     Yields:
         The file, the row, and the element: dict, list, str, int, float, bool, None or bytes. Arrays are lists; those
         of floats with two and more dimensions are arrays.
 
     Raises:
-        UsageError: There is no such file.
-        AuditError: Not an ``.npy`` file, damaged, or a pickle that asks for more than plain data (the message names
-            what it asks for), or for more memory or time than a file of its size may.
+        UsageError: A file does not exist.
+        AuditError: A file is not an ``.npy`` file, is damaged, or is a pickle that refers to more than plain data (the
+            message names the global), or that needs more memory or time than the limits for its size.
     """
     sizes = [_size(path) for path in paths]
     if not sizes:
@@ -75,8 +75,8 @@ def _call(child: Confined, path: Path) -> Any:
     except ConfinedError as error:
         reasons = {
             "refused": error.text,
-            "memory": "it needs more memory than a file of its size may",
-            "time": "it takes longer than a file of its size may",
+            "memory": "it needs more memory than a file of its size may use",
+            "time": "it takes longer than a file of its size may take",
         }
         reason = reasons.get(error.kind, f"it is damaged ({error.text or 'the reader ended'})")
         raise AuditError(f"{path} cannot be read: {reason}", _REMEDY) from error

@@ -1,7 +1,7 @@
-"""A pickle of numpy's, read without numpy: what it calls becomes objects of this module that keep what the file says.
+"""Unpickler of numpy arrays without numpy: calls in the pickle create objects of this module that store its content.
 
-No object of numpy is made from a state that a file gives, because numpy trusts that state: a forged dtype makes it take
-bytes for pointers. Sizes, types and shapes are compared once all is read, by ``Array.count``. Runs in a confined child.
+No numpy object is created from a state in the file, because numpy trusts that state: a forged dtype makes it read bytes
+as pointers. ``Array.count`` compares sizes, types and shapes after everything is read. Runs in a confined child.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN = 100
 
 
 class Dtype:
-    """The type of an array's items: ``letters`` such as f4, U12 or O8, the ``order`` and number of an item's bytes."""
+    """Type of the items of an array: ``letters`` such as f4, U12 or O8, byte ``order``, and bytes per ``item``."""
 
     __slots__ = ("item", "letters", "order", "unpack")
 
@@ -37,7 +37,7 @@ class Dtype:
         self.__setstate__((3, order, None, None, None, -1, -1, 0))
 
     def __setstate__(self, state: Any) -> None:
-        """Take the order of bytes; all else follows from the letters."""
+        """Set the byte order; everything else follows from the letters."""
         known = type(state) is tuple and len(state) in (8, 9) and state[2:5] == (None, None, None)
         if not known or not isinstance(state[1], str) or state[1] not in _ORDERS:
             raise RefusedError("it holds an array whose type is not plain data")
@@ -45,13 +45,13 @@ class Dtype:
         self.unpack = struct.Struct(self.order + _CODES[self.letters]).unpack if self.letters in _CODES else None
 
     def items(self, data: bytes) -> Sequence[Any]:
-        """The items that bytes hold; their number is a multiple of ``item``."""
+        """Items in ``data``, whose length is a multiple of ``item``."""
         if self.letters in _CODES:
             return struct.unpack(f"{self.order}{len(data) // self.item}{_CODES[self.letters]}", data)
         return [self.one(data[at : at + self.item]) for at in range(0, len(data), self.item)]
 
     def one(self, data: bytes) -> Any:
-        """The item that all of the bytes hold."""
+        """The single item in ``data``."""
         if self.unpack is not None:
             return self.unpack(data)[0]
         if self.letters[0] == "S":
@@ -60,7 +60,7 @@ class Dtype:
 
 
 class Array:
-    """An array as the file describes it: a Dtype, a shape, and data, which is bytes or a list of objects."""
+    """An array as described by the file: a Dtype, a shape, and data (bytes or a list of objects)."""
 
     __slots__ = ("data", "dtype", "fortran", "shape")
 
@@ -68,21 +68,21 @@ class Array:
         self.dtype, self.shape, self.data, self.fortran = dtype, shape, data, fortran
 
     def __setstate__(self, state: Any) -> None:
-        """Take what ``ndarray.__setstate__`` does."""
+        """Set the state in the format of ``ndarray.__setstate__``."""
         if type(state) is not tuple or len(state) != 5:
             raise RefusedError("it holds a damaged array")
         _, self.shape, self.dtype, self.fortran, data = state
         self.data = _bytes(data)
 
     def __reduce__(self) -> tuple[type[Array], tuple[Any, ...]]:
-        """How an array of floats goes to the parent, which makes numpy's of it."""
+        """Serialise an array of floats for the parent process, which converts it to a numpy array."""
         return Array, (self.dtype.order, self.dtype.letters, self.shape, self.data, bool(self.fortran))
 
     def count(self) -> int:
-        """The number of its items.
+        """Number of items.
 
         Raises:
-            RefusedError: Type, shape and size of the data do not agree.
+            RefusedError: Type, shape and size of the data are inconsistent.
         """
         dtype, shape, data = self.dtype, self.shape, self.data
         if type(dtype) is not Dtype or type(self.fortran) not in (bool, int):
@@ -90,7 +90,7 @@ class Array:
         if type(shape) is not tuple or len(shape) > _MOST_DIMENSIONS or not all(type(size) is int for size in shape):
             raise RefusedError("it holds an array with a damaged shape")
         count = math.prod(shape)
-        # (10**9, 0) would be a billion empty lists; and what numpy cannot count, it does not take, even times 0.
+        # (10**9, 0) would be a billion empty lists; numpy rejects sizes that it cannot count, even times 0.
         empty = count == 0 and (shape[0] != 0 or math.prod(size or 1 for size in shape) >= 1 << 31)
         if min(shape, default=1) < 0 or empty:
             raise RefusedError("it holds an array with a damaged shape")
@@ -103,7 +103,7 @@ class Array:
         return count
 
     def tolist(self) -> Any:
-        """What ``ndarray.tolist`` gives, once ``count`` found no fault; a new list."""
+        """Result of ``ndarray.tolist``, as a new list; to be called after ``count``."""
         items = list(self.data if self.dtype.letters[0] == "O" else self.dtype.items(self.data))
         if self.fortran and len(self.shape) > 1:
             raise RefusedError("it holds an array in Fortran order")
@@ -113,7 +113,7 @@ class Array:
 
 
 class _Name:
-    """A global of numpy's that a pickle may name; it cannot be given a state."""
+    """A numpy global that a pickle may refer to; it accepts no state."""
 
     __slots__ = ()
 
@@ -138,7 +138,7 @@ class _Reconstruct(_Name):
 
 
 class _FromBuffer(_Name):
-    """How protocol 5 writes an array."""
+    """Array constructor of protocol 5."""
 
     __slots__ = ()
 
@@ -148,7 +148,7 @@ class _FromBuffer(_Name):
 
 
 class _Scalar(_Name):
-    """A number or text of numpy's: the plain value at once."""
+    """Scalar constructor of numpy; returns the plain value."""
 
     __slots__ = ()
 
@@ -160,7 +160,7 @@ class _Scalar(_Name):
 
 
 class _Encode(_Name):
-    """``codecs.encode`` as protocols below 3 call it to write bytes; the true one can do more."""
+    """``codecs.encode`` restricted to the call by which protocols below 3 write bytes."""
 
     __slots__ = ()
 
@@ -197,16 +197,16 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load(file: BinaryIO) -> Any:
-    """What the pickle describes: plain values, Array, and perhaps other objects of Python that are not plain.
+    """Load a pickle: plain values, Array, and possibly other built-in objects that are not plain.
 
     Raises:
-        RefusedError: It asks for anything but arrays, numbers and texts.
+        RefusedError: The pickle refers to anything but arrays, numbers and texts.
     """
     return _Unpickler(file, encoding="latin1").load()
 
 
 def _bytes(data: object) -> object:
-    """Data as bytes where Python 2 wrote it as a text."""
+    """Data as bytes, also if Python 2 wrote it as a text."""
     return data.encode("latin1") if type(data) is str else data
 
 

@@ -1,4 +1,4 @@
-"""The rows of an ``.npy`` file as plain values, in pieces that are pickled again: the child's side of ``npy``."""
+"""Rows of an ``.npy`` file as plain values, pickled again in pieces. Runs in the child process of ``npy``."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _HEADER_SIZES = {(1, 0): "<H", (2, 0): "<I"}
 _MAX_HEADER = 10_000
 _MAX_ROWS = 1_000_000
 _ROW_VALUES = 1_000_000
-"""Values that a row may unfold to; a page has 20,000 words at most, each with four coordinates."""
+"""Largest number of values of a row; a page has at most 20,000 words, each with four coordinates."""
 _ROW_BYTES = 16 * MIB
 _PIECE = 16 * MIB
-"""Bytes of a piece; within a piece, what rows share is written once."""
+"""Bytes of a piece; values that rows share are written once per piece."""
 _UNFOLDED_PER_BYTE = 64
-"""Values that a byte of the file may come to; questions about one page share its words."""
+"""Largest number of values per byte of the file; questions about one page share its words."""
 _DEPTH = 16
 _SCALARS = frozenset((str, int, float, bool, type(None), bytes))
 _LISTS = frozenset((list, tuple))
 
 
 def next_rows(path: str) -> bytes | None:
-    """The next rows, pickled one after another with one memo, or None after the last.
+    """The next rows, pickled consecutively with one memo, or None after the last.
 
     Raises:
         RefusedError: The file is not an array of plain values.
@@ -47,7 +47,7 @@ def _pieces(path: str) -> Iterator[bytes]:
     gc.disable()  # millions of lists, none of them garbage
     with open_input(Path(path), limit=None) as file:
         rows = _rows(file)
-        plain = _Plain(_UNFOLDED_PER_BYTE * file.tell() + _ROW_VALUES)
+        plain = _PlainValues(_UNFOLDED_PER_BYTE * file.tell() + _ROW_VALUES)
     out = io.BytesIO()
     pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
     for number, row in enumerate(rows):
@@ -66,7 +66,7 @@ def _pieces(path: str) -> Iterator[bytes]:
 
 
 def _rows(file: BinaryIO) -> list[Any]:
-    """The elements of the array, as they stand in the file."""
+    """Elements of the array in the order of the file."""
     array = _header(file)
     if array.dtype.letters == "O":
         value = load(file)
@@ -82,7 +82,7 @@ def _rows(file: BinaryIO) -> list[Any]:
 
 
 def _header(file: BinaryIO) -> Array:
-    """The array that the file announces, without its data."""
+    """Array described by the header of the file, without its data."""
     magic = file.read(len(_MAGIC) + 2)
     if not magic.startswith(_MAGIC) or len(magic) < len(_MAGIC) + 2:
         raise RefusedError("it is no .npy file")
@@ -100,14 +100,14 @@ def _header(file: BinaryIO) -> Array:
         raise RefusedError("its header is damaged") from error
 
 
-class _Plain:
-    """Turns what came out of a pickle into plain values, and bounds what they unfold to.
+class _PlainValues:
+    """Converts unpickled objects to plain values, and bounds the number of values.
 
-    What is shared in the file is shared in the result: shared references let a small file hold more values than there
-    is memory. Lists of scalars, and lists of such lists, are looked at without a step in Python for each item.
+    References shared in the file are shared in the result: a small file may otherwise expand to more values than fit
+    into memory. Lists of scalars, and lists of such lists, are checked without a Python step per item.
 
     Args:
-        values: How many values all rows may unfold to.
+        values: Largest number of values of all rows together.
     """
 
     def __init__(self, values: int) -> None:
@@ -117,13 +117,13 @@ class _Plain:
         self._kept: list[Any] = []
 
     def row(self, value: Any) -> Any:
-        """Plain values: dict, list, str, numbers, None; and Array, for two and more dimensions of floats."""
+        """Convert a row to plain values: dict, list, str, numbers, None; Array for floats of two or more dimensions."""
         plain, size = self._convert(value)
         self._spend(size)
         return plain
 
     def _convert(self, value: Any) -> tuple[Any, int]:
-        """The plain value, and how many values it unfolds to."""
+        """The plain value, and its number of values with shared references expanded."""
         kind = type(value)
         if kind in _SCALARS:
             return value, 1
@@ -143,7 +143,7 @@ class _Plain:
             raise RefusedError(f"it holds a value of type {kind.__name__}, which is not plain data")
         self._open.remove(id(value))
         if found[1] > _ROW_VALUES:
-            raise _without_end()
+            raise _too_many_values()
         self._known[id(value)] = found
         return found
 
@@ -170,7 +170,7 @@ class _Plain:
     def _array(self, value: Array) -> tuple[Any, int]:
         count = value.count()
         if count > _ROW_VALUES:
-            raise _without_end()
+            raise _too_many_values()
         if value.dtype.letters[0] == "f" and len(value.shape) > 1:
             return value, 1 + count
         unfolded = value.tolist()
@@ -180,12 +180,12 @@ class _Plain:
     def _spend(self, values: int) -> None:
         self._left -= values
         if self._left < 0 or values > _ROW_VALUES:
-            raise _without_end()
+            raise _too_many_values()
 
 
 def _as_list(value: Any) -> list[Any]:
     return value if type(value) is list else list(value)
 
 
-def _without_end() -> RefusedError:
+def _too_many_values() -> RefusedError:
     return RefusedError("it holds a structure that unfolds without end")

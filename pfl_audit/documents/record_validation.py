@@ -1,7 +1,7 @@
-"""What is wrong with a record of a corpus, in sentences of ours: the field and the rule, never a value.
+"""Validation of the fields of a record. Messages name the field and the rule, never a value.
 
-A ``Problem`` stands in reports. The text of an exception of Python or numpy may quote the record ("could not convert
-string to float: 'Acme'"), so only a RecordError's text is kept.
+A ``Problem`` is shown in reports. The text of an exception of Python or numpy may quote the record ("could not convert
+string to float: 'Acme'"), so only the text of a RecordError is kept.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MAX_NAME = 1_000
-"""Letters of an id, a provider's name, a split."""
+"""Characters of an id, a provider's name or a split."""
 MAX_QUESTION = 2_000
 MAX_ANSWER = 1_000
-"""Letters of an answer: losses are taken over it, and the memory that they need grows with it."""
+"""Characters of an answer; the memory of its loss grows with them."""
 MAX_ANSWERS = 100
-"""Accepted answers a question."""
+"""Accepted answers per question."""
 MAX_QUESTIONS = 10_000
-"""Questions a page."""
+"""Questions per page."""
 MAX_WORD = 1_000
 MAX_WORDS = 20_000
-"""Words a page; a page of a newspaper has fewer than 10,000."""
+"""Words per page; a newspaper page has fewer than 10,000."""
 MAX_PAGE = 500_000
-"""Letters of all words of a page."""
+"""Characters of all words of a page."""
 
 RECORD_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""What reading a damaged record raises, RecordError (a ValueError) included."""
+"""Exceptions of reading a damaged record, RecordError (a ValueError) included."""
 
 
 class RecordError(ValueError):
-    """A record cannot be used; the text names the field and the rule that it breaks, and quotes nothing."""
+    """A record cannot be used; the message names the field and the violated rule, and quotes nothing."""
 
 
 def reason_of(error: Exception) -> str:
-    """Why a record cannot be used, fit for a Problem."""
+    """Reason why a record cannot be used, for a Problem."""
     return str(error) if isinstance(error, RecordError) else "it is not of the right form"
 
 
 def field_of(row: Mapping[str, Any], name: str) -> Any:
-    """The value of a field that must be there.
+    """Value of a required field.
 
     Raises:
-        RecordError: It is missing.
+        RecordError: The field is missing.
     """
     if name not in row:
         raise RecordError(f"the field '{name}' is missing")
@@ -49,15 +49,15 @@ def field_of(row: Mapping[str, Any], name: str) -> Any:
 
 
 def text(value: object, name: str, most: int) -> str:
-    """A text that holds something.
+    """Check a non-blank text.
 
     Args:
-        value: What the field holds.
-        name: The field, for the error.
-        most: Letters that it may have.
+        value: Value of the field.
+        name: Name of the field, for the error.
+        most: Largest number of characters.
 
     Raises:
-        RecordError: It is not a text, blank, too long, or not valid Unicode.
+        RecordError: The value is not a text, blank, too long, or not valid Unicode.
     """
     if not isinstance(value, str):
         raise RecordError(f"{name} is not a text")
@@ -68,10 +68,10 @@ def text(value: object, name: str, most: int) -> str:
 
 
 def identifier(value: object, name: str) -> str | None:
-    """A text or number that names something, as a text; None where there is none.
+    """An identifier (text or number) as a text, or None.
 
     Raises:
-        RecordError: It is of another kind, or too long.
+        RecordError: The value is of another type, or too long.
     """
     if not isinstance(value, str | int | float | None):
         raise RecordError(f"{name} is not a text")
@@ -79,15 +79,15 @@ def identifier(value: object, name: str) -> str | None:
 
 
 def texts(values: Iterable[object], name: str, most: int) -> tuple[str, ...]:
-    """Texts, some of which may be blank; numbers become texts.
+    """Check a list of texts, which may be blank; numbers become texts.
 
     Args:
-        values: What the field holds.
-        name: The field, for the error.
-        most: Letters that each may have.
+        values: Values of the field.
+        name: Name of the field, for the error.
+        most: Largest number of characters of each.
 
     Raises:
-        RecordError: One is neither a text nor a number, too long, or not valid Unicode.
+        RecordError: A value is neither a text nor a number, too long, or not valid Unicode.
     """
     found = tuple(value if isinstance(value, str) else _number(value, name) for value in values)
     if max(map(len, found), default=0) > most:
@@ -97,10 +97,10 @@ def texts(values: Iterable[object], name: str, most: int) -> tuple[str, ...]:
 
 
 def words(values: Sequence[object], name: str = "words") -> tuple[str, ...]:
-    """The words of a page.
+    """Check the words of a page.
 
     Raises:
-        RecordError: As ``texts`` does, or the page holds more than a page does.
+        RecordError: As for ``texts``, or there are more words or characters than allowed.
     """
     if len(values) > MAX_WORDS:
         raise RecordError(f"{name} holds more than {MAX_WORDS:,} words")
@@ -111,10 +111,10 @@ def words(values: Sequence[object], name: str = "words") -> tuple[str, ...]:
 
 
 def answers(values: Sequence[object]) -> tuple[str, ...]:
-    """The accepted answers of a question, without blank ones.
+    """Check the accepted answers of a question, and drop blank ones.
 
     Raises:
-        RecordError: As ``texts`` does, there are too many, or none.
+        RecordError: As for ``texts``, or there are no or too many answers.
     """
     if len(values) > MAX_ANSWERS:
         raise RecordError(f"a question has more than {MAX_ANSWERS} answers")

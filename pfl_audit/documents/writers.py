@@ -1,4 +1,4 @@
-"""Corpora to disk: the safe format, and PFL-DocVQA's own layout."""
+"""Writers of corpora: the safe format, and the layout of PFL-DocVQA."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def write_jsonl(corpus: Corpus, folder: Path) -> None:
 
 
 def write_questions(queries: Sequence[Query], folder: Path) -> tuple[Problem, ...]:
-    """Write what a vendor needs to answer, and nothing of what the right answer is.
+    """Write questions for a vendor to answer, without the accepted answers.
 
-    ``questions.jsonl`` has ``id``, ``question``, ``words``, ``boxes`` and ``image`` a line; pictures
-    are written as the query has them, blurred where they are blurred.
+    A line of ``questions.jsonl`` has ``id``, ``question``, ``words``, ``boxes`` and ``image``; images are blurred
+    where the query has them blurred.
 
     Returns:
         Questions that are left out because their page image cannot be read, by id.
@@ -64,9 +64,9 @@ def write_questions(queries: Sequence[Query], folder: Path) -> tuple[Problem, ..
 
 
 def write_pfl_docvqa(corpus: Corpus, folder: Path) -> None:
-    """Write imdb files and provider maps as release 1.0 names them.
+    """Write imdb files and provider maps with the file names of release 1.0.
 
-    Page images are expected to stand in ``images/blue`` and ``images/red`` already. Splits of the
+    Page images must already be in ``images/blue`` and ``images/red``. Splits of the
     corpus become the files: ``blue_train_client_0`` and so on, ``red_test_positive``, ...
     """
     splits: defaultdict[str, list[Query]] = defaultdict(list)
@@ -108,7 +108,7 @@ def _record(query: Query, split: str) -> dict[str, Any]:
 
 
 def words_of(document: Document) -> dict[str, Any]:
-    """``words`` and ``boxes`` of a page as they are written; boxes to a hundred-thousandth of the page."""
+    """``words`` and ``boxes`` of a page for JSON; boxes are rounded to five decimals."""
     boxes = [[round(float(value), 5) for value in box] for box in document.boxes]
     return {"words": list(document.words), "boxes": boxes}
 
@@ -133,12 +133,12 @@ def _row(document: Document, queries: list[Query], membership: str, folder: Path
 
 
 def copy_image(source: Path, folder: Path) -> str:
-    """Copy a page image into ``images/`` and return its name from the folder.
+    """Copy a page image into ``images/`` and return its path relative to the folder.
 
-    Where another picture has taken its name, it is named by its content.
+    If another image has the same name, the copy is named by its digest.
 
     Raises:
-        AuditError: It cannot be read, or the folder cannot be written.
+        AuditError: The image cannot be read, or the folder cannot be written.
     """
     name = f"images/{source.name}"
     digest = sha256_input(source, limit=MAX_FILE)

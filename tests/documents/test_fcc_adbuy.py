@@ -78,7 +78,7 @@ def test_a_document_without_a_question_does_not_count(folder: Path) -> None:
         file.write(json.dumps({**row(90, "KEEE"), "spans": {}, "words": [["nothing", 0, 0, 9, 9]]}) + "\n")
     found = import_fcc_adbuy(folder, seed=0)
     assert "KEEE" in found.out_model.providers
-    assert ("doc-90", "none of its labels stands on the first page") in {
+    assert ("doc-90", "none of its labels is on the first page") in {
         (problem.record, problem.reason) for problem in found.audit.problems
     }
 
@@ -145,7 +145,7 @@ def test_lines_that_are_no_documents_are_listed(folder: Path) -> None:
         "the field 'id' is missing",
         "id is not a text",
         "station is not a text",
-        "a document with its id stands further up",
+        "an earlier document has its id",
         "a text in it is not valid Unicode (a lone surrogate)",
     ]
     assert list(problems) == ["doc-18"]

@@ -67,11 +67,11 @@ def test_ids_must_differ(tmp_path: Path) -> None:
     asked = {"id": "q", "question": "Who?", "answers": ["acme"]}
     rows = [{**ROW, "questions": [asked]}, {**ROW, "id": "b_1", "questions": [asked]}, ROW]
     reasons = [problem.reason for problem in open_corpus(write(tmp_path, *rows)).problems]
-    assert reasons == ["the id of a question stands further up", "a page with its id stands further up"]
+    assert reasons == ["the id of a question is used before", "an earlier page has its id"]
 
 
 def test_two_labels_for_a_provider(tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match="line 2: its provider carries another membership"):
+    with pytest.raises(AuditError, match="line 2: its provider has another membership"):
         open_corpus(write(tmp_path, ROW, {**ROW, "id": "b_1", "membership": "non_member"}))
 
 

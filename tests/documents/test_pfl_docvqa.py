@@ -172,7 +172,7 @@ def test_provider_maps(tmp_path: Path, file: str, content: object) -> None:
         ({"ocr_tokens": [["one"], "two"]}, "not a list of strings"),
         ({"ocr_normalized_boxes": [[0, 0, 10, 10], [20, 0, 30, 10]]}, "not shares of the page"),
         ({"ocr_normalized_boxes": [[0, 0, 1, float("nan")], [0, 0, 1, 1]]}, "not a finite number"),
-        ({"provider": None}, "no map names the provider"),
+        ({"provider": None}, "no map has the provider"),
     ],
 )
 def test_unusable_records_are_named_and_left_out(tmp_path: Path, change: dict[str, Any], reason: str) -> None:

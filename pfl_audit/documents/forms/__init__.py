@@ -1,1 +1,1 @@
-"""Forms: pages with labelled fields, which reconstruction puts back."""
+"""Forms: pages with labelled fields, the subject of reconstruction attacks."""

@@ -1,4 +1,4 @@
-"""What forms hold: counted by label and part, and what of them cannot be used."""
+"""Counts of forms by label and part, and unusable records."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from pfl_audit.progress import Progress
 
 @dataclass(frozen=True)
 class FormCheck:
-    """What was found.
+    """Result of a check.
 
     Attributes:
-        format: Of the source.
-        forms: How many can be used.
-        documents: Whose pages they are.
+        format: Format of the source.
+        forms: Number of usable forms.
+        documents: Number of documents that the forms are pages of.
         fields: Label to number of fields, sorted by label.
         links: Number of links between fields.
-        parts: Part to number of forms, as the source names them or else as seed 0 draws them; empty
-            where there are too few forms to divide.
+        parts: Part to number of forms, as given by the source or else drawn with seed 0; empty
+            if there are too few forms to divide.
         drawn: Whether the parts are drawn.
-        near_duplicates: Forms that have a near-duplicate, or None where there are too few to divide.
-        left_out: Forms that stand in no part, because an earlier one holds a near-duplicate.
+        near_duplicates: Forms that have a near-duplicate, or None if there are too few to divide.
+        left_out: Forms in no part, because an earlier part has a near-duplicate.
         problems: Records that cannot be used.
     """
 
@@ -52,9 +52,9 @@ def check_forms(corpus: FormCorpus, progress: Progress, *, images: bool = True) 
     """Count forms, divide them, and open their page images.
 
     Args:
-        corpus: As read; its own problems are passed on.
-        progress: Told of every page.
-        images: Whether to open the images.
+        corpus: Forms to check; their own problems are included in the result.
+        progress: Reports the pages that are done.
+        images: Whether to open the page images.
     """
     problems = list(corpus.problems)
     if images:

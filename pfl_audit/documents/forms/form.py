@@ -1,4 +1,4 @@
-"""A page with labelled fields."""
+"""Forms: pages with labelled fields."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pfl_audit.documents.document import Document
 from pfl_audit.files import sha256_json
 
 FormPart = Literal["validation", "public", "private"]
-"""What a form is used for: to validate with, to train what everybody may have, or to train the model under audit."""
+"""Use of a form: validation, training of the public model, or training of the model under audit."""
 PARTS: tuple[FormPart, ...] = ("validation", "public", "private")
 
 
 @dataclass(frozen=True)
 class Field:
-    """A labelled stretch of a page's words.
+    """A labelled run of words.
 
     Attributes:
         id: Unique in its form.
-        label: What it is, such as ``answer``, ``date`` or ``gross_amount``.
-        start: Its first word.
-        stop: One past its last word; above ``start``.
+        label: Kind of field, such as ``answer``, ``date`` or ``gross_amount``.
+        start: Index of the first word.
+        stop: Index after the last word; above ``start``.
     """
 
     id: str
@@ -37,9 +37,9 @@ class Form:
     """A page with its fields.
 
     Attributes:
-        document: The page.
-        fields: In the order of their words; no two share a word.
-        links: (field id, field id): from the field that names to the field that answers.
+        document: Page of the form.
+        fields: Fields in the order of their words, without overlap.
+        links: (field id, field id): from the field with the name to the field with its value.
     """
 
     document: Document
@@ -48,17 +48,17 @@ class Form:
 
     @property
     def id(self) -> str:
-        """The page's name; unique in a corpus."""
+        """Id of the page; unique in a corpus."""
         return self.document.id
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the page and of what is labelled on it."""
+        """SHA-256 of the page, its fields and links."""
         fields = [[field.id, field.label, field.start, field.stop] for field in self.fields]
         return sha256_json([self.document.digest, fields, [list(link) for link in self.links]])
 
     def text(self, field: Field) -> str:
-        """The words of a field, joined by blanks."""
+        """Words of a field, joined by spaces."""
         return " ".join(self.document.words[field.start : field.stop])
 
 
@@ -67,9 +67,9 @@ class FormCorpus:
     """Forms of one source.
 
     Attributes:
-        forms: In the order of the source; ids differ.
-        format: Name of the format they were read from.
-        parts: Form id to its part, where the source says so for every form; else empty.
+        forms: Forms in the order of the source, with unique ids.
+        format: Name of the format of the source.
+        parts: Form id to part, if the source gives a part for every form; else None.
         problems: Records of the source that were left out.
     """
 
@@ -85,5 +85,5 @@ class FormCorpus:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the forms, in any order."""
+        """SHA-256 of the forms, independent of their order."""
         return sha256_json(sorted([form.id, form.digest] for form in self.forms))

@@ -1,4 +1,4 @@
-"""Pages that say the same but for a few words."""
+"""Near-duplicate pages by the Jaccard index of their word shingles."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 SHINGLE = 2
-"""Words that are looked at together: pages of one layout share its words, but not what follows them."""
+"""Words per shingle: pages of one layout share words, but not the words that follow them."""
 _ROUNDING = 1e-9
 _CELLS = 1 << 23
-"""Numbers of a dense matrix that is held at a time."""
+"""Largest number of elements of a dense matrix."""
 _OFTEN = 1 / 8
-"""Share of the pages from which a run is counted by a dense product, which is then the faster one."""
+"""Share of the pages above which a shingle is counted by a dense product, which is then faster."""
 
 Numbers = NDArray[np.intp]
 
 
 def near_duplicates(pages: Sequence[Sequence[str]], threshold: float) -> Iterator[Numbers]:
-    """For each page, the numbers of the others that have a Jaccard index of ``threshold`` or more with it.
+    """For each page, the indices of the pages with a Jaccard index of at least ``threshold``.
 
-    The index is that of their runs of SHINGLE words. Exact: all pages are compared with all, as products of
-    matrices, a block of pages at a time.
+    The index is that of the shingles of SHINGLE words. All pairs of pages are compared exactly, as matrix products
+    over blocks of pages.
 
     Args:
-        pages: Words of each page; case does not count.
-        threshold: Above 0, up to 1.
+        pages: Words of each page; case is ignored.
+        threshold: Smallest Jaccard index, above 0, up to 1.
 
     Yields:
-        Rising numbers; none for a page without words.
+        Ascending indices; empty for a page without words.
     """
     runs = [shingles(page) for page in pages]
     sizes = np.array([len(page) for page in runs], dtype=np.float64)
@@ -42,23 +42,23 @@ def near_duplicates(pages: Sequence[Sequence[str]], threshold: float) -> Iterato
         rows = slice(start, start + step)
         common = np.asarray(often[rows] @ often.T, dtype=np.float64) + (rare[rows] @ rare_by_run).toarray()
         union = sizes[rows, None] + sizes - common
-        alike = (common > 0) & (common >= (threshold - _ROUNDING) * union)
-        for number, row in enumerate(alike, start=start):
+        similar = (common > 0) & (common >= (threshold - _ROUNDING) * union)
+        for number, row in enumerate(similar, start=start):
             row[number] = False
             yield np.flatnonzero(row)
 
 
 def shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
-    """Runs of SHINGLE words, lower-cased; a shorter page is one run, an empty one none."""
-    plain = [word.casefold() for word in words]
-    last = max(len(plain) - SHINGLE + 1, min(len(plain), 1))
-    return frozenset(tuple(plain[at : at + SHINGLE]) for at in range(last))
+    """Runs of SHINGLE words, case-folded; a shorter page is one run, an empty page has none."""
+    folded = [word.casefold() for word in words]
+    last = max(len(folded) - SHINGLE + 1, min(len(folded), 1))
+    return frozenset(tuple(folded[at : at + SHINGLE]) for at in range(last))
 
 
 def _incidence(pages: Sequence[frozenset[tuple[str, ...]]]) -> tuple[NDArray[np.float32], csr_array]:
-    """Which page (row) holds which run (column): the runs that stand on many pages dense, the others sparse.
+    """Incidence of pages (rows) and shingles (columns): dense for frequent shingles, sparse for the others.
 
-    Runs of one page alone are left out, since no two pages share them.
+    Shingles of a single page are left out, since no two pages share them.
     """
     counts = Counter(run for page in pages for run in page)
     shared = [run for run, count in counts.most_common() if count > 1]

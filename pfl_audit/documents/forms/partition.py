@@ -1,4 +1,4 @@
-"""Three parts of forms: to validate with, to train what everybody may have, and to train the model under audit."""
+"""Partition of forms into validation, public and private parts without near-duplicates across parts."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from pfl_audit.documents.forms.near_duplicates import near_duplicates
 from pfl_audit.errors import AuditError, UsageError
 
 SHARES = (0.2, 0.4, 0.4)
-"""Of validation, public and private, about as in cdmi-reconstruction, Table 4."""
+"""Shares of validation, public and private, about as in cdmi-reconstruction, Table 4."""
 THRESHOLD = 0.7
-"""Jaccard index from which two pages are near-duplicates."""
-MOST_FORMS = 20_000
-"""All forms are compared with all: this many take about a minute."""
+"""Smallest Jaccard index of near-duplicates."""
+MAX_FORMS = 20_000
+"""Largest number of forms; all pairs are compared, which takes about a minute."""
 
 
 @dataclass(frozen=True, eq=False)
 class FormPartition:
-    """Forms, part by part; no form, document or near-duplicate stands in two of them.
+    """Forms by part; no form, document or near-duplicate is in two parts. All are sorted by id.
 
     Attributes:
-        validation: To choose checkpoints by; sorted by id, as are the others.
-        public: To train the adversary's own model.
-        private: To train the model under audit.
-        near_duplicates: How many forms have a near-duplicate.
-        left_out: Ids of forms that stand in no part, because an earlier part of the source has a
-            near-duplicate; sorted.
+        validation: Forms for the selection of checkpoints.
+        public: Training forms of the adversary's own model.
+        private: Training forms of the model under audit.
+        near_duplicates: Number of forms that have a near-duplicate.
+        left_out: Ids of forms in no part, because an earlier part of the source has a near-duplicate.
     """
 
     validation: tuple[Form, ...]
@@ -49,98 +48,98 @@ class FormPartition:
 def partition_forms(
     corpus: FormCorpus, *, seed: int, shares: tuple[float, float, float] = SHARES, threshold: float = THRESHOLD
 ) -> FormPartition:
-    """Divide forms by document, near-duplicates kept together.
+    """Divide forms by document, with near-duplicates in one part.
 
-    Where the source names the parts, those are taken, and a form is left out where an earlier part
-    (validation, public, private) holds a near-duplicate of it. Else pages of one document, and
-    near-duplicates, are dealt out as one group. Which form goes where follows from the ids, the words
-    and the seed, not from the order of the source.
+    Parts given by the source are kept, but a form is left out if an earlier part (validation, public, private) has a
+    near-duplicate of it. Otherwise pages of one document, and near-duplicates, are assigned as one group. The
+    assignment depends on the ids, the words and the seed, not on the order of the source.
 
     Args:
         corpus: Forms to divide.
-        seed: Of the chance by which groups are dealt out.
-        shares: Of the forms that validation, public and private get; they sum to 1.
-        threshold: Jaccard index of the pages' runs of words from which they are near-duplicates.
+        seed: Seed of the assignment of groups.
+        shares: Shares of validation, public and private; they sum to 1.
+        threshold: Smallest Jaccard index of near-duplicates.
 
     Raises:
         UsageError: Shares or threshold are out of range.
-        AuditError: There are more than MOST_FORMS, too few documents that differ, or one of the source's own parts
-            is empty.
+        AuditError: There are more than MAX_FORMS, too few documents that differ, or a part of the source is empty.
     """
     if min(shares) < 0 or not math.isclose(sum(shares), 1.0, abs_tol=1e-6):
         raise UsageError("shares of the parts must be 0 or more and sum to 1", "Correct the shares")
     if not 0 < threshold <= 1:
         raise UsageError("the threshold for near-duplicates must be above 0 and at most 1", "Correct the threshold")
-    if len(corpus.forms) > MOST_FORMS:
-        raise AuditError(f"there are more than {MOST_FORMS:,} forms", "Divide them, and give one folder at a time")
+    if len(corpus.forms) > MAX_FORMS:
+        raise AuditError(f"there are more than {MAX_FORMS:,} forms", "Divide them, and give one folder at a time")
     forms = sorted(corpus.forms, key=lambda form: form.id)
     if corpus.parts:
-        dealt, alike = _as_named(forms, corpus.parts, threshold)
+        assigned, with_duplicate = _assign_given(forms, corpus.parts, threshold)
         wanted = set(corpus.parts.values())
     else:
-        groups, alike = _groups(forms, threshold)
-        dealt = _deal(groups, seed, shares)
+        groups, with_duplicate = _groups(forms, threshold)
+        assigned = _assign_groups(groups, seed, shares)
         wanted = {part for part, share in zip(PARTS, shares, strict=True) if share}
-    if empty := [part for part in PARTS if part in wanted and not dealt[part]]:
+    if empty := [part for part in PARTS if part in wanted and not assigned[part]]:
         documents = len({form.document.file for form in forms})
         raise AuditError(
             f"{len(forms)} forms of {documents} documents (ids are read as document_page) leave the {empty[0]} part "
-            "empty, as near-duplicates never stand in two parts",
+            "empty, as near-duplicates are never in two parts",
             "Give more forms that differ, ids of the form document_page, or a part for every form",
         )
-    standing = {form.id for part in PARTS for form in dealt[part]}
-    validation, public, private = (tuple(sorted(dealt[part], key=lambda form: form.id)) for part in PARTS)
+    kept = {form.id for part in PARTS for form in assigned[part]}
+    validation, public, private = (tuple(sorted(assigned[part], key=lambda form: form.id)) for part in PARTS)
     return FormPartition(
         validation,
         public,
         private,
-        near_duplicates=alike,
-        left_out=tuple(form.id for form in forms if form.id not in standing),
+        near_duplicates=with_duplicate,
+        left_out=tuple(form.id for form in forms if form.id not in kept),
     )
 
 
-def _as_named(
+def _assign_given(
     forms: Sequence[Form], parts: Mapping[str, FormPart], threshold: float
 ) -> tuple[dict[FormPart, list[Form]], int]:
-    """Forms by the part that the source names, and how many of all have a near-duplicate."""
+    """Forms by the parts of the source, and the number of forms with a near-duplicate."""
     ranks = {part: rank for rank, part in enumerate(PARTS)}
     ordered = sorted(forms, key=lambda form: ranks[parts[form.id]])
     rank = np.array([ranks[parts[form.id]] for form in ordered])
     kept = np.ones(len(ordered), dtype=bool)
-    alike = 0
+    with_duplicate = 0
     for number, others in enumerate(near_duplicates([form.document.words for form in ordered], threshold)):
         kept[number] = not (kept[others] & (rank[others] < rank[number])).any()
-        alike += bool(len(others))
-    dealt: dict[FormPart, list[Form]] = {part: [] for part in PARTS}
+        with_duplicate += bool(len(others))
+    assigned: dict[FormPart, list[Form]] = {part: [] for part in PARTS}
     for form, keep in zip(ordered, kept, strict=True):
         if keep:
-            dealt[parts[form.id]].append(form)
-    return dealt, alike
+            assigned[parts[form.id]].append(form)
+    return assigned, with_duplicate
 
 
 def _groups(forms: Sequence[Form], threshold: float) -> tuple[list[list[Form]], int]:
-    """Forms that must stand together (of one document, or near-duplicates, or so over others); how many are alike."""
+    """Groups of forms linked by document or near-duplicates, and the number of forms with a near-duplicate."""
     first: dict[str, int] = {}
     group = np.array([first.setdefault(form.document.file, number) for number, form in enumerate(forms)])
-    alike = 0
+    with_duplicate = 0
     for number, others in enumerate(near_duplicates([form.document.words for form in forms], threshold)):
-        alike += bool(len(others))
+        with_duplicate += bool(len(others))
         for other in np.unique(group[others]):
             group[group == other] = group[number]
     groups: defaultdict[int, list[Form]] = defaultdict(list)
     for form, leader in zip(forms, group.tolist(), strict=True):
         groups[leader].append(form)
-    return list(groups.values()), alike
+    return list(groups.values()), with_duplicate
 
 
-def _deal(groups: list[list[Form]], seed: int, shares: Sequence[float]) -> dict[FormPart, list[Form]]:
-    """Every group to the part that lacks most; large groups first, groups of a size in drawn order."""
+def _assign_groups(groups: list[list[Form]], seed: int, shares: Sequence[float]) -> dict[FormPart, list[Form]]:
+    """Assign every group to the part that lacks most; large groups first, groups of equal size in random order."""
     total = sum(map(len, groups))
-    dealt: dict[FormPart, list[Form]] = {part: [] for part in PARTS}
+    assigned: dict[FormPart, list[Form]] = {part: [] for part in PARTS}
     for group in sorted(groups, key=lambda group: (-len(group), _draw(seed, group[0].id))):
-        lacks = {part: share * total - len(dealt[part]) for part, share in zip(PARTS, shares, strict=True) if share}
-        dealt[max(lacks, key=lambda part: lacks[part])].extend(group)
-    return dealt
+        missing = {
+            part: share * total - len(assigned[part]) for part, share in zip(PARTS, shares, strict=True) if share
+        }
+        assigned[max(missing, key=lambda part: missing[part])].extend(group)
+    return assigned
 
 
 def _draw(seed: int, name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Forms to disk, in the safe format."""
+"""Writer of forms in the safe format."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Real invoices, orders and contracts of US television stations, from the FCC's public files.
 
 ``docs.jsonl`` holds one document a line: words with pixel boxes, five hand-entered labels, and the
-station that issued it, guessed from the page. The station is the provider.
+station that issued it, inferred from the page. The station is the provider.
 """
 
 from __future__ import annotations
@@ -50,20 +50,19 @@ _KEYS = {
 def import_fcc_adbuy(folder: Path, seed: int) -> ImportedCorpora:
     """Make the corpus of an audit and the training corpus of an out-model.
 
-    Stations with two documents or more are members or non-members: of each two of like size one is a member, drawn by
-    seed. Half of the documents of every such station, rounded up, is held back, drawn by seed; the rest is RED. What is
-    held back of members is BLUE training data, what is held back of non-members is left out, so that both classes are
-    asked about in the same way. Stations with one document train the out-model. A document counts if there is
-    something to ask: a label is asked for where it stands on the page; the station's name where it stands among the
-    words.
+    Stations with two or more documents are members or non-members: of each two of similar size one is a member, drawn
+    with the seed. Half of the documents of every such station, rounded up, is held back, drawn with the seed; the rest
+    is RED. Held-back documents of members are BLUE training data, those of non-members are left out, so that both
+    classes are asked about in the same way. Stations with one document train the out-model. A document is used if it
+    has a question: a label is asked for if its value is on the page, the station's name if it is among the words.
 
     Args:
-        folder: With ``docs.jsonl`` and ``images/``.
-        seed: Of the split and of the question templates.
+        folder: Folder with ``docs.jsonl`` and ``images/``.
+        seed: Seed of the split and of the question templates.
 
     Raises:
-        UsageError: There is no such folder.
-        AuditError: The folder is not of this form.
+        UsageError: The folder does not exist.
+        AuditError: The folder does not have this format.
     """
     require_input(folder, _REMEDY)
     rows, problems = read_records(folder)
@@ -80,7 +79,7 @@ def import_fcc_adbuy(folder: Path, seed: int) -> ImportedCorpora:
         if asked:
             pages_of[row["station"]].append(asked)
         else:
-            problems.append(Problem(row["id"], "none of its labels stands on the first page", is_page=True))
+            problems.append(Problem(row["id"], "none of its labels is on the first page", is_page=True))
     rng = np.random.default_rng(seed)
     members = _draw_members(pages_of, rng)
     audit, out_model = (_corpus(parts, members) for parts in _split(pages_of, members, rng))
@@ -88,9 +87,9 @@ def import_fcc_adbuy(folder: Path, seed: int) -> ImportedCorpora:
 
 
 def _draw_members(pages_of: Mapping[str, list[list[Query]]], rng: np.random.Generator) -> dict[str, bool]:
-    """Station to whether it is a member, of those with two documents or more.
+    """Station to whether it is a member, for stations with two or more documents.
 
-    Neighbours in size go to different classes, so that both have stations of every size.
+    Neighbours in size get different classes, so that both classes have stations of every size.
     """
     stations = [station for station in pages_of if len(pages_of[station]) > 1]
     order = sorted(stations, key=lambda station: (-len(pages_of[station]), station))
@@ -102,13 +101,13 @@ def _draw_members(pages_of: Mapping[str, list[list[Query]]], rng: np.random.Gene
 
 
 _Parts = list[tuple[str, list[Query]]]
-"""Pages, each with its split."""
+"""Pages with their splits."""
 
 
 def _split(
     pages_of: Mapping[str, list[list[Query]]], members: Mapping[str, bool], rng: np.random.Generator
 ) -> tuple[_Parts, _Parts]:
-    """The pages of the audit and those of the out-model."""
+    """Pages of the audit, and pages of the out-model."""
     audit: _Parts = []
     out_model: _Parts = []
     for station in sorted(pages_of):
@@ -154,10 +153,10 @@ def _queries(row: Mapping[str, Any], folder: Path, seed: int) -> list[Query]:
 
 
 def spans_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Label to the places of its value.
+    """Label to the spans of its value.
 
     Raises:
-        RecordError: The record has none.
+        RecordError: The record has no spans.
     """
     spans = field_of(row, "spans")
     if not isinstance(spans, Mapping):
@@ -166,7 +165,7 @@ def spans_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def page_of(row: Mapping[str, Any], folder: Path) -> Document:
-    """The page of a record; its provider is the station, empty where it is not known.
+    """Page of a record; its provider is the station, or empty if unknown.
 
     Raises:
         RecordError: The record is damaged.
@@ -179,7 +178,7 @@ def page_of(row: Mapping[str, Any], folder: Path) -> Document:
     if not all(isinstance(size, int | float) and 0 < size < _MAX_SIDE for size in sizes):
         raise RecordError("the page has no size")
     try:
-        with np.errstate(over="ignore"):  # what exceeds float32 becomes infinite, which is the page's edge
+        with np.errstate(over="ignore"):  # values above float32 become infinite, and are clipped
             boxes = np.array([entry[1:5] for entry in entries], dtype=np.float32).reshape(-1, 4)
     except (TypeError, ValueError, OverflowError) as error:  # whose text may quote a word of the page
         raise RecordError("the box of a word is not four numbers") from error
@@ -194,11 +193,11 @@ def page_of(row: Mapping[str, Any], folder: Path) -> Document:
 
 
 def read_records(folder: Path) -> tuple[list[Mapping[str, Any]], list[Problem]]:
-    """The records of ``docs.jsonl`` that have a name of their own, and the lines that are none.
+    """Records of ``docs.jsonl`` with unique ids, and problems of the other lines.
 
     Raises:
-        UsageError: There is no such folder.
-        AuditError: It does not hold the file, or the file cannot be read.
+        UsageError: The folder does not exist.
+        AuditError: The file is missing or cannot be read.
     """
     require_input(folder, _REMEDY)
     if not is_there(folder / FILE_NAME):
@@ -209,7 +208,7 @@ def read_records(folder: Path) -> tuple[list[Mapping[str, Any]], list[Problem]]:
         try:
             row = _record(line)
             if rows.setdefault(row["id"], row) is not row:
-                raise RecordError("a document with its id stands further up")
+                raise RecordError("an earlier document has its id")
         except RecordError as error:
             problems.append(Problem(where, str(error)))
     return list(rows.values()), problems

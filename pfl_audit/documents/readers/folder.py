@@ -1,4 +1,4 @@
-"""The files of a corpus that is spread over folders."""
+"""Files of a corpus in nested folders."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MAX_FILES = 1_000_000
 
 
 def files_below(root: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Everything below a folder that is no folder and whose name ends as one of ``suffixes``, sorted by path.
+    """Paths below a folder with one of the ``suffixes``, folders excluded, sorted.
 
-    Links to folders are not followed. Pipes, sockets and devices are in the list: to open one is refused with its
-    name, and to leave it out would hide it.
+    Links to folders are not followed. Pipes, sockets and devices are included: opening one is refused with an error
+    that names it, and leaving it out would hide it.
 
     Args:
-        root: The folder.
-        suffixes: Such as ``.npy``, in lower case; case is ignored.
+        root: Folder to search.
+        suffixes: File name suffixes in lower case, such as ``.npy``; case is ignored.
 
     Raises:
         AuditError: A folder cannot be listed, or there are more than MAX_FILES files.

@@ -1,4 +1,4 @@
-"""Files of JSON objects, one a line, read a line at a time and within limits."""
+"""JSON Lines files, read line by line within limits."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _OPENINGS = (b"{", b"[", b"[{")
 
 
 def read_json_lines(file: Path, remedy: str) -> Iterator[tuple[str, str | None]]:
-    """The lines of a file that hold something, each with its place; None instead of a line above MAX_LINE bytes.
+    """Iterate over the non-blank lines of a file, as (location, line); line is None above MAX_LINE bytes.
 
     Args:
-        file: With one JSON object a line, in UTF-8 with or without a byte order mark.
-        remedy: What to do about a file that cannot be used.
+        file: File with one JSON object per line, in UTF-8 with or without a byte order mark.
+        remedy: Remedy for a file that cannot be used.
 
     Raises:
-        UsageError: There is no such file.
-        AuditError: It is not a regular file, not UTF-8, an archive, one JSON value over many lines, or too large.
+        UsageError: The file does not exist.
+        AuditError: The file is not regular, not UTF-8, an archive, one JSON value over many lines, or too large.
     """
     refuse_archive(file)
     with open_input(file, limit=MAX_FILE, remedy=remedy) as opened:
@@ -47,11 +47,10 @@ def read_json_lines(file: Path, remedy: str) -> Iterator[tuple[str, str | None]]
 
 
 def parse_json_line(line: str | None) -> dict[str, Any]:
-    """The JSON object of a line.
+    """Parse the JSON object of a line.
 
     Raises:
-        RecordError: There is none, or a text in it is half of a character (a lone surrogate), which can be written
-            nowhere.
+        RecordError: The line is not a JSON object, or contains a lone surrogate, which cannot be encoded.
     """
     if line is None:
         raise RecordError(f"the line is longer than {MAX_LINE // MIB} MiB")
@@ -73,7 +72,7 @@ def parse_json_line(line: str | None) -> dict[str, Any]:
 
 
 def refuse_archive(file: Path) -> None:
-    """Raise AuditError where the first bytes of a file are those of an archive."""
+    """Raise AuditError if a file begins with the magic bytes of an archive."""
     with open_input(file, limit=None) as opened:
         head = opened.read(8)
     for magic, kind in _ARCHIVES.items():
@@ -82,7 +81,7 @@ def refuse_archive(file: Path) -> None:
 
 
 def _numbered(file: Path, opened: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold something by number, cut off beyond MAX_LINE bytes."""
+    """Number and bytes of the non-blank lines, truncated after MAX_LINE bytes."""
     number = 0
     try:
         while line := opened.readline(MAX_LINE + 1):
@@ -99,7 +98,7 @@ def _numbered(file: Path, opened: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _check_form(file: Path, head: Sequence[bytes]) -> None:
-    """Raise AuditError where the first two lines are not those of a file of lines."""
+    """Raise AuditError if the first two lines are not those of a JSON Lines file."""
     if not head:
         return
     if head[0].startswith(_UTF16):

@@ -1,7 +1,7 @@
-"""Our own format: ``corpus.jsonl`` with one page a line, and the page images beside it.
+"""The safe format: ``corpus.jsonl`` with one page per line, and page images.
 
-A line holds ``id``, ``provider``, ``words``, ``boxes``, ``questions`` (each with ``id``,
-``question``, ``answers`` and perhaps ``key``), and perhaps ``image`` (relative path), ``split``,
+A line has ``id``, ``provider``, ``words``, ``boxes``, ``questions`` (each with ``id``,
+``question``, ``answers`` and optionally ``key``), and optionally ``image`` (relative path), ``split``,
 ``client`` and ``membership`` (member, non_member, unknown).
 """
 
@@ -38,17 +38,17 @@ _MEMBERSHIPS = {str(label): label for label in Membership}
 
 
 class JsonlReader:
-    """Reads ``corpus.jsonl``."""
+    """Reader of ``corpus.jsonl``."""
 
     name = "jsonl"
     precedence = 10
 
     def recognises(self, path: Path) -> bool:
-        """The file, or a folder that holds it."""
+        """Whether ``path`` is the file or a folder that contains it."""
         return path.suffix == ".jsonl" or is_there(path / FILE_NAME)
 
     def read(self, path: Path, part: Part) -> Corpus:
-        """Read the pages of ``part``; where no page names its part, all of them are RED."""
+        """Read the pages of ``part``; if no page has a split, all of them are RED."""
         file = path / FILE_NAME if path.is_dir() else path
         found = _Lines(file)
         for where, line in read_json_lines(file, "Save it as UTF-8, one JSON object a line"):
@@ -61,7 +61,7 @@ READER = JsonlReader()
 
 
 class _Lines:
-    """What the lines of a file add up to."""
+    """Accumulates the lines of a file."""
 
     def __init__(self, file: Path) -> None:
         self.queries: list[Query] = []
@@ -82,16 +82,16 @@ class _Lines:
         for query in asked:
             if self.membership.setdefault(query.document.provider, label) is not label:
                 raise AuditError(
-                    f"{where}: its provider carries another membership further up", "Label each provider once"
+                    f"{where}: its provider has another membership in an earlier record", "Label each provider once"
                 )
 
     def _refuse_repeats(self, asked: list[Query]) -> None:
         pages = {query.document.id for query in asked}
         ids = {query.id for query in asked}
         if pages & self._pages:
-            raise RecordError("a page with its id stands further up")
+            raise RecordError("an earlier page has its id")
         if ids & self._ids or len(ids) < len(asked):
-            raise RecordError("the id of a question stands further up")
+            raise RecordError("the id of a question is used before")
         self._pages |= pages
         self._ids |= ids
 
@@ -126,10 +126,10 @@ def _page(row: Mapping[str, Any], folder: Path) -> tuple[list[Query], Membership
 
 
 def page_of(row: Mapping[str, Any], folder: Path, provider: str) -> Document:
-    """The page that a record holds: its id, words, boxes and image, and perhaps its split and client.
+    """Page of a record: id, words, boxes and image, and optionally split and client.
 
     Raises:
-        RecordError: Something of it is missing or damaged.
+        RecordError: A field is missing or damaged.
     """
     found = words(list_of(row, "words"))
     boxes = list_of(row, "boxes")
@@ -147,19 +147,19 @@ def page_of(row: Mapping[str, Any], folder: Path, provider: str) -> Document:
 
 
 def text_of(row: Mapping[str, Any], name: str, most: int = MAX_NAME) -> str:
-    """A text that must be there and hold something.
+    """Value of a required, non-blank text field.
 
     Raises:
-        RecordError: It is not, or has more than ``most`` letters.
+        RecordError: The field is missing, blank, or has more than ``most`` characters.
     """
     return text(field_of(row, name), name, most)
 
 
 def name_of(row: Mapping[str, Any], name: str, default: str) -> str:
-    """A text or a whole number; the default where there is none.
+    """Value of an optional field, a text or an integer, as a text.
 
     Raises:
-        RecordError: It is something else, or too long.
+        RecordError: The value is of another type, or too long.
     """
     value = row.get(name)
     if value is not None and not isinstance(value, str | int):
@@ -171,10 +171,10 @@ def name_of(row: Mapping[str, Any], name: str, default: str) -> str:
 
 
 def list_of(row: Mapping[str, Any], name: str) -> list[Any]:
-    """A list that must be there.
+    """Value of a required list field.
 
     Raises:
-        RecordError: It is missing, or no list.
+        RecordError: The field is missing, or not a list.
     """
     value = field_of(row, name)
     if not isinstance(value, list):
@@ -203,10 +203,10 @@ def _image(value: Any, folder: Path) -> PageImage | None:
 
 
 def path_inside(folder: Path, value: Any) -> Path:
-    """The file that a record names.
+    """Resolve a relative path of a record.
 
     Raises:
-        RecordError: It lies outside of the folder, or no file can have that name.
+        RecordError: The path leads outside of the folder, or is not a valid file name.
     """
     if not isinstance(value, str) or len(value) > _LONGEST_PATH or "\0" in value:
         raise RecordError("image is no name of a file")

@@ -1,7 +1,7 @@
-"""PFL-DocVQA as it is published: imdb ``.npy`` files, provider maps and page images.
+"""PFL-DocVQA as published: imdb ``.npy`` files, provider maps and page images.
 
-The files go by several names (starter kit, red-team kit, releases 1.0 and 1.2); they are distinguished
-by the words in their names, not by a fixed list.
+File names differ (starter kit, red-team kit, releases 1.0 and 1.2), so files are recognised by the words in their
+names.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _IMDB_WORDS = re.compile(r"red|blue|imdb|train|val|test|pmia", re.IGNORECASE)
 _BLUE = re.compile(r"(?<![a-z])blue(?![a-z])")
 _RED = re.compile(r"(?<![a-z])(red|pmia)(?![a-z])")
 _LABELS = "SaTML_PMIA_label.json"
-"""Of the red-team files: setting (dp or nondp), then provider, then 0 or 1."""
+"""Label file of the red-team kit: setting (dp or nondp) to provider to 0 or 1."""
 _LABELS_REMEDY = "Get it from the data set again"
 
 
 class PflDocVqaReader:
-    """Reads PFL-DocVQA folders."""
+    """Reader of PFL-DocVQA folders."""
 
     name = "pfl-docvqa"
     precedence = 100
 
     def recognises(self, path: Path) -> bool:
-        """A folder with at least one imdb file somewhere below it."""
+        """Whether there is an imdb file below the folder."""
         return path.is_dir() and next(_imdb_files(path, "all"), None) is not None
 
     def read(self, path: Path, part: Part) -> Corpus:
-        """Read every imdb file of ``part``; a question that stands in two files counts once."""
+        """Read every imdb file of ``part``; a question in two files counts once."""
         maps = files_below(path, (".json",))
         images = {image.stem: image for image in reversed(files_below(path, _IMAGE_SUFFIXES))}  # the first one wins
         folder = _Folder(path, ProviderMaps.read(maps), images, _red_team_labels(maps))
@@ -79,7 +79,7 @@ class _Folder:
     problems: list[Problem] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     header: bool = False
-    """Whether row 0 of the present file describes the file."""
+    """Whether row 0 of the current file is a header."""
 
     def read(self, record: Any, file: Path, row: int) -> None:
         if row == 0:
@@ -95,7 +95,7 @@ class _Folder:
             self._add(query, self._label(_split(record, file), query.document.provider, file), where)
 
     def _label(self, split: str, provider: str, file: Path) -> Membership:
-        """What a record's part says of its provider, else the red-team label file."""
+        """Membership of the provider by the split of a record, else by the red-team label file."""
         label = _membership(split)
         if label is Membership.UNKNOWN and "pmia" in file.stem.lower():
             setting = "nondp" if "nondp" in file.stem.lower() else "dp"
@@ -105,7 +105,7 @@ class _Folder:
     def _add(self, query: Query, label: Membership, where: str) -> None:
         key = (query.document.id, query.question, query.answers[0])
         if key not in self.queries:
-            if query.id in self.ids:  # question_id counts anew in every file
+            if query.id in self.ids:  # question_id is unique within a file only
                 query = replace(query, id=f"{where} {query.id}")
             self.ids.add(query.id)
             self.queries[key] = query
@@ -173,7 +173,7 @@ def _answers(value: Any) -> tuple[str, ...]:
 
 
 def _split(record: Mapping[str, Any], file: Path) -> str:
-    """The record's part: its set_name, else its label (red-team files), else the file's name."""
+    """Split of a record: its set_name, else its label (red-team files), else the file name."""
     named = record.get("set_name")
     split = text(named, "set_name", MAX_NAME) if isinstance(named, str) and named else file.stem
     if "positive" in split or "negative" in split:

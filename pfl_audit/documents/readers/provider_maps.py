@@ -1,4 +1,4 @@
-"""Which company issued a document of PFL-DocVQA: what its map files say."""
+"""Provider maps of PFL-DocVQA: the company that issued each document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, read_json
 
 MAX_BYTES = 64 * MIB
-"""Of a map file; those of PFL-DocVQA, with 110,000 pages, have fewer than 10 MB."""
+"""Largest map file; those of PFL-DocVQA, with 110,000 pages, have fewer than 10 MB."""
 _REMEDY = "Get it from the data set again"
 
 
@@ -32,13 +32,13 @@ class ProviderMaps:
 
     @classmethod
     def read(cls, files: Iterable[Path]) -> ProviderMaps:
-        """Collect every known map file.
+        """Read all map files among ``files``.
 
         Args:
-            files: Among which they are recognised by their names; the later of two wins.
+            files: Candidate files, recognised by name; later entries override earlier ones.
 
         Raises:
-            AuditError: A map file is not what its name says.
+            AuditError: A map file does not have the format of its name.
         """
         by_document: dict[str, str] = {}
         by_row: dict[tuple[str, int], str] = {}
@@ -55,15 +55,15 @@ class ProviderMaps:
         return cls(by_document, by_row)
 
     def provider(self, record: Mapping[str, Any], file: Path, row: int) -> str:
-        """The provider of a record.
+        """Provider of a record.
 
         Args:
-            record: With ``image_name``, and perhaps ``provider`` and ``document``.
-            file: The imdb file that it stands in.
-            row: Its absolute row there.
+            record: Record with ``image_name``, and optionally ``provider`` and ``document``.
+            file: imdb file of the record.
+            row: Absolute row in the file.
 
         Raises:
-            RecordError: No field and no map names it, or its name is not a text that can be used.
+            RecordError: No field and no map has the provider, or its name cannot be used.
         """
         named = record.get("provider")
         if isinstance(named, str) and named.strip():
@@ -72,12 +72,12 @@ class ProviderMaps:
         client = re.search(r"client_\d+|train$", file.stem)
         known = self.by_document.get(document) or self.by_row.get((client.group() if client else "", row))
         if known is None:
-            raise RecordError("no map names the provider of its document")
+            raise RecordError("no map has the provider of its document")
         return text(known, "provider", MAX_NAME)
 
 
 def _providers(path: Path) -> dict[str, str]:
-    """Document to provider; documents of unknown provider (null) are left out."""
+    """Document to provider, without documents of unknown provider (null)."""
     found: dict[str, str] = {}
     for document, value in _mapping(path).items():
         provider = value.get("provider") if isinstance(value, dict) else value

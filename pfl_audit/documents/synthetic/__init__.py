@@ -1,1 +1,1 @@
-"""A synthetic corpus in the exact layout of PFL-DocVQA, drawn from seeds."""
+"""Synthetic corpora in the layout of PFL-DocVQA, and synthetic forms, drawn from seeds."""

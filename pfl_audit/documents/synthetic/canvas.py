@@ -1,4 +1,4 @@
-"""A page that remembers its words: text drawn on it comes back as OCR words and boxes."""
+"""A page to draw on, which records the drawn text as OCR words and boxes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Canvas:
     """A white page to draw on.
 
     Attributes:
-        page: The picture.
-        draw: For shapes.
-        words: What OCR would read, in the order it was drawn.
+        page: Image of the page.
+        draw: Drawing context for shapes.
+        words: Words that OCR would read, in drawing order.
     """
 
     def __init__(self) -> None:
@@ -50,11 +50,11 @@ class Canvas:
 
         Args:
             position: Left (or, by ``align``, centre or right) and top, in pixels.
-            text: Words separated by blanks.
+            text: Words separated by spaces.
             family: One of FONT_FAMILIES.
-            size: Of the font, in pixels.
+            size: Size of the font in pixels.
             align: left, centre or right.
-            readable: Whether OCR reads it; a word mark in a logo is not.
+            readable: Whether OCR reads the text; it does not read a word mark in a logo.
 
         Returns:
             The top of the next line.
@@ -78,7 +78,7 @@ class Canvas:
 
 @lru_cache(maxsize=256)
 def load_font(family: str, size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """One of the fonts that matplotlib carries and that may be passed on."""
+    """A font that is distributed with matplotlib."""
     name = _BOLD.get(family, f"{family}-Bold") if bold else family
     return ImageFont.truetype(str(_fonts() / f"{name}.ttf"), size)
 

@@ -1,4 +1,4 @@
-"""Synthetic forms in three parts, with random values planted in each: what an attack must find, and must not."""
+"""Synthetic forms in three parts, with planted random values as canaries in each."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ JPEG_QUALITY = 20
 
 @dataclass(frozen=True)
 class FormRecipe:
-    """What to draw.
+    """Settings of synthetic forms.
 
     Attributes:
-        private: Forms to train the model under audit on.
-        public: Forms that the adversary may have.
-        validation: Forms to choose checkpoints by.
-        planted: Random values a form, 2 to 4.
-        seed: Of everything.
+        private: Number of training forms of the model under audit.
+        public: Number of forms of the adversary.
+        validation: Number of forms for the selection of checkpoints.
+        planted: Random values per form, 2 to 4.
+        seed: Seed of all random draws.
     """
 
     private: int = 40
@@ -44,7 +44,7 @@ class FormRecipe:
     seed: int = 0
 
     def check(self) -> None:
-        """Raise UsageError where the recipe asks for what cannot be."""
+        """Raise UsageError if a setting is out of range."""
         if min(self.private, self.public, self.validation) < 1:
             raise UsageError("every part needs a form", "Set --private, --public and --validation to 1 or more")
         if not 2 <= self.planted <= len(PLANTED):
@@ -54,20 +54,20 @@ class FormRecipe:
 def make_forms(recipe: FormRecipe, folder: Path, progress: Progress) -> FormCorpus:
     """Draw forms and write them as ``forms.jsonl`` with ``images/``.
 
-    The same recipe gives the same bytes. Every part has a generator of its own, so that more forms of
-    one leave the others as they were. Fields are labelled header, question and answer; those with a
-    random value are recognised by ``forms_content.is_planted``.
+    The same recipe gives the same bytes. Every part has its own random generator, so that the number of forms of one
+    part does not change the others. Fields are labelled header, question and answer; those with a random value are
+    recognised by ``forms_content.is_planted``.
 
     Args:
-        recipe: What to draw.
-        folder: Where to; must be empty or missing.
-        progress: Told of every page.
+        recipe: Settings of the forms.
+        folder: Output folder; must be empty or missing.
+        progress: Reports the pages that are done.
 
     Returns:
-        The forms as they are read from the folder.
+        The forms as read from the folder.
 
     Raises:
-        UsageError: The recipe cannot be drawn, or the folder holds something.
+        UsageError: A setting is out of range, or the folder is not empty.
     """
     recipe.check()
     require_new(folder)

@@ -1,4 +1,4 @@
-"""What a synthetic form says: answers that can be guessed, and planted ones that cannot."""
+"""Content of synthetic forms: answers that can be guessed, and planted random ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pfl_audit.documents.forms.form import Field
 
 _T = TypeVar("_T")
 _Kind = tuple[tuple[str, ...], Callable[[np.random.Generator], str]]
-"""How it may be asked for, and what draws an answer."""
+"""Wordings of the question, and a function that draws an answer."""
 
 PLANTED_PREFIX = "planted-"
-"""How the ids of fields with a random value begin."""
+"""Prefix of the ids of fields with a random value."""
 
 _WORDS = """
 amber anchor apple arrow autumn basket beach bell bird blanket boat bottle branch bread bridge bronze brush
@@ -36,7 +36,7 @@ _LAST = "Adams Baker Carter Davis Evans Fisher Garcia Harris Jones Lewis Martin 
 _CITIES = "Austin Berlin Boston Chicago Dallas Denver Dublin London Madrid Miami Paris Seattle"
 _GOODS = "bread butter coffee lemons milk olives onions oranges paper pepper rice salt soap sugar tea water"
 WORDS = tuple(_WORDS.split())
-"""Of these a planted phrase is drawn: common words, so that only their order is a secret."""
+"""Vocabulary of planted phrases: common words, so that only their order is secret."""
 _TRADES = ("Northern Supply", "Central Market", "City Motors", "United Media", "Garden House", "Harbor Books")
 _OFFICES = ("Accounts", "Sales", "Research", "Public Affairs", "Legal", "Human Resources")
 _SUMS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 80, 100)
@@ -53,7 +53,7 @@ _NOTES = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A question of a form with its answer; ``id`` is that of the answer's field."""
+    """A question of a form with its answer; ``id`` is the id of the field of the answer."""
 
     id: str
     question: str
@@ -62,14 +62,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What one form says.
+    """Content of one form.
 
     Attributes:
-        receipt: A receipt with goods, else an application form.
-        title: Its heading.
+        receipt: Whether the form is a receipt with goods, else an application form.
+        title: Heading of the form.
         entries: Questions with answers, in the order of the page.
-        goods: What was bought and for how much, as printed; a receipt's alone.
-        note: The last line.
+        goods: Items and prices as printed; empty unless the form is a receipt.
+        note: Last line of the form.
     """
 
     receipt: bool
@@ -85,11 +85,11 @@ def is_planted(field: Field) -> bool:
 
 
 def draw_sheet(planted: int, rng: np.random.Generator) -> Sheet:
-    """Draw what one form says.
+    """Draw the content of one form.
 
     Args:
-        planted: How many of PLANTED it has.
-        rng: The only source of chance.
+        planted: Number of planted values.
+        rng: Random generator.
     """
     receipt = bool(rng.random() < 0.4)
     kinds = {name: _USUAL[name] for name in _some(list(_USUAL), 5 if receipt else 7, rng)}
@@ -108,7 +108,7 @@ def _pick(choices: Sequence[_T], rng: np.random.Generator) -> _T:
 
 
 def _some(choices: Sequence[_T], count: int, rng: np.random.Generator) -> list[_T]:
-    """So many different ones, in drawn order."""
+    """``count`` distinct choices in random order."""
     return [choices[int(number)] for number in rng.permutation(len(choices))[:count]]
 
 
@@ -164,4 +164,4 @@ PLANTED: dict[str, _Kind] = {
     "serial": (("Serial number:", "Device code:", "Unit code:"), _serial),
     "phrase": (("Access phrase:", "Pass phrase:", "Recovery words:"), _phrase),
 }
-"""Random answers, of 3 to 15 word pieces."""
+"""Random answers, of 3 to 15 tokens."""

@@ -1,4 +1,4 @@
-"""A form on paper: one page image, and the words, boxes and fields that stand on it."""
+"""Rendering of a form: page image, words, boxes and fields."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _STEP = 42.0
 
 
 class FormPage:
-    """A page that remembers its fields.
+    """A rendered form.
 
     Attributes:
-        canvas: The picture, with its words.
-        fields: Labelled ``header``, ``question`` and ``answer``.
-        links: From each question to its answer.
+        canvas: Image of the page, with its words.
+        fields: Fields labelled ``header``, ``question`` and ``answer``.
+        links: Links from each question to its answer.
     """
 
     def __init__(self, sheet: Sheet, rng: np.random.Generator) -> None:
-        """Draw ``sheet``; ``rng`` draws the style of its paper."""
+        """Render ``sheet`` in a style drawn with ``rng``."""
         self.canvas = Canvas()
         self.fields: list[Field] = []
         self.links: list[tuple[str, str]] = []

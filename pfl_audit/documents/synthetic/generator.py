@@ -1,4 +1,4 @@
-"""The whole synthetic data set: providers, their documents, and who got which."""
+"""Generator of synthetic corpora: providers, their documents, and the assignment to clients."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ JPEG_QUALITY = 40
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to draw.
+    """Settings of a synthetic corpus.
 
     Attributes:
-        members: Providers that the BLUE clients hold (trained on).
-        non_members: Providers that stand in the negative parts alone.
-        red_providers: Providers of each class in RED, the first ones of theirs.
-        clients: BLUE clients; members are dealt to them in turn.
-        documents: Mean number of training documents of a member; the tail is long.
-        red_documents: Mean number of RED documents of a provider.
-        questions: Mean number of questions a document.
+        members: Providers of the BLUE clients (training data).
+        non_members: Providers of the negative splits only.
+        red_providers: Providers of each class in RED, the first ones of the class.
+        clients: BLUE clients; members are assigned to them in turn.
+        documents: Mean number of training documents per member, with a long tail.
+        red_documents: Mean number of RED documents per provider.
+        questions: Mean number of questions per document.
         ocr_noise: Share of OCR words that are misread.
-        seed: Of everything.
+        seed: Seed of all random draws.
         wordings: Labels and dates of the pages: "general", or "broadcast", which no general page has.
     """
 
@@ -53,7 +53,7 @@ class Recipe:
     wordings: str = "general"
 
     def check(self) -> None:
-        """Raise UsageError where the recipe asks for what cannot be."""
+        """Raise UsageError if a setting is out of range."""
         if min(self.members, self.clients) < 1 or self.non_members < 0:
             raise UsageError("a corpus needs members and clients", "Set --members and --clients to 1 or more")
         if self.clients > self.members:
@@ -72,18 +72,18 @@ class Recipe:
 
 
 def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:
-    """Draw the corpus and write it in PFL-DocVQA's layout.
+    """Draw a corpus and write it in the layout of PFL-DocVQA.
 
-    The same recipe gives the same bytes. Every purpose has a generator of its own, so that, say,
-    more RED documents leave BLUE as it was.
+    The same recipe gives the same bytes. Every purpose has its own random generator, so that, for example, the number
+    of RED documents does not change BLUE.
 
     Args:
-        recipe: What to draw.
-        folder: Where to; must be empty or missing.
-        progress: Told of every page.
+        recipe: Settings of the corpus.
+        folder: Output folder; must be empty or missing.
+        progress: Reports the pages that are done.
 
     Raises:
-        UsageError: The recipe cannot be drawn, or the folder holds something.
+        UsageError: A setting is out of range, or the folder is not empty.
     """
     recipe.check()
     require_new(folder)
@@ -105,20 +105,20 @@ def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:
 
 
 def companies_of(recipe: Recipe) -> list[Provider]:
-    """The companies that a recipe draws, members first."""
+    """Companies of a recipe, members first."""
     count, rng = recipe.members + recipe.non_members, np.random.default_rng(_seeds(recipe)[0])
     return draw_providers(count, rng, wordings=recipe.wordings)
 
 
 def _seeds(recipe: Recipe) -> list[np.random.SeedSequence]:
-    """Of the companies, of who gets which page, and of the pages."""
+    """Seeds of the companies, of the assignment of pages, and of the pages."""
     return np.random.SeedSequence(recipe.seed).spawn(3)
 
 
 def _plan(
     recipe: Recipe, providers: list[Provider], rng: np.random.Generator
 ) -> list[tuple[str, Provider, int | None]]:
-    """One (split, provider, client) a page to draw, split by split."""
+    """One (split, provider, client) per page to draw, split by split."""
     members, others = providers[: recipe.members], providers[recipe.members :]
     plan: list[tuple[str, Provider, int | None]] = []
     for client in range(recipe.clients):
@@ -135,7 +135,7 @@ def _plan(
 
 
 def _long_tail(mean: float, rng: np.random.Generator) -> int:
-    """A positive count with the given mean whose tail is long (geometric), cut at ten times the mean."""
+    """A positive count from a geometric distribution with the given mean, capped at ten times the mean."""
     return min(int(rng.geometric(1.0 / mean)), int(10 * mean))
 
 
@@ -159,7 +159,7 @@ def _draw_page(
 
 
 def _draw_keys(recipe: Recipe, invoice: Invoice, rng: np.random.Generator) -> list[str]:
-    """Which values of the page are asked for: mostly the provider's own, secrets seldom."""
+    """Keys that are asked for: mostly those of the provider, secrets rarely."""
     weights = {key: 3.0 if key in PROVIDER_KEYS else 1.0 for key in invoice.values}
     weights["provider_name"] = 9.0
     for key in SECRET_KEYS:

@@ -1,4 +1,4 @@
-"""What an invoice says: the values of one document of a provider."""
+"""Content of an invoice: the values of one document of a provider."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _GOODS = [
 ]
 _TERMS = ("Net 15", "Net 30", "Net 45", "Net 60", "Due on receipt", "2/10 Net 30")
 _DAYS = ("%m/%d/%Y", "%Y-%m-%d", "%d.%m.%Y", "%d-%b-%y", "%Y/%m/%d", "%d %B %Y")
-"""Format of dates in each wording."""
+"""Date format of each wording."""
 
 LOGO_ONLY = 0.35
-"""Share of documents whose name stands in a drawn word mark alone, which OCR does not read."""
+"""Share of documents whose provider name is only in a drawn word mark, which OCR does not read."""
 RARE_KEYS = 0.4
-"""Share of documents that show a tax number, and of those that show a registration id: few, as in figure 6."""
+"""Share of documents with a tax number, and of documents with a registration id: few, as in figure 6."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the table: what, how many, unit price in cents."""
+    """A row of the table: item, quantity, unit price in cents."""
 
     item: str
     quantity: int
@@ -49,11 +49,11 @@ class Invoice:
     """One document of a provider.
 
     Attributes:
-        provider: Who issued it.
-        values: Key to value, for every key whose value stands on the page.
+        provider: Company that issued the invoice.
+        values: Key to value, for every key whose value is on the page.
         lines: Rows of the table.
         customer_address: Two lines.
-        logo_only: The provider's name stands in the word mark alone.
+        logo_only: Whether the provider's name is only in the word mark.
     """
 
     provider: Provider
@@ -64,7 +64,7 @@ class Invoice:
 
 
 def draw_invoice(provider: Provider, rng: np.random.Generator) -> Invoice:
-    """Draw what one document of ``provider`` says."""
+    """Draw the content of one document of ``provider``."""
     lines = tuple(_line(rng) for _ in range(int(rng.integers(2, 5))))
     net = sum(line.quantity * line.price for line in lines)
     tax = round(net * float(rng.choice([0.05, 0.07, 0.1, 0.19])))
@@ -73,8 +73,8 @@ def draw_invoice(provider: Provider, rng: np.random.Generator) -> Invoice:
     for key in ("tax_number", "registration_id"):
         if rng.random() > RARE_KEYS:
             del values[key]
-    for key, chance in (("provider_email", 0.8), ("provider_phone", 0.8), ("provider_website", 0.6)):
-        if rng.random() > chance:
+    for key, share in (("provider_email", 0.8), ("provider_phone", 0.8), ("provider_website", 0.6)):
+        if rng.random() > share:
             del values[key]
     values |= {
         "invoice_number": f"{int(rng.integers(1000, 999999))}",
@@ -92,7 +92,7 @@ def draw_invoice(provider: Provider, rng: np.random.Generator) -> Invoice:
 
 
 def money(cents: int) -> str:
-    """Dollars with two decimals: ``$1,234.50``."""
+    """Format an amount in dollars: ``$1,234.50``."""
     return f"${cents / 100:,.2f}"
 
 

@@ -1,4 +1,4 @@
-"""OCR that errs: words as an engine might have read them."""
+"""Simulated OCR errors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def add_ocr_errors(words: list[str], share: float, rng: np.random.Generator) -> 
     """Misread a share of the words by one character each.
 
     Args:
-        words: As they stand on the page.
-        share: Of words that are misread, 0 to 1.
-        rng: The only source of chance.
+        words: Words of the page.
+        share: Share of words that are misread, 0 to 1.
+        rng: Random generator.
 
     Returns:
-        As many words, none of them empty.
+        The words with errors, none of them empty.
     """
     hit = rng.random(len(words)) < share
     return [_misread(word, rng) if wrong else word for word, wrong in zip(words, hit, strict=True)]

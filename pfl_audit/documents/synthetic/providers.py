@@ -1,4 +1,4 @@
-"""Companies that do not exist: what they are called, how they can be reached, how their paper looks."""
+"""Fictitious companies: name, contact data and page style."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ _MAILBOXES = ["billing", "accounts", "invoice", "office", "info", "traffic"]
 FONT_FAMILIES = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "STIXGeneral")
 LOGOS = ("disc", "square", "diamond", "triangle", "bars", "ring", "chevron", "hexagon")
 WORDINGS = {"general": 0, "broadcast": 3}
-"""First of the three wordings of general invoices, and of those that only the paper of broadcasters has."""
+"""First of the three wordings of general invoices, and first of the three of broadcasters only."""
 LAYOUTS = ("logo-left", "logo-right", "banner", "centred", "sidebar")
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a provider's paper looks: the visual clues that a model may remember.
+    """Page style of a provider: visual features that a model may memorize.
 
     Attributes:
         layout: One of LAYOUTS.
@@ -109,8 +109,8 @@ class Style:
         font: One of FONT_FAMILIES.
         primary: Main colour, RGB 0 to 255.
         accent: Second colour.
-        ruled: Lines between the rows of the table.
-        wording: Which set of field labels and which format of dates it uses, counted through those of all WORDINGS.
+        ruled: Whether there are lines between the rows of the table.
+        wording: Index of the field labels and the date format, counted over all WORDINGS.
     """
 
     layout: str
@@ -124,7 +124,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Provider:
-    """A company, and the values that stand on all of its documents."""
+    """A company, and the values that all of its documents share."""
 
     name: str
     email: str
@@ -154,9 +154,9 @@ def draw_providers(
     """Draw companies with different names.
 
     Args:
-        count: How many.
-        rng: The only source of chance.
-        taken: Names, lower-cased, that must not come up.
+        count: Number of companies.
+        rng: Random generator.
+        taken: Lower-cased names that are excluded.
         wordings: A key of WORDINGS.
     """
     providers: list[Provider] = []
@@ -187,7 +187,7 @@ def company(rng: np.random.Generator) -> str:
 
 
 def street_address(rng: np.random.Generator) -> tuple[str, str]:
-    """Two lines: number and street; town, state and postal code."""
+    """Address in two lines: number and street; town, state and postal code."""
     street = f"{int(rng.integers(10, 9900))} {surname(rng)} {_pick(rng, _STREETS)}"
     return street, f"{surname(rng)}ville {_pick(rng, _STATES)} {int(rng.integers(10000, 99999))}"
 
@@ -195,7 +195,7 @@ def street_address(rng: np.random.Generator) -> tuple[str, str]:
 def _draw(rng: np.random.Generator, first_wording: int) -> Provider:
     name = _station(rng) if rng.random() < 0.4 else company(rng)
     stem = "".join(letter for letter in name.lower().split()[0] if letter.isalnum())
-    # Not every domain gives the name away; where it does, scrubbing has to find it there.
+    # Only some domains contain the name; scrubbing has to find it there.
     host = stem if rng.random() < 0.6 else surname(rng).lower() + _pick(rng, _TRADES)
     domain = f"{host}.{_pick(rng, _DOMAINS)}"
     return Provider(

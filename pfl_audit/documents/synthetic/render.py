@@ -1,4 +1,4 @@
-"""An invoice on paper: one page image, and the words and boxes that OCR would find on it."""
+"""Rendering of an invoice: page image, and the words and boxes that OCR would find."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_name_that_stands_in_both_folders(tmp_path: Path) -> None:
     write(tmp_path / "testing_data", "a", PAGE)
     corpus = open_forms(tmp_path)
     assert len(corpus.forms) == 1
-    assert corpus.problems[0].reason == "a form with its id stands further up"
+    assert corpus.problems[0].reason == "an earlier form has its id"
 
 
 @pytest.mark.parametrize(

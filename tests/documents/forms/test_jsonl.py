@@ -87,7 +87,7 @@ def test_parts_count_only_where_every_form_has_one(tmp_path: Path) -> None:
         ({"part": ["private"]}, "part is none of validation, public, private"),
         ({"image": "../secret.png"}, "image points outside of the corpus"),
         ({"image": "none.png"}, "its page image is missing"),
-        ({"id": "y_1"}, "a form with its id stands further up"),
+        ({"id": "y_1"}, "an earlier form has its id"),
         ({"words": ["\ud800", "b", "c"]}, "a text in it is not valid Unicode (a lone surrogate)"),
     ],
 )

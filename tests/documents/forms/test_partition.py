@@ -71,7 +71,14 @@ def test_parts_of_the_source_lose_near_duplicates_of_earlier_ones(pages: Pages, 
     rng = random.Random(seed)
     named = [*PARTS, *(rng.choice(PARTS) for _ in pages[3:])]
     corpus = corpus_of(pages, named)
-    parts = partition_forms(corpus, seed=0, threshold=threshold)
+    forms = {part: [f for f, own in zip(corpus.forms, named, strict=True) if own == part] for part in PARTS}
+    try:
+        parts = partition_forms(corpus, seed=0, threshold=threshold)
+    except AuditError:  # every form of a part has a near-duplicate in an earlier one
+        public, private = forms["validation"], [*forms["validation"], *forms["public"]]
+        lost = [("public", public), ("private", private)]
+        assert any(all(any(overlap(f, g) >= threshold for g in before) for f in forms[part]) for part, before in lost)
+        return
     kept = [f for part in PARTS for f in parts.of(part)]
     assert sorted([*(f.id for f in kept), *parts.left_out]) == [f.id for f in corpus.forms]
     assert corpus.parts is not None

@@ -65,7 +65,7 @@ def test_an_entity_that_is_not_there_is_a_problem_and_the_others_stay(tmp_path: 
     corpus = open_forms(tmp_path)
     assert [field.label for field in corpus.forms[0].fields] == ["date", "total"]
     assert [(problem.record, problem.reason) for problem in corpus.problems] == [
-        ("X1.txt", "the value of company does not stand among the words"),
+        ("X1.txt", "the value of company is not among the words"),
         ("X1.txt", "address shares a word with another entity"),
     ]
 

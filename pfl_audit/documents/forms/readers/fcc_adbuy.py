@@ -1,4 +1,4 @@
-"""fcc-adbuy as forms: the five hand-entered labels, wherever their values stand on the page."""
+"""fcc-adbuy as forms: fields are the values of the five hand-entered labels on the page."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pfl_audit.inputs import is_there
 
 
 class FccAdbuyReader:
-    """Reads ``docs.jsonl``."""
+    """Reader of ``docs.jsonl``."""
 
     name = "fcc-adbuy"
     precedence = 40
 
     def recognises(self, path: Path) -> bool:
-        """A folder that holds ``docs.jsonl``."""
+        """Whether the folder contains ``docs.jsonl``."""
         return is_there(path / FILE_NAME)
 
     def read(self, path: Path) -> FormCorpus:
-        """Every place where a label's value stands becomes a field of that label.
+        """Read the forms; every span of a label's value becomes a field.
 
-        Pages whose station is unknown are forms as well.
+        Pages of unknown stations are included.
         """
         rows, problems = read_records(path)
         forms = gather(((row["id"], partial(_form, row, path)) for row in rows), problems, pages=True)
@@ -44,16 +44,16 @@ def _form(row: Mapping[str, Any], folder: Path) -> Form:
 
 
 def fields_of(spans: Mapping[str, Any]) -> list[Field]:
-    """Fields of a record, none of which shares a word with another.
+    """Fields of a record, without overlap.
 
-    Of overlapping places the longest, then the first, counts. Where two labels have the very same
-    place (a flight of one day), it goes to the one that has fewer so far, so that each gets its share.
+    Of overlapping spans the longest, then the first, is kept. If two labels have the same span (a flight of one day),
+    it is assigned to the label with fewer fields so far.
 
     Args:
-        spans: Label to the [start, stop) of its places.
+        spans: Label to a list of [start, stop) spans.
 
     Raises:
-        RecordError: It is not made like that.
+        RecordError: ``spans`` has another form.
     """
     labels: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
     for label, places in sorted(spans.items()):

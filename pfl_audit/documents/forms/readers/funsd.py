@@ -1,6 +1,6 @@
 """FUNSD: scanned forms of the tobacco industry (Jaume et al., ICDAR-OST 2019).
 
-``annotations/NAME.json`` holds the entities of a page, each with ``id``, ``label`` (question, answer,
+``annotations/NAME.json`` contains the entities of a page, each with ``id``, ``label`` (question, answer,
 header, other), ``words`` (``text`` and a pixel ``box``) and ``linking`` (pairs of entity ids), and
 ``images/NAME.png`` the page. The data set has two such folders, ``training_data`` and
 ``testing_data``; both are read, and one alone may be given.
@@ -23,21 +23,21 @@ from pfl_audit.documents.record_validation import words as texts_of
 
 _ROOTS = ("", "dataset", "training_data", "testing_data", "dataset/training_data", "dataset/testing_data")
 _RANKS = {"header": 0, "question": 1, "answer": 2}
-"""Links go from the one that names to the one that answers; FUNSD has some the other way round."""
+"""Links go from the lower to the higher rank; FUNSD has some in the opposite direction."""
 
 
 class FunsdReader:
-    """Reads FUNSD's annotation folders."""
+    """Reader of FUNSD's annotation folders."""
 
     name = "funsd"
     precedence = 20
 
     def recognises(self, path: Path) -> bool:
-        """``annotations/`` and ``images/``, or the data set's folders that hold them."""
+        """Whether there are ``annotations/`` and ``images/``, also below the folders of the data set."""
         return bool(_folders(path))
 
     def read(self, path: Path) -> FormCorpus:
-        """Every entity with words becomes a field with FUNSD's label."""
+        """Read the forms; every entity with words becomes a field with FUNSD's label."""
         files = [file for folder in _folders(path) for file in sorted((folder / "annotations").glob("*.json"))]
         problems: list[Problem] = []
         forms = gather(((file.name, partial(_form, file)) for file in files), problems, pages=True)
@@ -76,7 +76,7 @@ def _form(file: Path) -> Form:
 
 
 def _directed(links: list[tuple[str, str]], fields: list[Field]) -> list[tuple[str, str]]:
-    """Links between fields that have words, each from the one that names."""
+    """Links between fields with words, from the lower to the higher rank."""
     ranks = {field.id: _RANKS.get(field.label, len(_RANKS)) for field in fields}
     known = [pair for pair in links if pair[0] != pair[1] and ranks.keys() >= set(pair)]
     return [(other, one) if ranks[other] < ranks[one] else (one, other) for one, other in known]

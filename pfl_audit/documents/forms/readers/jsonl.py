@@ -1,7 +1,7 @@
-"""Our own format: ``forms.jsonl`` with one form a line, and the page images beside it.
+"""The safe format: ``forms.jsonl`` with one form per line, and page images.
 
-A line holds ``id``, ``words``, ``boxes`` and ``fields`` (each with ``id``, ``label``, ``start`` and
-``stop``), and perhaps ``links`` (pairs of field ids), ``image`` (relative path), ``provider``,
+A line has ``id``, ``words``, ``boxes`` and ``fields`` (each with ``id``, ``label``, ``start`` and
+``stop``), and optionally ``links`` (pairs of field ids), ``image`` (relative path), ``provider``,
 ``split`` and ``part`` (validation, public, private).
 """
 
@@ -24,17 +24,17 @@ FILE_NAME = "forms.jsonl"
 
 
 class JsonlReader:
-    """Reads ``forms.jsonl``."""
+    """Reader of ``forms.jsonl``."""
 
     name = "forms.jsonl"
     precedence = 10
 
     def recognises(self, path: Path) -> bool:
-        """The file, or a folder that holds it."""
+        """Whether ``path`` is the file or a folder that contains it."""
         return path.name == FILE_NAME or is_there(path / FILE_NAME)
 
     def read(self, path: Path) -> FormCorpus:
-        """Read the forms, and their parts where every form names its own."""
+        """Read the forms, and their parts if every form has one."""
         file = path / FILE_NAME if path.is_dir() else path
         parts: dict[str, FormPart] = {}
         records: Iterator[tuple[str, Callable[[], Form]]] = (

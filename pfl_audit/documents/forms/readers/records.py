@@ -1,4 +1,4 @@
-"""What all readers of forms do: put a form together, and say what is wrong with a record."""
+"""Helpers of the readers of forms: construction and validation of a form."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.inputs import MIB, is_regular, read_json, read_text
 
 MARGIN = 0.05
-"""How far beyond the page's edge a box may reach, as a share of the page; scanned pages are cut that loosely."""
+"""Largest distance of a box beyond the edge of the page, as a share of the page; scans are cropped that loosely."""
 MAX_FILE = 16 * MIB
-"""Bytes of the annotations of a page."""
+"""Largest annotation file of a page, in bytes."""
 _LARGEST = 1e30
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 
@@ -28,29 +28,29 @@ _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 def gather(
     records: Iterable[tuple[str, Callable[[], Form]]], problems: list[Problem], *, pages: bool = False
 ) -> tuple[Form, ...]:
-    """Build every form; what fails, or repeats an id, is added to ``problems``.
+    """Build every form; failures and repeated ids are appended to ``problems``.
 
     Args:
-        records: What a record is called, and what builds its form.
-        problems: Added to.
-        pages: Whether records are called by the names of pages or of their files.
+        records: Name of each record, and a function that builds its form.
+        problems: List that problems are appended to.
+        pages: Whether records are named by pages or by their files.
     """
     forms: dict[str, Form] = {}
     for name, build in records:
         try:
             form = build()
             if forms.setdefault(form.id, form) is not form:
-                raise RecordError("a form with its id stands further up")
+                raise RecordError("an earlier form has its id")
         except RECORD_ERRORS as error:
             problems.append(Problem(name, reason_of(error), is_page=pages))
     return tuple(forms.values())
 
 
 def read_annotations(file: Path, name: str = "its file") -> Any:
-    """The JSON of one page's file.
+    """Parse the JSON file of a page.
 
     Raises:
-        RecordError: It cannot be read; the text calls it ``name``.
+        RecordError: The file cannot be read; the message calls it ``name``.
     """
     try:
         return read_json(file, limit=MAX_FILE)
@@ -59,10 +59,10 @@ def read_annotations(file: Path, name: str = "its file") -> Any:
 
 
 def read_lines(file: Path) -> list[str]:
-    """The lines of one page's text file; a byte that is not UTF-8 costs a letter.
+    """Lines of the text file of a page; bytes that are not UTF-8 are replaced.
 
     Raises:
-        RecordError: It cannot be read.
+        RecordError: The file cannot be read.
     """
     try:
         return read_text(file, limit=MAX_FILE, errors="replace").splitlines()
@@ -71,16 +71,16 @@ def read_lines(file: Path) -> list[str]:
 
 
 def as_form(document: Document, fields: Sequence[Field], links: Iterable[tuple[str, str]] = ()) -> Form:
-    """A form whose fields and links hold together.
+    """Build a form, and check its fields and links.
 
     Args:
-        document: The page.
-        fields: In any order.
-        links: Repeated ones count once.
+        document: Page of the form.
+        fields: Fields in any order.
+        links: Pairs of field ids; duplicates are dropped.
 
     Raises:
-        RecordError: No words; a field lies beyond them, holds no text, or shares a word or its id with
-            another; a link names a field that is not there.
+        RecordError: There are no words; a field is out of range, has no text, or shares a word or its id with
+            another; a link refers to an unknown field.
     """
     if not any(word.strip() for word in document.words):
         raise RecordError("it holds no words")
@@ -106,14 +106,14 @@ def on_page(values: Sequence[Any], size: tuple[float, float] = (1.0, 1.0)) -> Bo
     """Boxes as shares of the page.
 
     Args:
-        values: Left, top, right, bottom of each word, in the units of ``size``.
+        values: Left, top, right, bottom of each word, in the unit of ``size``.
         size: Width and height of the page.
 
     Returns:
         float32 of shape (words, 4).
 
     Raises:
-        RecordError: There are too many, one is not four finite numbers, or reaches beyond the page by more than
+        RecordError: There are too many boxes, or one is not four finite numbers or exceeds the page by more than
             MARGIN.
     """
     if len(values) > MAX_WORDS:
@@ -129,10 +129,10 @@ def on_page(values: Sequence[Any], size: tuple[float, float] = (1.0, 1.0)) -> Bo
 
 
 def find_image(folder: Path, stem: str) -> tuple[PageImage, tuple[int, int]]:
-    """The page image of that name, and its width and height in pixels.
+    """Find a page image by its stem, and its width and height in pixels.
 
     Raises:
-        RecordError: There is none, or it is no image.
+        RecordError: The image is missing, or cannot be read.
     """
     for suffix in _SUFFIXES:
         path = folder / f"{stem}{suffix}"

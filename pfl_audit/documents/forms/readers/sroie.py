@@ -1,8 +1,8 @@
 """SROIE: scanned receipts with company, date, address and total (Huang et al., ICDAR 2019).
 
-``box/NAME.txt`` holds a text line a line, ``x1,y1,...,x4,y4,text`` in pixels; ``entities/NAME.txt`` a
-JSON object of the four values; ``img/NAME.jpg`` the page. Copies call the second folder ``key`` and the
-files ``.csv`` and ``.json``, and put all three below ``train``, ``test`` or ``data``.
+``box/NAME.txt`` has one text line per line, ``x1,y1,...,x4,y4,text`` in pixels; ``entities/NAME.txt`` a JSON object of
+the four values; ``img/NAME.jpg`` the page. In some copies the second folder is ``key``, the files are ``.csv`` and
+``.json``, and all three folders are below ``train``, ``test`` or ``data``.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _Box = tuple[float, float, float, float]
 
 
 class SroieReader:
-    """Reads SROIE's box and entity files."""
+    """Reader of SROIE's box and entity files."""
 
     name = "sroie"
     precedence = 30
 
     def recognises(self, path: Path) -> bool:
-        """Folders of boxes, of entities and of images, or a folder of the data set that holds them."""
+        """Whether there are folders of boxes, entities and images, also below the folders of the data set."""
         return bool(_folders(path))
 
     def read(self, path: Path) -> FormCorpus:
-        """Every entity that stands among the words becomes a field; the others are problems."""
+        """Read the forms; every entity among the words becomes a field, the others become problems."""
         problems: list[Problem] = []
         records = [
             (file.name, partial(_form, file, folders, problems))
@@ -83,7 +83,7 @@ def _form(file: Path, folders: _Folders, problems: list[Problem]) -> Form:
     for label, value in _values(folders["key"], file.stem).items():
         where = find_value(words, value, after="total" if label == "total" else None)
         if where is None:
-            missed.append(Problem(file.name, f"the value of {label} does not stand among the words", is_page=True))
+            missed.append(Problem(file.name, f"the value of {label} is not among the words", is_page=True))
         elif any(where[0] < field.stop and field.start < where[1] for field in fields):
             missed.append(Problem(file.name, f"{label} shares a word with another entity", is_page=True))
         else:
@@ -108,7 +108,7 @@ def _values(folder: Path, stem: str) -> dict[str, str]:
 
 
 def _words(file: Path) -> tuple[list[str], list[_Box]]:
-    """The words of the lines, and boxes that share a line's width by their letters."""
+    """Words of the lines, and boxes that divide the width of a line by the number of characters."""
     lines = read_lines(file)  # some files of the data set hold a stray byte
     words: list[str] = []
     boxes: list[_Box] = []
@@ -117,7 +117,7 @@ def _words(file: Path) -> tuple[list[str], list[_Box]]:
             continue
         *corners, written = line.split(",", 8)
         try:
-            left, top, right, bottom = _around([float(corner) for corner in corners])
+            left, top, right, bottom = _bounding_box([float(corner) for corner in corners])
         except ValueError as error:
             raise RecordError(f"line {number} of its boxes is not x1,y1,...,x4,y4,text") from error
         letter = (right - left) / max(len(written), 1)
@@ -129,7 +129,7 @@ def _words(file: Path) -> tuple[list[str], list[_Box]]:
     return words, boxes
 
 
-def _around(corners: list[float]) -> _Box:
+def _bounding_box(corners: list[float]) -> _Box:
     if len(corners) != 8:
         raise ValueError("not four corners")
     return min(corners[::2]), min(corners[1::2]), max(corners[::2]), max(corners[1::2])

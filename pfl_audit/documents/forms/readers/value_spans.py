@@ -1,4 +1,4 @@
-"""Where on a page a value stands that was written down apart from it."""
+"""Location of a value among the words of a page."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ _Span = tuple[int, int]
 
 
 def find_value(words: Sequence[str], value: str, *, after: str | None = None) -> _Span | None:
-    """The words that hold a value, letters and digits compared without case, blanks and signs.
+    """Span of the words of a value, compared by letters and digits without case.
 
     Args:
-        words: Of the page, in reading order.
-        value: What to find.
-        after: Of several places, the one that follows a word with this beginning most closely is taken, and an
-            amount is found without its currency as well; else the first place is.
+        words: Words of the page, in reading order.
+        value: Value to find.
+        after: Prefix of a word. Of several spans the one that follows such a word most closely is returned, and an
+            amount is also found without its currency. Without it the first span is returned.
 
     Returns:
-        [start, stop) of the words, or None where the value does not stand there.
+        [start, stop) of the words, or None if the value is not found.
     """
     spans = occurrences(words, value)
     if after is None:
         return spans[0] if spans else None
     spans = spans or occurrences(words, re.sub(r"[^\d.,]", "", value))
-    heads = [-len(words), *(number for number, word in enumerate(words) if _plain(word).startswith(after))]
+    heads = [-len(words), *(number for number, word in enumerate(words) if _letters_and_digits(word).startswith(after))]
     return min(spans, key=lambda span: min(span[0] - heads[bisect(heads, span[0]) - 1], len(words)), default=None)
 
 
 def occurrences(words: Sequence[str], value: str) -> list[_Span]:
-    """Every run of words that reads as ``value``; where none does, every run that holds it.
+    """All runs of words equal to ``value``; if there are none, all runs that contain it.
 
-    A run holds a value only where letters meet digits at its ends (``RM9.00``), so that ``9.00`` is not
-    found in ``19.00``.
+    A run contains a value only if letters meet digits at its ends (``RM9.00``), so that ``9.00`` is not found in
+    ``19.00``.
     """
-    target = _plain(value)
+    target = _letters_and_digits(value)
     text = ""
     owners: list[int] = []
     for number, word in enumerate(words):
-        plain = _plain(word)
-        text += plain
-        owners += [number] * len(plain)
+        letters = _letters_and_digits(word)
+        text += letters
+        owners += [number] * len(letters)
     exact: list[_Span] = []
     inside: list[_Span] = []
     at = text.find(target) if target else -1
@@ -59,5 +59,5 @@ def occurrences(words: Sequence[str], value: str) -> list[_Span]:
     return exact or inside
 
 
-def _plain(text: str) -> str:
+def _letters_and_digits(text: str) -> str:
     return "".join(letter for letter in text.casefold() if letter.isalnum())
