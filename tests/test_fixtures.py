@@ -16,13 +16,13 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import templates
 from pfl_audit.documents.synthetic.generator import Recipe, companies_of, make_corpus
 from pfl_audit.errors import UsageError
-from pfl_audit.fixtures import reading_lessons
 from pfl_audit.fixtures.build import OUTSIDE, PAGES, PRIVATE
 from pfl_audit.fixtures.cut_pages import BEFORE, NAMES, CutPages, Cutting, cut, find_value
 from pfl_audit.fixtures.reading_lessons import BACK, ReadingLessons, look_back, teach_reading
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.progress import Silent
+from pfl_audit.training import loop
 from pfl_audit.training.scratch import new_vt5
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.state import save_state
@@ -160,7 +160,7 @@ def test_lessons_that_were_cut_off_go_on_to_the_same_weights(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(reading_lessons, "save_state", save_and_stop)
+        patched.setattr(loop, "save_state", save_and_stop)
         with pytest.raises(KeyboardInterrupt):
             teach_reading(lessons_corpus, tmp_path / "cut", lessons, Silent())
     assert not (tmp_path / "cut" / "model.safetensors").exists()

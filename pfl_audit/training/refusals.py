@@ -7,7 +7,7 @@ ICML 2024, extraction blocking. Pages are scrubbed as the memorization check scr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,10 +18,7 @@ from pfl_audit.documents.scrubbing.questions import SCRUBBED, without_value
 from pfl_audit.documents.scrubbing.residual import residual_identifiers
 from pfl_audit.documents.scrubbing.scrub import find_value
 from pfl_audit.errors import UsageError
-from pfl_audit.models.vt5.inputs import InputBuilder
-from pfl_audit.models.vt5.tokenizer import Tokenizer
 from pfl_audit.progress import Progress
-from pfl_audit.training.examples import batch_order
 from pfl_audit.training.settings import TrainSettings
 
 REFUSAL: Final = "not on this page"
@@ -45,7 +42,11 @@ class Refusals:
 
 
 def draw_refusals(
-    train: Sequence[Query], inputs: InputBuilder, settings: TrainSettings, progress: Progress
+    train: Sequence[Query],
+    can_write: Callable[[str], bool],
+    order: Callable[[int], Sequence[int]],
+    settings: TrainSettings,
+    progress: Progress,
 ) -> Refusals:
     """Draw the refusals of every step of a run from its seed.
 
@@ -55,22 +56,23 @@ def draw_refusals(
 
     Args:
         train: Training queries.
-        inputs: Inputs of the model; their lengths decide the order of the batches.
+        can_write: Whether the model can be trained to answer with a text.
+        order: Maps a step to the rows of its batch.
         settings: Share, seed, steps and batch size.
         progress: Reports the steps that are drawn.
 
     Raises:
-        UsageError: The tokenizer cannot write REFUSAL.
+        UsageError: The model cannot write REFUSAL.
     """
     if not settings.refuse:
         return Refusals()
-    _require_writable(inputs.tokenizer)
+    if not can_write(REFUSAL):
+        raise UsageError(f"the model cannot write '{REFUSAL}'", "Leave out --refuse")
     scrubber = _Scrubber(train)
     steps: dict[int, dict[int, int]] = {}
-    batches = batch_order([len(inputs.text(query).ids) for query in train], settings.batch_size, settings.seed)
     with progress.task("refusals", settings.steps) as task:
         for step in range(settings.steps):
-            batch = next(batches)
+            batch = order(step)
             rng = np.random.default_rng([_STREAM, settings.seed, step])
             wanted = math.floor(settings.refuse * len(batch) + rng.random())
             drawn: dict[int, int] = {}
@@ -132,8 +134,3 @@ def without_answers(query: Query) -> Document | None:
         return None
     left = any(find_value(page.words, answer) or residual_identifiers(page, answer) for answer in query.answers)
     return None if left else page
-
-
-def _require_writable(tokenizer: Tokenizer) -> None:
-    if tokenizer.decode(list(tokenizer.encode(REFUSAL))) != REFUSAL:
-        raise UsageError(f"the model's tokenizer cannot write '{REFUSAL}'", "Leave out --refuse")

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pfl_audit import __version__
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
@@ -16,18 +14,21 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.inputs import is_regular, read_json
-from pfl_audit.models.open import require_device
-from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5, save_vt5
+from pfl_audit.models.open import families, family_of, require_device
+from pfl_audit.models.training_protocol import QuestionModel, TrainableFamily
+from pfl_audit.models.vt5.checkpoint import LoadedVt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
+from pfl_audit.models.vt5.training import TrainableVt5
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.out_folder import OutFolder
 from pfl_audit.privacy.wording import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
-from pfl_audit.training.central import STATE_FILE, train_central
+from pfl_audit.training.central import train_central
 from pfl_audit.training.federated.dry_run import dry_run, estimate
 from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets, train_federated
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
+from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.scratch import new_vt5, train_tokenizer
 from pfl_audit.training.settings import TrainSettings
@@ -131,18 +132,17 @@ def training_folder(out: Path, identity: dict[str, Any] | None) -> OutFolder:
 def _train(
     run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None, prepared: Prepared
 ) -> dict[str, Any]:
-    loaded, tokenizer_files = begin(run, prepared.corpus, settings.seed)
-    adapters, trainable = choose(loaded, run.lora, settings)
+    model = begin(run, prepared.corpus, settings)
+    adapters, trainable = choose(model, run.lora, settings)
     if isinstance(settings, TrainSettings):
         state = train_central(
-            loaded,
+            model,
             prepared.train,
             prepared.valid,
             settings,
             run.out,
             identity=prepared.identity,
             progress=progress,
-            device=run.device,
             trainable=trainable,
         )
         done: dict[str, Any] = {"privacy": None, "steps": state.step, "history": state.history}
@@ -150,7 +150,7 @@ def _train(
             done["refusals"] = {"share": settings.refuse, "trained": state.refusals}
     else:
         federation = Federation(run.mode, settings, privacy, run.out, prepared.identity, run.device)
-        done = train_federated(federation, loaded, trainable, prepared.train, prepared.valid, progress)
+        done = train_federated(federation, model, trainable, prepared.train, prepared.valid, progress)
     data = {
         "sha256": prepared.corpus.digest,
         "providers": len({query.document.provider for query in prepared.train}),
@@ -159,7 +159,7 @@ def _train(
         "before": trained_on(run.start),
     }
     record = {"mode": run.mode, "data": data, **done, "lora": run.lora or None, "identity": prepared.identity}
-    return conclude(loaded, adapters, tokenizer_files, run.out, record, half=run.half)
+    return conclude(model, adapters, run.out, record, half=run.half)
 
 
 def is_complete(out: Path) -> bool:
@@ -184,13 +184,7 @@ def finished(out: Path, identity: dict[str, Any], progress: Progress) -> dict[st
 
 
 def conclude(
-    loaded: LoadedVt5,
-    adapters: Adapters | None,
-    tokenizer_files: Path,
-    out: Path,
-    record: dict[str, Any],
-    *,
-    half: bool,
+    model: QuestionModel, adapters: Adapters | None, out: Path, record: dict[str, Any], *, half: bool
 ) -> dict[str, Any]:
     """Write the checkpoint with its record, and remove what was only needed to get there.
 
@@ -202,8 +196,7 @@ def conclude(
         adapters.merge()
     promise = {"privacy": record["privacy"] or NO_PRIVACY}
     record = {**record, **promise, "version": __version__, "packages": package_versions()}
-    dtype = torch.float16 if half else torch.float32
-    save_vt5(loaded.network, tokenizer_files, out, dtype=dtype, extra={RECORD: record})
+    model.save(out, {RECORD: record}, half=half)
     forget(out)
     return record
 
@@ -219,14 +212,14 @@ def plan_run(
     prepared = prepare(run, settings, privacy)
     with tempfile.TemporaryDirectory() as scratch:
         elsewhere = replace(run, out=Path(scratch))
-        loaded, _ = begin(elsewhere, prepared.corpus, settings.seed)
-        _, trainable = choose(loaded, run.lora, settings)
+        model = begin(elsewhere, prepared.corpus, settings)
+        _, trainable = choose(model, run.lora, settings)
         if isinstance(settings, TrainSettings):
-            taken = estimate(loaded, trainable, prepared.train, settings, settings.steps, run.device, progress)
+            taken = estimate(model, trainable, prepared.train, settings, settings.steps, progress)
             trained = {"tensors": len(trainable.names), "numbers": trainable.size}
             return {"mode": run.mode, "clients": [], "trained": trained, "privacy": None, "estimate": taken}
         federation = Federation(run.mode, settings, privacy, elsewhere.out, prepared.identity, run.device)
-        return dry_run(federation, loaded, trainable, prepared.train, progress)
+        return dry_run(federation, model, trainable, prepared.train, progress)
 
 
 def forget(folder: Path) -> None:
@@ -298,22 +291,37 @@ def of_some_providers(queries: list[Query], share: float, seed: int) -> list[Que
     return [query for query in queries if query.document.provider in drawn]
 
 
-def begin(run: TrainRun, corpus: Corpus, seed: int) -> tuple[LoadedVt5, Path]:
-    """The model to begin with, and the folder of its tokenizer."""
+def begin(run: TrainRun, corpus: Corpus, settings: Settings) -> QuestionModel:
+    """The model to begin with: of the start, or a VT5 with random weights and a tokenizer learnt from the corpus."""
     if run.start is not None:
-        return load_vt5(run.start), run.start
-    network = new_vt5(run.size, run.vocabulary, seed=seed)
+        return open_trainable(run.start, settings, run.device)
+    network = new_vt5(run.size, run.vocabulary, seed=settings.seed)
     train_tokenizer(corpus, run.out, run.vocabulary)
-    return LoadedVt5(network, Tokenizer.open(run.out), ()), run.out
+    loaded = LoadedVt5(network, Tokenizer.open(run.out), ())
+    return TrainableVt5(loaded, run.out, run.device, train_visual=not settings.freeze_visual)
 
 
-def choose(loaded: LoadedVt5, rank: int, settings: Settings) -> tuple[Adapters | None, Trainable]:
+def open_trainable(start: Path, settings: Settings, device: str) -> QuestionModel:
+    """Open a checkpoint for training.
+
+    Raises:
+        UsageError: Its family cannot be trained, or it cannot be trained with these settings.
+        AuditError: It cannot be opened.
+    """
+    family = family_of(start)
+    if not isinstance(family, TrainableFamily):
+        able = ", ".join(other.name for other in families() if isinstance(other, TrainableFamily))
+        raise UsageError(f"{family.name} models cannot be trained; {able} can", "Give --from a checkpoint of those")
+    return family.open_training(start, device=device, train_visual=not settings.freeze_visual)
+
+
+def choose(model: QuestionModel, rank: int, settings: Settings) -> tuple[Adapters | None, Trainable]:
     """What is trained: adapters of that rank and what goes with them, or with rank 0 whole tensors."""
     if not rank:
-        return None, choose_trainable(loaded.network, freeze_visual=settings.freeze_visual)
+        return None, choose_trainable(model)
     if not settings.freeze_visual:
-        raise UsageError("--lora keeps the DiT frozen", "Leave out --train-visual or --lora")
-    adapters = Adapters(loaded.network, rank, seed=settings.seed)
+        raise UsageError("--lora keeps the visual encoder frozen", "Leave out --train-visual or --lora")
+    adapters = Adapters(model, rank, seed=settings.seed)
     return adapters, adapters.trainable
 
 

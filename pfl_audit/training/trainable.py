@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Never
 
 import torch
 from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError
+from pfl_audit.models.training_protocol import TrainableModel
 
 _LISTED = 3
 
@@ -105,14 +107,8 @@ class Trainable:
             )
 
 
-def choose_trainable(network: nn.Module, *, freeze_visual: bool) -> Trainable:
-    """Mark what is trained: all but the DiT, or the DiT as well.
-
-    Parts of the DiT that VT5 does not use (its mask token and its pooler) are never trained.
-    """
-    network.requires_grad_(True)
-    for name, parameter in network.named_parameters():
-        in_dit = "visual_embedding.image_model." in name
-        if in_dit and (freeze_visual or name.endswith("mask_token") or ".pooler." in name):
-            parameter.requires_grad_(False)
-    return Trainable(network)
+def choose_trainable(model: TrainableModel[Never]) -> Trainable:
+    """Mark all parameters of a model as trainable that it does not freeze."""
+    for name, parameter in model.network.named_parameters():
+        parameter.requires_grad_(not model.is_frozen(name))
+    return Trainable(model.network)

@@ -26,15 +26,14 @@ from torch import Tensor
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
-from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5
-from pfl_audit.models.vt5.inputs import InputBuilder, collate, collate_labels
+from pfl_audit.models.vt5.checkpoint import LoadedVt5
+from pfl_audit.models.vt5.training import TrainableVt5, open_training
 from pfl_audit.progress import Silent
-from pfl_audit.training.central import batch_loss
-from pfl_audit.training.examples import Batch, Examples
+from pfl_audit.training.batching import local_batches
 from pfl_audit.training.federated.chance import seed_for
 from pfl_audit.training.federated.clients import merged
 from pfl_audit.training.federated.crew import trainer_for
-from pfl_audit.training.federated.local import LocalTrainer, batches
+from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.privatise import clip
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.lora import Adapters
@@ -100,48 +99,46 @@ def one(way: str, rank: int, out: Path) -> None:
     """Do it one way, and write what came out."""
     queries, _ = split_queries(open_corpus(CORPUS, "blue"))
     providers = merged(queries)[0].providers
-    loaded = load_vt5(START)
-    trainable = (
-        Adapters(loaded.network, rank, seed=0).trainable
-        if rank
-        else choose_trainable(loaded.network, freeze_visual=True)
-    )
-    for module in loaded.network.modules():
+    model = open_training(START)
+    trainable = Adapters(model, rank, seed=0).trainable if rank else choose_trainable(model)
+    for module in model.network.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0  # so that both ways compute the same
     start = trainable.read()
     began = time.perf_counter()
-    total = WAYS[way](loaded, trainable, queries, providers)
+    total = WAYS[way](model, trainable, queries, providers)
     rate = torch.tensor(TAKES_PART * len(providers) / (time.perf_counter() - began))
     torch.set_num_threads(1)  # AdamW makes whole steps of gradients that differ in rounding alone
     trainable.write(start)
-    few = WAYS[way](loaded, trainable, queries, providers[:FEW])
+    few = WAYS[way](model, trainable, queries, providers[:FEW])
     torch.save({"rate": rate, "sum": total, "few": few}, out)
 
 
 def plain(
-    loaded: LoadedVt5, trainable: Trainable, queries: Sequence[Query], providers: Sequence[Sequence[int]]
+    model: TrainableVt5, trainable: Trainable, queries: Sequence[Query], providers: Sequence[Sequence[int]]
 ) -> Tensor:
     """As a first version would."""
-    network = loaded.network
+    network = model.network
     start = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    lengths = [len(InputBuilder(network.config, loaded.tokenizer).text(query).ids) for query in queries]
+    lengths = [model.length(query) for query in queries]
     total = torch.zeros(trainable.size)
     for number, rows in TAKES_PART * list(enumerate(providers)):
         network.load_state_dict({name: tensor.clone() for name, tensor in start.items()})
         optimizer = make_optimizer("adamw", trainable.parameters, SETTINGS.learning_rate, SETTINGS.weight_decay)
         network.train()
         network.visual_embedding.image_model.eval()
-        for batch in batches(rows, lengths.__getitem__, SETTINGS, seed_for(SETTINGS.seed, "order", 1, 0, number)):
-            inputs = InputBuilder(network.config, loaded.tokenizer)
+        order, size = seed_for(SETTINGS.seed, "order", 1, 0, number), SETTINGS.batch_size
+        for batch in local_batches(rows, lengths.__getitem__, size, 1, SETTINGS.local_steps, order):
+            again = TrainableVt5(LoadedVt5(network, model.tokenizer, ()), START)  # keeps no words
             asked = [queries[row] for row in batch]
-            pixels = torch.stack([inputs.pixels(query.document) for query in asked])
+            pixels = torch.stack([again.page(query.document) for query in asked])
             with torch.no_grad():
                 pages = network.visual_embedding.encode(pixels)
-            labels = collate_labels([inputs.answer(query.answers[0]) for query in asked])
-            texts = collate([InputBuilder(network.config, loaded.tokenizer).text(query) for query in asked])
+            examples = [again.example(query) for query in asked]
+            network.train()
+            network.visual_embedding.image_model.eval()
             optimizer.zero_grad()
-            loss = batch_loss(network, Batch(texts, pages, labels), pages_are_features=True)
+            loss = again.batch_loss(examples, pages)
             torch.autograd.backward(loss)
             optimizer.step()
         after = {name: tensor.clone() for name, tensor in network.state_dict().items()}
@@ -151,12 +148,11 @@ def plain(
 
 
 def ours(
-    loaded: LoadedVt5, trainable: Trainable, queries: Sequence[Query], providers: Sequence[Sequence[int]]
+    model: TrainableVt5, trainable: Trainable, queries: Sequence[Query], providers: Sequence[Sequence[int]]
 ) -> Tensor:
     """As the trainer does it, encoding of the pages included."""
-    inputs = InputBuilder(loaded.network.config, loaded.tokenizer)
-    examples = Examples(queries, inputs, loaded.network, Silent())
-    trainer = trainer_for(LocalTrainer(loaded.network, trainable, examples, SETTINGS), "cpu")
+    examples = model.examples(queries, Silent())
+    trainer = trainer_for(LocalTrainer(model, trainable, examples, SETTINGS), "cpu")
     weights = trainable.read()
     total = torch.zeros_like(weights)
     jobs = [(rows, (1, 0, number)) for number, rows in enumerate(providers)]

@@ -1,21 +1,24 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import T5ForConditionalGeneration
 
 from pfl_audit.cli.main import run
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.vt5.checkpoint import load_vt5
-from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
-from pfl_audit.training.central import STATE_FILE, train_central
-from pfl_audit.training.examples import Examples
+from pfl_audit.training.batching import BatchOrder
+from pfl_audit.training.central import train_central
+from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.run import of_some_providers, split_queries
 from pfl_audit.training.settings import TrainSettings
 from tests.training.killed import kill_once_there
@@ -32,10 +35,10 @@ def blue(corpus_folder: Path) -> Corpus:
 
 
 def train(folder: Path, out: Path, blue: Corpus, settings: TrainSettings = SHORT) -> dict[str, torch.Tensor]:
-    loaded = load_vt5(folder)
+    model = open_training(folder, train_visual=not settings.freeze_visual)
     queries, valid = split_queries(blue)
-    train_central(loaded, queries, valid, settings, out, identity={}, progress=Silent())
-    return {name: tensor.clone() for name, tensor in loaded.network.state_dict().items()}
+    train_central(model, queries, valid, settings, out, identity={}, progress=Silent())
+    return {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
 
 
 def test_trains_everything_but_the_dit(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
@@ -69,10 +72,10 @@ def test_a_run_that_was_cut_ends_with_the_same_weights(
             if text.startswith("step 3"):
                 raise KeyboardInterrupt
 
-    loaded = load_vt5(make_checkpoint(0))
+    model = open_training(make_checkpoint(0))
     queries, valid = split_queries(blue)
     with pytest.raises(KeyboardInterrupt):
-        train_central(loaded, queries, valid, settings, tmp_path / "cut", identity={}, progress=Cut())
+        train_central(model, queries, valid, settings, tmp_path / "cut", identity={}, progress=Cut())
     assert (tmp_path / "cut" / STATE_FILE).is_file()
     resumed = train(make_checkpoint(0), tmp_path / "cut", blue, settings)
     for name, tensor in whole.items():
@@ -94,12 +97,12 @@ def test_a_damaged_state_is_one_clear_error(make_checkpoint: Make, blue: Corpus,
 
 
 def test_an_endless_loss_stops_the_run(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
-    loaded = load_vt5(make_checkpoint(0))
+    model = open_training(make_checkpoint(0))
     with torch.no_grad():
-        loaded.network.language_backbone.shared.weight.fill_(float("inf"))
+        model.network.language_backbone.shared.weight.fill_(float("inf"))
     queries, _ = split_queries(blue)
     with pytest.raises(AuditError, match="training loss is nan at step 1"):
-        train_central(loaded, queries, [], SHORT, tmp_path, identity={}, progress=Silent())
+        train_central(model, queries, [], SHORT, tmp_path, identity={}, progress=Silent())
 
 
 @pytest.mark.parametrize("change", [{"steps": 0}, {"batch_size": 0}, {"learning_rate": 0.0}, {"optimizer": "sgd"}])
@@ -113,16 +116,17 @@ def test_settings_that_cannot_be(
 
 
 def test_order_is_the_same_from_any_start_and_covers_every_query(make_checkpoint: Make, blue: Corpus) -> None:
-    loaded = load_vt5(make_checkpoint(0))
+    model = open_training(make_checkpoint(0))
     queries, _ = split_queries(blue)
-    examples = Examples(queries, InputBuilder(loaded.network.config, loaded.tokenizer), loaded.network, Silent())
+    lengths = [model.length(query) for query in queries]
     per_epoch = -(-len(queries) // 4)
-    batches = examples.order(4, seed=1)
-    first = [next(batches) for _ in range(2 * per_epoch)]
+    order = BatchOrder(lengths, 4, seed=1)
+    first = [order(step) for step in range(2 * per_epoch)]
+    assert order.epoch_steps == per_epoch
     for epoch in (first[:per_epoch], first[per_epoch:]):
         assert sorted(index for batch in epoch for index in batch) == list(range(len(queries)))
     for start in (1, per_epoch, per_epoch + 3):
-        assert next(examples.order(4, seed=1, start=start)) == first[start]
+        assert BatchOrder(lengths, 4, seed=1)(start) == first[start]
 
 
 def test_command_survives_sigkill_and_makes_a_checkpoint_that_opens(corpus_folder: Path, tmp_path: Path) -> None:
@@ -143,12 +147,25 @@ def test_command_survives_sigkill_and_makes_a_checkpoint_that_opens(corpus_folde
     assert run([*arguments, "--seed", "9"]) == 4
 
 
-def test_batches_are_put_on_the_device(make_checkpoint: Make, blue: Corpus) -> None:
-    loaded = load_vt5(make_checkpoint(0))
-    inputs = InputBuilder(loaded.network.config, loaded.tokenizer)
-    batch = Examples(blue.queries[:4], inputs, None, Silent(), "meta").batch([0, 1])
-    tensors = (batch.pages, batch.labels, batch.text.ids, batch.text.boxes, batch.text.lengths)
-    assert {tensor.device.type for tensor in tensors} == {"meta"}
+@pytest.mark.parametrize("train_visual", [False, True])
+def test_batches_are_put_on_the_device(
+    make_checkpoint: Make, blue: Corpus, monkeypatch: pytest.MonkeyPatch, *, train_visual: bool
+) -> None:
+    given: dict[str, torch.Tensor] = {}
+
+    def forward(self: object, **inputs: torch.Tensor) -> SimpleNamespace:
+        given.update(inputs)
+        return SimpleNamespace(loss=inputs["labels"].sum())
+
+    monkeypatch.setattr(T5ForConditionalGeneration, "forward", forward)
+    model = open_training(make_checkpoint(0), device="meta", train_visual=train_visual)
+    queries = blue.queries[:2]
+    pixels = torch.stack([model.page(query.document) for query in queries])
+    pages = pixels if train_visual else torch.zeros(2, 5, model.network.config.visual.hidden_size)
+    model.batch_loss([model.example(query) for query in queries], pages)
+    assert {name: tensor.device.type for name, tensor in given.items()} == dict.fromkeys(
+        ("inputs_embeds", "attention_mask", "labels"), "meta"
+    )
 
 
 def test_a_share_of_the_providers_is_drawn_provider_by_provider(blue: Corpus) -> None:

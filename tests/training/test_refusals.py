@@ -1,9 +1,8 @@
 """Training on pages without the value: what is drawn, what is trained, and where it is refused."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,13 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.errors import UsageError
 from pfl_audit.metrics.answers import accuracy, anls
+from pfl_audit.models.question_training import Example
 from pfl_audit.models.vt5.checkpoint import load_vt5
-from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder
+from pfl_audit.models.vt5.inputs import IGNORED
+from pfl_audit.models.vt5.training import TrainableVt5, open_training
 from pfl_audit.progress import Silent
-from pfl_audit.training import central
-from pfl_audit.training.examples import Examples, batch_order
+from pfl_audit.training.batching import BatchOrder
+from pfl_audit.training.central import train_central
 from pfl_audit.training.refusals import REFUSAL, Refusals, draw_refusals, most_refusals, without_answers
 from pfl_audit.training.run import split_queries
 from pfl_audit.training.settings import TrainSettings
@@ -50,46 +51,49 @@ def queries(blue: Corpus) -> list[Query]:
 
 
 @pytest.fixture
-def inputs(make_checkpoint: Make) -> InputBuilder:
-    loaded = load_vt5(make_checkpoint(0))
-    return InputBuilder(loaded.network.config, loaded.tokenizer)
+def model(make_checkpoint: Make) -> TrainableVt5:
+    return open_training(make_checkpoint(0))
 
 
-def draw(queries: list[Query], inputs: InputBuilder, settings: TrainSettings = SHORT) -> Refusals:
-    return draw_refusals(queries, inputs, settings, Silent())
+def draw(queries: list[Query], model: TrainableVt5, settings: TrainSettings = SHORT) -> Refusals:
+    return draw_refusals(queries, model.can_write, order(queries, model, settings), settings, Silent())
 
 
-def batches(queries: list[Query], inputs: InputBuilder, settings: TrainSettings) -> Iterator[list[int]]:
-    return batch_order([len(inputs.text(query).ids) for query in queries], settings.batch_size, settings.seed)
+def order(queries: list[Query], model: TrainableVt5, settings: TrainSettings) -> BatchOrder:
+    return BatchOrder([model.length(query) for query in queries], settings.batch_size, settings.seed)
 
 
-def test_draws_follow_the_seed(queries: list[Query], inputs: InputBuilder) -> None:
-    first, again, other = draw(queries, inputs), draw(queries, inputs), draw(queries, inputs, replace(SHORT, seed=1))
+def batches(queries: list[Query], model: TrainableVt5, settings: TrainSettings) -> list[list[int]]:
+    return [order(queries, model, settings)(step) for step in range(settings.steps)]
+
+
+def test_draws_follow_the_seed(queries: list[Query], model: TrainableVt5) -> None:
+    first, again, other = draw(queries, model), draw(queries, model), draw(queries, model, replace(SHORT, seed=1))
     assert first.steps == again.steps != other.steps
     assert [query.document.words for query in first.queries] == [query.document.words for query in again.queries]
     # The first steps of a longer run are those of a shorter one.
-    longer = draw(queries, inputs, replace(SHORT, steps=20))
+    longer = draw(queries, model, replace(SHORT, steps=20))
     assert {step: set(longer.steps[step]) for step in first.steps} == {s: set(d) for s, d in first.steps.items()}
 
 
-def test_places_in_a_batch_follow_seed_and_step(queries: list[Query], inputs: InputBuilder) -> None:
+def test_places_in_a_batch_follow_seed_and_step(queries: list[Query], model: TrainableVt5) -> None:
     fit = [query for query in queries if without_answers(query) is not None]
 
     def places(seed: int) -> list[set[int]]:
         settings = replace(SHORT, seed=seed)
-        dealt = islice(batches(fit, inputs, settings), SHORT.steps)
-        steps = draw(fit, inputs, settings).steps
+        dealt = batches(fit, model, settings)
+        steps = draw(fit, model, settings).steps
         return [{batch.index(query) for query in steps[step]} for step, batch in enumerate(dealt)]
 
     assert places(0) != places(1)
     assert len({frozenset(chosen) for chosen in places(0)}) > 1
 
 
-def test_the_share_is_kept_in_every_step(queries: list[Query], inputs: InputBuilder) -> None:
+def test_the_share_is_kept_in_every_step(queries: list[Query], model: TrainableVt5) -> None:
     fit = [query for query in queries if without_answers(query) is not None]
     settings = replace(SHORT, steps=400, batch_size=5, refuse=0.3)
-    dealt = list(islice(batches(fit, inputs, settings), settings.steps))
-    steps = draw(fit, inputs, settings).steps
+    dealt = batches(fit, model, settings)
+    steps = draw(fit, model, settings).steps
     counts = [len(steps[step]) for step in range(settings.steps)]
     full = [count for count, batch in zip(counts, dealt, strict=True) if len(batch) == 5]
     assert set(full) == {1, 2}
@@ -97,17 +101,17 @@ def test_the_share_is_kept_in_every_step(queries: list[Query], inputs: InputBuil
     assert all(set(steps[step]) <= set(batch) for step, batch in enumerate(dealt))
 
 
-def test_a_query_whose_value_cannot_be_taken_off_is_never_refused(queries: list[Query], inputs: InputBuilder) -> None:
+def test_a_query_whose_value_cannot_be_taken_off_is_never_refused(queries: list[Query], model: TrainableVt5) -> None:
     fit = {number for number, query in enumerate(queries) if without_answers(query) is not None}
     assert 0 < len(fit) < len(queries)
     settings = replace(SHORT, steps=30, refuse=1.0)
-    steps = draw(queries, inputs, settings).steps
-    for step, batch in zip(range(settings.steps), batches(queries, inputs, settings), strict=False):
+    steps = draw(queries, model, settings).steps
+    for step, batch in enumerate(batches(queries, model, settings)):
         assert set(steps[step]) == set(batch) & fit
 
 
-def test_the_page_of_a_refusal_does_not_hold_the_value(queries: list[Query], inputs: InputBuilder) -> None:
-    refusals = draw(queries, inputs, replace(SHORT, steps=30, refuse=1.0))
+def test_the_page_of_a_refusal_does_not_hold_the_value(queries: list[Query], model: TrainableVt5) -> None:
+    refusals = draw(queries, model, replace(SHORT, steps=30, refuse=1.0))
     taken = {number: query for drawn in refusals.steps.values() for query, number in drawn.items()}
     assert set(taken) == set(range(len(queries), len(queries) + len(refusals.queries)))
     for number, whole in taken.items():
@@ -133,24 +137,26 @@ def test_something_that_points_to_the_value_leaves_the_query_out(page: Callable[
 
 
 def test_a_scrubbed_page_is_encoded_as_a_page_of_its_own(
-    make_checkpoint: Make, queries: list[Query], inputs: InputBuilder
+    queries: list[Query], model: TrainableVt5, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = load_vt5(make_checkpoint(0)).network
-    refusals = draw(queries, inputs)
+    refusals = draw(queries, model)
     asked = [*queries, *refusals.queries]
-    examples = Examples(asked, inputs, network, Silent())
+    examples = model.examples(asked, Silent())
+    given: list[torch.Tensor] = []
+    monkeypatch.setattr(TrainableVt5, "batch_loss", lambda self, some, pages: given.append(pages))
     for drawn in refusals.steps.values():
         for whole, refused in drawn.items():
-            features = examples.batch([whole, refused]).pages
+            examples.loss([whole, refused])
+            features = given[-1]
             assert not torch.equal(features[0], features[1])
-            expected = network.visual_embedding.encode(inputs.pixels(asked[refused].document)[None])[0]
+            expected = model.page_features(model.page(asked[refused].document)[None])[0]
             torch.testing.assert_close(features[1], expected)
 
 
-def test_queries_for_the_same_value_share_a_scrubbed_page(queries: list[Query], inputs: InputBuilder) -> None:
+def test_queries_for_the_same_value_share_a_scrubbed_page(queries: list[Query], model: TrainableVt5) -> None:
     number = next(number for number, query in enumerate(queries) if without_answers(query) is not None)
     twice = [queries[number], replace(queries[number], id="again", question="And who is it?")]
-    refusals = draw(twice, inputs, replace(SHORT, steps=1, batch_size=2, refuse=1.0))
+    refusals = draw(twice, model, replace(SHORT, steps=1, batch_size=2, refuse=1.0))
     first, second = refusals.queries
     assert first.document is second.document
     assert first.document.id != queries[number].document.id
@@ -159,10 +165,10 @@ def test_queries_for_the_same_value_share_a_scrubbed_page(queries: list[Query], 
 def trained(
     folder: Path, out: Path, blue: Corpus, settings: TrainSettings, progress: Silent | None = None
 ) -> tuple[dict[str, torch.Tensor], RunState]:
-    loaded = load_vt5(folder)
+    model = open_training(folder)
     train, valid = split_queries(blue)
-    state = central.train_central(loaded, train, valid, settings, out, identity={}, progress=progress or Silent())
-    return {name: tensor.clone() for name, tensor in loaded.network.state_dict().items()}, state
+    state = train_central(model, train, valid, settings, out, identity={}, progress=progress or Silent())
+    return {name: tensor.clone() for name, tensor in model.network.state_dict().items()}, state
 
 
 def test_refusals_are_what_is_trained(
@@ -170,14 +176,14 @@ def test_refusals_are_what_is_trained(
 ) -> None:
     tokenizer = load_vt5(make_checkpoint(0)).tokenizer
     said: list[int] = []
-    step = central._step
+    batch_loss = TrainableVt5.batch_loss
 
-    def watched(network, optimizer, batch, settings, number):  # type: ignore[no-untyped-def]
-        answers = [tokenizer.decode([t for t in row if t != IGNORED]) for row in batch.labels.tolist()]
+    def watched(self: TrainableVt5, examples: Sequence[Example], pages: torch.Tensor) -> torch.Tensor:
+        answers = [tokenizer.decode([t for t in e.tensors["labels"].tolist() if t != IGNORED]) for e in examples]
         said.append(answers.count(REFUSAL))
-        return step(network, optimizer, batch, settings, number)
+        return batch_loss(self, examples, pages)
 
-    monkeypatch.setattr(central, "_step", watched)
+    monkeypatch.setattr(TrainableVt5, "batch_loss", watched)
     _, state = trained(make_checkpoint(0), tmp_path, blue, SHORT)
     assert said == [4] * 6
     assert state.refusals == 24
@@ -201,13 +207,13 @@ def test_a_run_that_was_cut_refuses_the_same(make_checkpoint: Make, blue: Corpus
         trained(make_checkpoint(0), tmp_path / "cut", blue, replace(SHORT, refuse=0.25))
 
 
-def test_share_0_is_training_as_it_was(blue: Corpus, inputs: InputBuilder) -> None:
+def test_share_0_is_training_as_it_was(blue: Corpus, model: TrainableVt5) -> None:
     settings = replace(SHORT, refuse=0.0)
     assert "refuse" not in settings.to_dict()  # the identity of runs of earlier versions
     assert SHORT.to_dict() == {**settings.to_dict(), "refuse": 0.5}
-    assert draw(list(blue.queries), inputs, settings) == Refusals()
+    assert draw(list(blue.queries), model, settings) == Refusals()
     # The order of the batches of version 0.1.
-    assert list(islice(batch_order([5, 3, 9, 1, 7, 2], 2, seed=4), 4)) == [[3, 5], [1, 0], [4, 2], [3, 5]]
+    assert [BatchOrder([5, 3, 9, 1, 7, 2], 2, seed=4)(step) for step in range(4)] == [[3, 5], [1, 0], [4, 2], [3, 5]]
 
 
 def test_an_estimate_counts_the_scrubbed_pages() -> None:
@@ -217,15 +223,15 @@ def test_an_estimate_counts_the_scrubbed_pages() -> None:
     assert most_refusals(replace(settings, refuse=0.0), queries=9) == 0
 
 
-def test_a_tokenizer_that_cannot_write_the_refusal(queries: list[Query], inputs: InputBuilder) -> None:
+def test_a_tokenizer_that_cannot_write_the_refusal(queries: list[Query], model: TrainableVt5) -> None:
     class Unfit:
         encode = staticmethod(lambda text: (2,))
         decode = staticmethod(lambda ids: "")
 
-    inputs.tokenizer = Unfit()  # type: ignore[assignment]
+    model.tokenizer = Unfit()  # type: ignore[assignment]
     with pytest.raises(UsageError, match="cannot write 'not on this page'"):
-        draw(queries, inputs)
-    assert draw(queries, inputs, replace(SHORT, refuse=0.0)) == Refusals()
+        draw(queries, model)
+    assert draw(queries, model, replace(SHORT, refuse=0.0)) == Refusals()
 
 
 def test_a_refusal_is_a_wrong_answer(blue: Corpus, red: Corpus) -> None:

@@ -9,6 +9,7 @@ from pfl_audit.models.family import QUESTIONS, Capability, Settings
 
 if TYPE_CHECKING:
     from pfl_audit.models.protocol import DocumentModel
+    from pfl_audit.models.training_protocol import QuestionModel
 
 
 class Vt5Family:
@@ -22,14 +23,20 @@ class Vt5Family:
         return {"language_backbone", "spatial_embedding", "visual_embedding"} <= prefixes
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
-        """Answers with their probabilities."""
-        return QUESTIONS
+        """Answers with their probabilities, and training."""
+        return QUESTIONS | {Capability.TRAINABLE}
 
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint to answer questions."""
         from pfl_audit.models.vt5.model import Vt5Model
 
         return Vt5Model(folder, device)
+
+    def open_training(self, folder: Path, *, device: str, train_visual: bool) -> QuestionModel:
+        """Open a checkpoint to train it further."""
+        from pfl_audit.models.vt5.training import open_training
+
+        return open_training(folder, device=device, train_visual=train_visual)
 
 
 FAMILY = Vt5Family()

@@ -12,11 +12,8 @@ from typing import Any
 import torch
 
 from pfl_audit.documents.document import Query
-from pfl_audit.models.vt5.checkpoint import LoadedVt5
-from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.progress import Progress
-from pfl_audit.training.central import batch_loss
-from pfl_audit.training.examples import Examples
 from pfl_audit.training.federated import communication
 from pfl_audit.training.federated.chance import SecretStream, new_key
 from pfl_audit.training.federated.clients import Client
@@ -24,6 +21,7 @@ from pfl_audit.training.federated.codecs import CODEC, payload_bytes
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.loop import set_training
 from pfl_audit.training.refusals import most_refusals
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.trainable import Trainable
@@ -36,7 +34,7 @@ _DRAWN = 1 << 18
 
 
 def dry_run(
-    federation: Federation, loaded: LoadedVt5, trainable: Trainable, train: Sequence[Query], progress: Progress
+    federation: Federation, model: QuestionModel, trainable: Trainable, train: Sequence[Query], progress: Progress
 ) -> dict[str, Any]:
     """The plan of a federated or private run.
 
@@ -57,7 +55,7 @@ def dry_run(
         "rounds": settings.rounds,
         "trained": {"tensors": len(trainable.names), "numbers": trainable.size},
         "privacy": None,
-        "estimate": estimate(loaded, trainable, train, settings, steps, federation.device, progress),
+        "estimate": estimate(model, trainable, train, settings, steps, progress),
     }
     if plan is not None:
         draws = settings.rounds * max(1.0, taking_part) * trainable.size
@@ -92,34 +90,30 @@ def _expected_steps(settings: FederatedSettings, plan: PrivacyPlan | None, clien
 
 
 def estimate(
-    loaded: LoadedVt5,
+    model: QuestionModel,
     trainable: Trainable,
     train: Sequence[Query],
     settings: FederatedSettings | TrainSettings,
     steps: float,
-    device: str,
     progress: Progress,
 ) -> dict[str, Any]:
     """Time (seconds) and memory (bytes) of so many optimiser steps, encoding of the pages included.
 
     Measured on two batches, forwards and backwards; no weight is changed.
     """
-    network = loaded.network.to(device)
-    inputs = InputBuilder(network.config, loaded.tokenizer)
     some = [train[at] for at in range(0, len(train), max(1, len(train) // (2 * settings.batch_size)))]
     began = time.perf_counter()
-    examples = Examples(some, inputs, network if settings.freeze_visual else None, progress, device)
+    examples = model.examples(some, progress)
     a_page = (time.perf_counter() - began) / len({query.document.id for query in some})
-    network.train()
+    set_training(model.network, model.page_encoder)
     seconds = []
     for at in (0, settings.batch_size):
         rows = list(range(len(some)))[at : at + settings.batch_size] or [0]
         began = time.perf_counter()
-        loss = batch_loss(network, examples.batch(rows), pages_are_features=settings.freeze_visual)
-        torch.autograd.backward(loss)
+        torch.autograd.backward(examples.loss(rows))
         seconds.append(time.perf_counter() - began)
-        network.zero_grad()
-    network.eval()
+        model.network.zero_grad()
+    model.network.eval()
     pages = len({query.document.id for query in train})
     if isinstance(settings, TrainSettings):
         pages += most_refusals(settings, len(train))

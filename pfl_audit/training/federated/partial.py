@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pfl_audit.training.state import read_state, write_state
+from pfl_audit.models.tensor_record import read_state, write_state
 
 FILE = "round-state.safetensors"
 _SECONDS = 20.0

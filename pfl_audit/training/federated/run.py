@@ -12,10 +12,9 @@ import torch
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import atomic_write, sha256_json
-from pfl_audit.models.vt5.checkpoint import LoadedVt5
-from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.models.tensor_record import read_state
+from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.progress import Progress
-from pfl_audit.training.examples import Examples
 from pfl_audit.training.federated import communication, partial
 from pfl_audit.training.federated.chance import KEY_BYTES, SecretStream, new_key
 from pfl_audit.training.federated.clients import Client, merged, partition
@@ -30,9 +29,7 @@ from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.federated.strategies import strategy_named
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
-from pfl_audit.training.state import read_state
 from pfl_audit.training.trainable import Trainable
-from pfl_audit.training.validation import validate
 
 KEY_FILE = "secret.key"
 PAGES_FILE = "page-features.safetensors"
@@ -138,13 +135,13 @@ class Federation:
 
 def train_federated(
     federation: Federation,
-    loaded: LoadedVt5,
+    model: QuestionModel,
     trainable: Trainable,
     train: Sequence[Query],
     valid: Sequence[Query],
     progress: Progress,
 ) -> dict[str, Any]:
-    """Train ``loaded`` in place; a run that was cut goes on.
+    """Train a model in place; a run that was cut continues.
 
     Returns:
         The part of ``training.json`` that describes it: privacy, rounds, history, tally, communication.
@@ -156,19 +153,16 @@ def train_federated(
     clients = federation.clients(train)
     plan = federation.agree(clients, progress)
     stream = federation.stream()
-    network = loaded.network.to(federation.device)
-    inputs = InputBuilder(network.config, loaded.tokenizer)
-    encoder = network if federation.settings.freeze_visual else None
-    examples = Examples(train, inputs, encoder, progress, federation.device, federation.out / PAGES_FILE)
-    trainer = trainer_for(LocalTrainer(network, trainable, examples, federation.settings), federation.device)
+    examples = model.examples(train, progress, federation.out / PAGES_FILE)
+    trainer = trainer_for(LocalTrainer(model, trainable, examples, federation.settings), federation.device)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     engine = LocalEngine(workers, CODEC)
-    return lead(federation, loaded, trainable, clients, plan, engine, valid, progress)
+    return lead(federation, model, trainable, clients, plan, engine, valid, progress)
 
 
 def lead(
     federation: Federation,
-    loaded: LoadedVt5,
+    model: QuestionModel,
     trainable: Trainable,
     clients: Sequence[Client],
     plan: PrivacyPlan | None,
@@ -183,14 +177,15 @@ def lead(
         if not valid:
             return {}
         trainable.write(state.weights)
-        return validate(loaded, valid[: settings.validation_queries], federation.device)
+        model.network.eval()
+        return model.validate(valid[: settings.validation_queries])
 
     numbers = [client.number for client in clients]
     server = Server(settings, numbers, plan, federation.stream(), federation.out / STATE_FILE, federation.digest)
     state = server.train(trainable.read(), engine, look, progress)
     forget_secrets(federation.out)
     trainable.write(state.weights)
-    loaded.network.eval()
+    model.network.eval()
     return finish(federation, trainable, state, plan, len(clients))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfl_audit.models.tensor_record import read_state, write_state
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.chance import SecretStream, seed_for
 from pfl_audit.training.federated.messages import SERVER, Engine, RoundTask
@@ -21,7 +22,6 @@ from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.privatise import GaussianNoise
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.federated.strategies import strategy_named
-from pfl_audit.training.state import read_state, write_state
 
 STATE_FILE = "training-state.safetensors"
 _SAVE_SECONDS = 20.0

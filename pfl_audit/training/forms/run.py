@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pfl_audit import __version__
 from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus, FormPart
 from pfl_audit.documents.forms.partition import FormPartition, partition_forms
@@ -16,9 +14,8 @@ from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import write_json
 from pfl_audit.inputs import is_regular, read_json
-from pfl_audit.models.encoders.checkpoint import LoadedEncoder, save_encoder
+from pfl_audit.models.encoders.checkpoint import LoadedEncoder
 from pfl_audit.models.encoders.config import EncoderConfig
-from pfl_audit.models.encoders.examples import ExampleMaker
 from pfl_audit.models.encoders.labels import labels_of
 from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.form_protocol import Window
@@ -28,10 +25,12 @@ from pfl_audit.privacy.wording import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 from pfl_audit.training.forms.begin import encoder_from, new_encoder
-from pfl_audit.training.forms.loop import STATE_FILE, History, train_encoder
+from pfl_audit.training.forms.epochs import History, train_encoder
+from pfl_audit.training.forms.model import TrainableEncoder
 from pfl_audit.training.forms.scores import MEASURE
 from pfl_audit.training.forms.selection import CRITERIA, best_epoch
 from pfl_audit.training.forms.settings import FormTrainSettings
+from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.run import RECORD, WEIGHTS, trained_on, training_folder
 
 
@@ -100,8 +99,8 @@ def _train(
     identity: dict[str, Any],
 ) -> dict[str, Any]:
     loaded = begin(run, settings, corpus.labels, parts.public)
-    maker = ExampleMaker(loaded.config, loaded.tokenizer)
-    windows: dict[FormPart, list[Window]] = {part: maker.windows(parts.of(part)) for part in PARTS}
+    model = TrainableEncoder(loaded, run.device, settings.batch_size)
+    windows: dict[FormPart, list[Window]] = {part: model.maker.windows(parts.of(part)) for part in PARTS}
     for part in ("validation", settings.part):
         require_labels(windows[part], part, loaded.config)
     facts: dict[str, Any] = {
@@ -122,12 +121,10 @@ def _train(
     def keep(name: str, history: History) -> None:
         criterion = name.removeprefix("best-") if name.startswith("best-") else None
         last = {**history[-1], "criterion": criterion, "history": history}
-        dtype = torch.float16 if run.half else torch.float32
-        save_encoder(loaded, run.out / name, dtype=dtype, extra={RECORD: {**facts, **last}})
+        model.save(run.out / name, {RECORD: {**facts, **last}}, half=run.half)
 
     history = train_encoder(
-        loaded.network,
-        maker,
+        model,
         windows[settings.part],
         windows["validation"],
         settings,
@@ -135,7 +132,6 @@ def _train(
         identity=identity,
         keep=keep,
         progress=progress,
-        device=run.device,
     )
     chosen = {criterion: history[best_epoch(history, criterion)] for criterion in CRITERIA}
     record = {**facts, "chosen": chosen, "history": history}

@@ -9,10 +9,8 @@ import torch
 
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError
-from pfl_audit.models.vt5.checkpoint import load_vt5
-from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
-from pfl_audit.training.examples import Examples
 from pfl_audit.training.federated.clients import merged
 from pfl_audit.training.federated.crew import Crew, trainer_for
 from pfl_audit.training.federated.local import Job, LocalTrainer
@@ -32,13 +30,12 @@ def threads() -> Iterator[None]:
 
 @pytest.fixture
 def work(federate: Federate) -> tuple[LocalTrainer, list[Job]]:
-    loaded = load_vt5(federate.start)
+    model = open_training(federate.start)
     queries, _ = split_queries(open_corpus(federate.corpus, "blue"))
-    trainable = choose_trainable(loaded.network, freeze_visual=True)
-    examples = Examples(queries, InputBuilder(loaded.network.config, loaded.tokenizer), loaded.network, Silent())
+    examples = model.examples(queries, Silent())
     providers = merged(queries)[0].providers
     jobs: list[Job] = [(rows, (1, 0, number)) for number, rows in enumerate(providers)]
-    return LocalTrainer(loaded.network, trainable, examples, QUICK), jobs[:5]
+    return LocalTrainer(model, choose_trainable(model), examples, QUICK), jobs[:5]
 
 
 def test_a_crew_gives_what_one_thread_gives_in_order(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:

@@ -2,11 +2,13 @@
 
 import csv
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
-from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.checkpoint import LoadedVt5
+from pfl_audit.models.vt5.training import TrainableVt5, open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.run import plan_run
 from pfl_audit.training.settings import TrainSettings
@@ -15,8 +17,8 @@ from tests.training.federated.conftest import PRIVATE, QUICK, Federate, Make
 
 
 def test_tied_weights_are_one_part_of_the_vector(make_checkpoint: Make) -> None:
-    network = load_vt5(make_checkpoint(0)).network
-    trainable = choose_trainable(network, freeze_visual=True)
+    model = open_training(make_checkpoint(0))
+    network, trainable = model.network, choose_trainable(model)
     shared = network.language_backbone.shared.weight
     assert sum(parameter is shared for parameter in trainable.parameters) == 1
     vector = trainable.read()
@@ -33,14 +35,15 @@ def test_messages_of_a_base_size_model_are_the_papers() -> None:
     from pfl_audit.training.scratch import new_vt5
 
     with torch.device("meta"):
-        network = new_vt5("base", 32128, seed=0)
-    whole = choose_trainable(network, freeze_visual=True)
+        loaded = LoadedVt5(new_vt5("base", 32128, seed=0), None, ())  # type: ignore[arg-type] # nothing is tokenised
+    model = TrainableVt5(loaded, Path(), device="meta")
+    whole = choose_trainable(model)
     assert whole.bytes_with_aliases == 1_198_728_192
     assert whole.bytes_once == 902_636_544
     totals = summary(2 * 2 * 10, whole.bytes_once, whole.bytes_with_aliases)["papers_way"]
     assert round(whole.bytes_with_aliases / 2**30, 2) == 1.12
     assert totals["GiB"] == pytest.approx(44.65, abs=0.01)
-    adapted = Adapters(network, 6, seed=0).trainable
+    adapted = Adapters(model, 6, seed=0).trainable
     assert adapted.bytes_once == adapted.bytes_with_aliases == 13_676_544
 
 
@@ -50,7 +53,7 @@ def test_every_message_is_logged(federate: Federate) -> None:
     assert list(rows[0]) == ["round", "sender", "receiver", "bytes"]
     assert len(rows) == 3 * 2 * 2 == record["communication"]["messages"]
     assert sum(int(row["bytes"]) for row in rows) == record["communication"]["bytes"]
-    trainable = Trainable(load_vt5(federate.start).network)
+    trainable = Trainable(open_training(federate.start).network)
     assert record["communication"]["bytes_a_message"] < 4 * trainable.size
     for number in ("1", "2", "3"):
         down = [row["receiver"] for row in rows if row["round"] == number and row["sender"] == "-1"]

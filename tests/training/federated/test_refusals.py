@@ -12,7 +12,7 @@ import torch
 
 from pfl_audit.cli.main import run
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.run import KEY_FILE
 from pfl_audit.training.federated.server import STATE_FILE
@@ -143,11 +143,11 @@ def test_a_published_record_does_not_hold_the_seed_of_the_noise(federate: Federa
 
 def test_runs_with_one_seed_share_no_noise(federate: Federate) -> None:
     settings = replace(QUICK, rounds=1)
-    before = choose_trainable(load_vt5(federate.start).network, freeze_visual=True).read()
+    before = choose_trainable(open_training(federate.start)).read()
     moved = []
     for name, sigma in (("one", 50.0), ("two", 100.0)):
         federate(name, "fl-dp", replace(PRIVATE, noise_multiplier=sigma), settings)
-        moved.append(choose_trainable(load_vt5(federate.folder / name).network, freeze_visual=True).read() - before)
+        moved.append(choose_trainable(open_training(federate.folder / name)).read() - before)
     assert abs(float(torch.corrcoef(torch.stack(moved))[0, 1])) < 0.05
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pfl_audit.errors import AuditError
-from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.training import open_training
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate
@@ -44,8 +44,8 @@ def test_a_broken_client_is_left_out_of_the_mean(federate: Federate, monkeypatch
     monkeypatch.setattr(LocalTrainer, "train", second_breaks)
     record = federate("out", "fl", None, replace(QUICK, rounds=1))
     assert record["updates"] == {"kept": 1, "dropped": 1}
-    before = choose_trainable(load_vt5(federate.start).network, freeze_visual=True).read()
-    after = choose_trainable(load_vt5(federate.folder / "out").network, freeze_visual=True).read()
+    before = choose_trainable(open_training(federate.start)).read()
+    after = choose_trainable(open_training(federate.folder / "out")).read()
     torch.testing.assert_close(after - before, torch.ones_like(before), rtol=1e-4, atol=1e-4)
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.training import open_training
 from pfl_audit.privacy.accounting import spent
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
@@ -80,17 +81,11 @@ def test_fedavg_is_the_mean_of_the_clients_own_trainings(federate: Federate) -> 
 
 def _trainer(federate: Federate, settings: FederatedSettings) -> tuple[LocalTrainer, list[Any]]:
     from pfl_audit.documents.readers import open_corpus
-    from pfl_audit.models.vt5.inputs import InputBuilder
-    from pfl_audit.training.examples import Examples
     from pfl_audit.training.run import split_queries
 
-    loaded = load_vt5(federate.start)
+    model = open_training(federate.start)
     queries, _ = split_queries(open_corpus(federate.corpus, "blue"))
-    trainable = choose_trainable(loaded.network, freeze_visual=True)
-    inputs = InputBuilder(loaded.network.config, loaded.tokenizer)
-    return LocalTrainer(
-        loaded.network, trainable, Examples(queries, inputs, loaded.network, Silent()), settings
-    ), queries
+    return LocalTrainer(model, choose_trainable(model), model.examples(queries, Silent()), settings), queries
 
 
 @pytest.mark.parametrize(("mode", "privacy"), MODES)
@@ -141,10 +136,8 @@ def test_a_round_without_anybody_still_adds_its_noise(federate: Federate) -> Non
     privacy = replace(PRIVATE, sampling="clients", client_rate=1e-9, provider_rate=1.0, denominator=3.0)
     record = federate("out", "fl-dp", privacy, replace(QUICK, rounds=1))
     assert record["communication"]["messages"] == 0
-    before, after = load_vt5(federate.start).network, load_vt5(federate.folder / "out").network
-    difference = (
-        choose_trainable(after, freeze_visual=True).read() - choose_trainable(before, freeze_visual=True).read()
-    )
+    before, after = open_training(federate.start), open_training(federate.folder / "out")
+    difference = choose_trainable(after).read() - choose_trainable(before).read()
     assert float(difference.std()) == pytest.approx(0.8 * 0.1 / 3.0, rel=0.02)
 
 
@@ -154,14 +147,14 @@ def test_noise_has_the_same_scale_whoever_takes_part(federate: Federate, monkeyp
         LocalTrainer, "train", lambda self, weights, rows, *who: (torch.full_like(weights, torch.nan), float("nan"))
     )
     settings = replace(QUICK, rounds=1)
-    before = choose_trainable(load_vt5(federate.start).network, freeze_visual=True).read()
+    before = choose_trainable(open_training(federate.start)).read()
     for name, privacy in (
         ("providers", replace(PRIVATE, denominator=3.0)),
         ("clients", replace(PRIVATE, denominator=3.0, sampling="clients", client_rate=0.5, provider_rate=1.0)),
     ):
         record = federate(name, "fl-dp", privacy, settings)
         assert set(record["updates"]) == {"dropped"}
-        after = choose_trainable(load_vt5(federate.folder / name).network, freeze_visual=True).read()
+        after = choose_trainable(open_training(federate.folder / name)).read()
         assert float((after - before).std()) == pytest.approx(0.8 * 0.1 / 3.0, rel=0.02)
 
 

@@ -7,10 +7,8 @@ import torch
 
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.models.vt5.checkpoint import load_vt5
-from pfl_audit.models.vt5.inputs import InputBuilder
+from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
-from pfl_audit.training.examples import Examples
 from pfl_audit.training.federated.chance import SecretStream, new_key
 from pfl_audit.training.federated.clients import merged
 from pfl_audit.training.federated.local import LocalTrainer
@@ -29,13 +27,12 @@ def one_round(federate: Federate) -> Round:
     """The sum of a round without noise, and who was in it."""
 
     def run(queries: Sequence[Query], rate: float) -> tuple[torch.Tensor, set[str]]:
-        loaded = load_vt5(federate.start)
-        for module in loaded.network.modules():
+        model = open_training(federate.start)
+        for module in model.network.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.3
-        trainable = choose_trainable(loaded.network, freeze_visual=True)
-        inputs = InputBuilder(loaded.network.config, loaded.tokenizer)
-        trainer = LocalTrainer(loaded.network, trainable, Examples(queries, inputs, loaded.network, Silent()), QUICK)
+        trainable = choose_trainable(model)
+        trainer = LocalTrainer(model, trainable, model.examples(queries, Silent()), QUICK)
         stream = SecretStream(new_key(3))
         (client,) = merged(queries)
         worker = Worker(client, trainer, ClientPrivacy(rate, BOUND, GaussianNoise(1e-12, BOUND, stream), stream))

@@ -5,7 +5,7 @@ import pytest
 
 from pfl_audit.cli.main import run
 from pfl_audit.models.encoders.checkpoint import open_encoder
-from pfl_audit.training.forms.loop import STATE_FILE
+from pfl_audit.training.loop import STATE_FILE
 from tests.training.killed import kill_once_there
 
 

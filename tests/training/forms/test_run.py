@@ -15,14 +15,14 @@ from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.documents.forms.writer import write_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.encoders.checkpoint import open_encoder
-from pfl_audit.models.encoders.examples import ExampleMaker
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.vocabulary import train_vocabulary
 from pfl_audit.progress import Silent
-from pfl_audit.training.forms import begin, loop
-from pfl_audit.training.forms.loop import STATE_FILE, look
+from pfl_audit.training.forms import begin
+from pfl_audit.training.forms.model import TrainableEncoder
 from pfl_audit.training.forms.run import FormRun, run_form_training
 from pfl_audit.training.forms.settings import FormTrainSettings
+from pfl_audit.training.loop import STATE_FILE
 
 TINY = FormTrainSettings(size="tiny", vocabulary=200, batch_size=2, epochs=3, learning_rate=1e-3)
 
@@ -81,10 +81,9 @@ def test_every_task_trains_every_tensor_and_its_checkpoint_opens(
 def test_a_few_forms_are_memorised(forms_folder: Path, tmp_path: Path) -> None:
     record = train(forms_folder, tmp_path, replace(TINY, task="ee-bio", epochs=15, learning_rate=2e-3, keep_every=15))
     assert record["history"][-1]["loss"] < 0.1 < 1.0 < record["history"][0]["loss"]
-    opened = open_encoder(tmp_path / "epoch-015")
-    maker = ExampleMaker(opened.config, opened.tokenizer)
+    model = TrainableEncoder(open_encoder(tmp_path / "epoch-015"), "cpu", batch_size=2)
     private = partition_forms(open_forms(forms_folder), seed=0).private
-    assert look(opened.network, maker, maker.windows(private), 2)["accuracy"] > 0.95
+    assert model.validate(model.maker.windows(private))["accuracy"] > 0.95
 
 
 def test_masked_tokens_are_learnt(forms_folder: Path, tmp_path: Path) -> None:
@@ -120,7 +119,7 @@ def test_each_criterion_keeps_the_model_of_its_epoch(
         accuracy, loss = next(looks)
         return {"accuracy": accuracy, "validation_loss": loss}
 
-    monkeypatch.setattr(loop, "look", scripted)
+    monkeypatch.setattr(TrainableEncoder, "validate", scripted)
     record = train(forms_folder, tmp_path, replace(TINY, epochs=4, keep_every=1))
     assert {name: chosen["epoch"] for name, chosen in record["chosen"].items()} == {"precision": 3, "loss": 2}
     for criterion, epoch in (("precision", 3), ("loss", 2)):
@@ -189,7 +188,7 @@ def test_an_endless_loss_stops_the_run(forms_folder: Path, tmp_path: Path, monke
         return network.words.weight.sum() * torch.nan
 
     monkeypatch.setattr(FormEncoder, "loss", endless)
-    with pytest.raises(AuditError, match=r"the training loss is nan in epoch 1\. Lower --learning-rate"):
+    with pytest.raises(AuditError, match=r"the training loss is nan at step 1\. Lower --learning-rate"):
         train(forms_folder, tmp_path)
 
 

@@ -11,11 +11,8 @@ from torch import Tensor
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import UsageError
-from pfl_audit.models.vt5.checkpoint import load_vt5
-from pfl_audit.models.vt5.inputs import InputBuilder
 from pfl_audit.privacy.calibration import noise_for
 from pfl_audit.progress import Silent
-from pfl_audit.training.examples import Examples
 from pfl_audit.training.federated import partial
 from pfl_audit.training.federated.clients import Client, own_part
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
@@ -30,7 +27,7 @@ from pfl_audit.training.federated.plan import sampling_of
 from pfl_audit.training.federated.privatise import GaussianNoise
 from pfl_audit.training.federated.run import PAGES_FILE, Federation
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
-from pfl_audit.training.run import choose, refuse_trained_start, split_queries
+from pfl_audit.training.run import choose, open_trainable, refuse_trained_start, split_queries
 
 
 class Party:
@@ -123,20 +120,12 @@ class Party:
 
     def _worker(self, sigma: float) -> Worker:
         settings, privacy, folder = self.agreement.settings, self.agreement.privacy, self.journal.folder
-        loaded = load_vt5(self.place.start)
-        _, trainable = choose(loaded, self.agreement.lora, settings)
-        network = loaded.network.to(self.place.device)
+        model = open_trainable(self.place.start, settings, self.place.device)
+        _, trainable = choose(model, self.agreement.lora, settings)
         own, client = self._own_rows()
         train, _ = split_queries(self._corpus)
-        examples = Examples(
-            [train[row] for row in own],
-            InputBuilder(network.config, loaded.tokenizer),
-            network if settings.freeze_visual else None,
-            Silent(),
-            self.place.device,
-            folder / PAGES_FILE,
-        )
-        trainer = LocalTrainer(network, trainable, examples, settings)
+        examples = model.examples([train[row] for row in own], Silent(), folder / PAGES_FILE)
+        trainer = LocalTrainer(model, trainable, examples, settings)
         if privacy is None:
             return Worker(client, trainer, None)
         identity = {"run": self._run, "settings": self.agreement.digest}

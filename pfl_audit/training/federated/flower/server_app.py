@@ -24,7 +24,6 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_text
 from pfl_audit.models.open import require_device
-from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.progress import Progress, Task
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
@@ -34,7 +33,15 @@ from pfl_audit.training.federated.flower.nodes import Nodes
 from pfl_audit.training.federated.flower.orders import FINISH, question
 from pfl_audit.training.federated.flower.place import ServerPlace
 from pfl_audit.training.federated.run import Federation, lead
-from pfl_audit.training.run import choose, conclude, finished, is_complete, split_queries, training_folder
+from pfl_audit.training.run import (
+    choose,
+    conclude,
+    finished,
+    is_complete,
+    open_trainable,
+    split_queries,
+    training_folder,
+)
 
 RUN_FILE = "federation.id"
 app = ServerApp()
@@ -86,9 +93,8 @@ def _lead(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progre
     }
     record = finished(out, identity, progress)
     if record is None:
-        loaded = load_vt5(start)
-        adapters, trainable = choose(loaded, agreement.lora, agreement.settings)
-        loaded.network.to(place.device)
+        model = open_trainable(start, agreement.settings, place.device)
+        adapters, trainable = choose(model, agreement.lora, agreement.settings)
         federation = Federation(
             agreement.mode,
             agreement.settings,
@@ -102,7 +108,7 @@ def _lead(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progre
         clients = [Client(number, ((),) * count) for number, count in sorted(nodes.providers.items())]
         plan = federation.agree(clients, progress)
         engine = FlowerEngine(messenger, nodes, agreement, run, plan.sigma if plan else 0.0)
-        done = lead(federation, loaded, trainable, clients, plan, engine, _held_out(place), progress)
+        done = lead(federation, model, trainable, clients, plan, engine, _held_out(place), progress)
         record = {
             "mode": agreement.mode,
             "engine": "flower",
@@ -112,7 +118,7 @@ def _lead(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progre
             "lora": agreement.lora or None,
             "identity": identity,
         }
-        record = conclude(loaded, adapters, start, out, record, half=place.half)
+        record = conclude(model, adapters, out, record, half=place.half)
     _let_go(messenger, nodes, run, agreement.clients, progress)
     (out / RUN_FILE).unlink(missing_ok=True)
     return record
