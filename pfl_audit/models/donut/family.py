@@ -10,6 +10,7 @@ from pfl_audit.models.family import QUESTIONS, Capability, Settings
 if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel
     from pfl_audit.models.protocol import DocumentModel
+    from pfl_audit.models.training_protocol import QuestionModel
 
 MODEL_TYPE = "vision-encoder-decoder"
 ENCODER_TYPE = "donut-swin"
@@ -28,8 +29,8 @@ class DonutFamily:
         return config.get("model_type") == MODEL_TYPE and types == [ENCODER_TYPE, DECODER_TYPE]
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
-        """Answers with their probabilities, and the training gradient."""
-        return QUESTIONS | {Capability.GRADIENT}
+        """Answers with their probabilities, the training gradient, and training."""
+        return QUESTIONS | {Capability.GRADIENT, Capability.TRAINABLE}
 
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint to answer questions."""
@@ -42,6 +43,12 @@ class DonutFamily:
         from pfl_audit.models.donut.gradients import DonutGradients
 
         return DonutGradients(folder, device)
+
+    def open_training(self, folder: Path, *, device: str, train_visual: bool) -> QuestionModel:
+        """Open a checkpoint to train it further."""
+        from pfl_audit.models.donut.training import open_training
+
+        return open_training(folder, device=device, train_visual=train_visual)
 
 
 FAMILY = DonutFamily()

@@ -11,6 +11,7 @@ from pfl_audit.models.family import QUESTIONS, Capability, Settings
 if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel
     from pfl_audit.models.protocol import DocumentModel
+    from pfl_audit.models.training_protocol import QuestionModel
 
 Version = Literal[1, 3]
 HEAD = "qa_outputs."
@@ -34,8 +35,8 @@ class LayoutLmFamily:
         return config.get("model_type") == self.name and any(name.startswith(HEAD) for name in tensors)
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
-        """Answers with their probabilities, and the training gradient."""
-        return QUESTIONS | {Capability.GRADIENT}
+        """Answers with their probabilities, the training gradient, and training."""
+        return QUESTIONS | {Capability.GRADIENT, Capability.TRAINABLE}
 
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint to answer questions."""
@@ -48,6 +49,12 @@ class LayoutLmFamily:
         from pfl_audit.models.layoutlm.gradients import LayoutLmGradients
 
         return LayoutLmGradients(folder, self.version, device)
+
+    def open_training(self, folder: Path, *, device: str, train_visual: bool) -> QuestionModel:
+        """Open a checkpoint to train it further."""
+        from pfl_audit.models.layoutlm.training import open_training
+
+        return open_training(folder, self.version, device=device, train_visual=train_visual)
 
 
 LAYOUTLM = LayoutLmFamily("layoutlm", 1)
