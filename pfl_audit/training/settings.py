@@ -1,60 +1,96 @@
-"""What a training run does: everything that decides the weights it ends with."""
+"""Settings of a training: each field is written once, with its description, bounds and default."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from pfl_audit.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Seed = Annotated[
+    int, Field(ge=0, lt=2**32, description="Seed of weights, order, dropout, masks, adapters, and who takes part.")
+]
+BatchSize = Annotated[int, Field(ge=1, description="Queries, or windows of forms, a step.")]
+LearningRate = Annotated[float, Field(gt=0, lt=1, description="Highest learning rate.")]
+OptimizerName = Annotated[str, Field(description="adamw, or adafactor, which learns faster from nothing.")]
+WeightDecay = Annotated[float, Field(ge=0, description="Weight decay of AdamW; adafactor has none.")]
+FreezeVisual = Annotated[bool, Field(description="Freeze the visual encoder, and encode each page once.")]
+ValidateEvery = Annotated[int, Field(ge=1, description="Steps or rounds between validations.")]
+ValidationQueries = Annotated[int, Field(ge=1, description="Largest number of validation queries.")]
+ClipNorm = Annotated[float, Field(gt=0, description="Largest L2 norm of a step's gradient.")]
+
+
+_FLAGS = {"noise_multiplier": "--sigma"}
+
+
+def settings_fields(kind: type[DataclassInstance]) -> dict[str, FieldInfo]:
+    """The fields of a settings class by name, in order."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: FieldInfo.from_annotation(hints[name]) for name in (field.name for field in fields(kind))}
+
+
+def flag_of(name: str) -> str:
+    """The flag of a field on the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+def check_settings(settings: DataclassInstance) -> None:
+    """Compare all settings with the types and bounds of their fields.
+
+    Raises:
+        UsageError: One is out of bounds; it is named.
+    """
+    try:
+        TypeAdapter(type(settings)).validate_python(asdict(settings))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        must = first["msg"].removeprefix("Input should ").replace("be greater than or equal to", "be at least")
+        given = getattr(settings, name)
+        raise UsageError(
+            f"{name} must {must}, and is {given!s:.40}", f"Correct {_FLAGS.get(name, flag_of(name))}"
+        ) from error
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """Settings of central training.
+    """Settings of central training on questions. The learning rate is warmed up, then falls linearly to a tenth."""
 
-    Attributes:
-        steps: Optimiser steps.
-        batch_size: Queries a step.
-        learning_rate: Its peak; warmed up and then lowered linearly to a tenth.
-        optimizer: adamw (the reference's) or adafactor (scales steps by the size of the weights, and
-            learns several times faster from nothing).
-        warmup: Steps of the warm-up.
-        weight_decay: Of AdamW; adafactor has none.
-        clip_norm: Largest norm of a step's gradient.
-        freeze_visual: Keep the DiT as it is, as the reference does, and encode each page once.
-        seed: Of order and dropout.
-        validate_every: Steps between looks at the validation part.
-        save_every: Steps between saved states.
-        validation_queries: How many validation queries are asked at most.
-        refuse: Share of each step's queries that are trained as refusals, 0 to 1 (training/refusals.py).
-    """
-
-    steps: int = 2000
-    batch_size: int = 32
-    learning_rate: float = 2e-4
-    optimizer: str = "adamw"
-    warmup: int = 100
-    weight_decay: float = 0.01
-    clip_norm: float = 1.0
-    freeze_visual: bool = True
-    seed: int = 0
-    validate_every: int = 500
-    save_every: int = 100
-    validation_queries: int = 256
-    refuse: float = 0.0
+    steps: Annotated[int, Field(ge=1, description="Optimiser steps of the mode central.")] = 2000
+    batch_size: BatchSize = 32
+    learning_rate: LearningRate = 2e-4
+    optimizer: OptimizerName = "adamw"
+    warmup: Annotated[int, Field(ge=0, description="Steps of the warm-up.")] = 100
+    weight_decay: WeightDecay = 0.01
+    clip_norm: ClipNorm = 1.0
+    freeze_visual: FreezeVisual = True
+    seed: Seed = 0
+    validate_every: ValidateEvery = 500
+    save_every: Annotated[
+        int, Field(ge=1, description="Steps between saved states; every round is saved by itself.")
+    ] = 100
+    validation_queries: ValidationQueries = 256
+    refuse: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            description="Share of a step's queries that are trained on a scrubbed page with a refusal, mode central.",
+        ),
+    ] = 0.0
 
     def check(self) -> None:
-        """Raise UsageError where a setting cannot be."""
-        for name in ("steps", "batch_size", "validate_every", "save_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be 1 or more", f"Correct --{name.replace('_', '-')}")
-        if not 0 < self.learning_rate < 1:
-            raise UsageError("the learning rate must lie between 0 and 1", "Correct --learning-rate")
-        if not 0 <= self.refuse <= 1:
-            raise UsageError("--refuse is a share, from 0 to 1", "Give 0.2 for one query in five")
+        """Raise UsageError if a setting is out of bounds."""
+        check_settings(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; without refusals nothing is said of them, so that runs of earlier versions go on."""
+        """As JSON; without refusals their share is left out, so that runs of earlier versions are recognised."""
         settings = asdict(self)
         return settings if self.refuse else {name: value for name, value in settings.items() if name != "refuse"}
 

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import UsageError
-from pfl_audit.models.layoutlm.config import Version
+from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.layoutlm.model import LayoutLmQa
 from pfl_audit.models.question_training import Example, QuestionExamples, answer_scores, save_like
 from pfl_audit.models.training_protocol import AdapterLayout

@@ -1,84 +1,66 @@
-"""What decides the weights of a model of forms."""
+"""Settings of training on forms."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Literal
 
-from pfl_audit.documents.forms.form import PARTS, FormPart
-from pfl_audit.errors import UsageError
+from pydantic import Field
+
 from pfl_audit.models.encoders.config import Backbone, Modality
 from pfl_audit.models.form_protocol import FormTask
+from pfl_audit.training.settings import (
+    BatchSize,
+    ClipNorm,
+    LearningRate,
+    OptimizerName,
+    Seed,
+    WeightDecay,
+    check_settings,
+)
 
-_CHOICES: Final[dict[str, tuple[str, ...]]] = {
-    "task": get_args(FormTask),
-    "backbone": get_args(Backbone),
-    "modality": get_args(Modality),
-    "part": tuple(part for part in PARTS if part != "validation"),
-}
+TrainedPart = Literal["private", "public"]
+_Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True)
 class FormTrainSettings:
-    """Settings of training on forms (CDMI, section 5.1).
+    """Settings of training on forms (CDMI, section 5.1, which has 300 epochs for mlm and 150 for the others)."""
 
-    Attributes:
-        task: What the head learns.
-        backbone: Architecture; ``bert`` reads no boxes.
-        modality: ``bimodal`` adds page features at each token's box.
-        part: Whose forms are trained on: ``private`` makes the model under audit, ``public`` what everybody may have.
-        epochs: Passes over the part; the paper has 300 for mlm and 150 for the others.
-        batch_size: Windows a step.
-        learning_rate: Its peak.
-        optimizer: Name in ``training/optimizers.py``.
-        warmup: Share of all steps over which the rate grows from zero, 0 to 1.
-        decay: Share of its peak to which the rate then falls linearly; 1 keeps it.
-        weight_decay: Of AdamW.
-        clip_norm: Largest norm of a step's gradient.
-        seed: Of weights, order, masks and dropout.
-        split_seed: Of the three parts, where the source does not say them.
-        max_tokens: Longest window, special tokens included.
-        size: Of a model from nothing.
-        vocabulary: Tokens of a tokenizer from nothing.
-        keep_every: Epochs between checkpoints that are kept beside the two best; 0 keeps none.
-    """
-
-    task: FormTask = "mlm"
-    backbone: Backbone = "layoutlm"
-    modality: Modality = "unimodal"
-    part: FormPart = "private"
-    epochs: int = 60
-    batch_size: int = 8
-    learning_rate: float = 5e-4
-    optimizer: str = "adamw"
-    warmup: float = 0.05
-    decay: float = 0.1
-    weight_decay: float = 0.01
-    clip_norm: float = 1.0
-    seed: int = 0
-    split_seed: int = 0
-    max_tokens: int = 512
-    size: str = "small"
-    vocabulary: int = 1000
-    keep_every: int = 0
+    task: Annotated[FormTask, Field(description="Task that the head learns.")] = "mlm"
+    backbone: Annotated[Backbone, Field(description="Encoder; bert reads no boxes.")] = "layoutlm"
+    modality: Annotated[Modality, Field(description="bimodal sees the page's image too.")] = "unimodal"
+    part: Annotated[TrainedPart, Field(description="Forms to train on: of the model under audit, or public.")] = (
+        "private"
+    )
+    epochs: Annotated[int, Field(ge=1, description="Passes over the part.")] = 60
+    batch_size: BatchSize = 8
+    learning_rate: LearningRate = 5e-4
+    optimizer: OptimizerName = "adamw"
+    warmup: Annotated[_Share, Field(description="Share of all steps over which the rate grows from zero.")] = 0.05
+    decay: Annotated[_Share, Field(description="Share of its peak to which the rate falls linearly; 1 keeps it.")] = 0.1
+    weight_decay: WeightDecay = 0.01
+    clip_norm: ClipNorm = 1.0
+    seed: Seed = 0
+    split_seed: Annotated[
+        int,
+        Field(
+            ge=0,
+            lt=2**32,
+            description="Seed of the three parts: the same for the public and the private model, and for the attack.",
+        ),
+    ] = 0
+    max_tokens: Annotated[int, Field(ge=16, le=512, description="Tokens of the longest window.")] = 512
+    size: Annotated[str, Field(description="Size of a model from nothing: tiny, small, base.")] = "small"
+    vocabulary: Annotated[int, Field(ge=1, description="Pieces of a tokenizer from nothing.")] = 1000
+    keep_every: Annotated[
+        int, Field(ge=0, description="Epochs between checkpoints kept for a sweep; 0 keeps none.")
+    ] = 0
 
     def check(self) -> None:
-        """Raise UsageError where a setting cannot be."""
-        for name, allowed in _CHOICES.items():
-            if (value := getattr(self, name)) not in allowed:
-                raise UsageError(f"there is no {name} '{value}'", f"Choose one of: {', '.join(allowed)}")
-        for name in ("epochs", "batch_size", "vocabulary"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be 1 or more", f"Correct --{name.replace('_', '-')}")
-        if not _SHORTEST <= self.max_tokens <= _LONGEST:
-            raise UsageError(f"max_tokens must lie between {_SHORTEST} and {_LONGEST}", "Correct --max-tokens")
-        if self.keep_every < 0:
-            raise UsageError("keep_every must be 0 or more", "Correct --keep-every")
-        if not 0 < self.learning_rate < 1:
-            raise UsageError("the learning rate must lie between 0 and 1", "Correct --learning-rate")
-        if not (0 <= self.warmup <= 1 and 0 <= self.decay <= 1):
-            raise UsageError("warmup and decay are shares between 0 and 1", "Correct them")
+        """Raise UsageError if a setting is out of bounds."""
+        check_settings(self)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -91,6 +73,3 @@ class FormTrainSettings:
             return self.learning_rate * (step + 1) / warm
         left = 1.0 - (step - warm) / max(1, steps - warm)
         return self.learning_rate * (self.decay + (1.0 - self.decay) * left)
-
-
-_SHORTEST, _LONGEST = 16, 512

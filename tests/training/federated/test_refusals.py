@@ -24,14 +24,14 @@ from tests.training.killed import kill_once_there
 @pytest.mark.parametrize(
     ("mode", "privacy", "settings", "complaint"),
     [
-        ("fl-dp", {"clip": 0.0}, {}, "clip is 0"),
+        ("fl-dp", {"clip": 0.0}, {}, "clip must be greater than 0"),
         ("fl-dp", {"epsilon": 1e-9, "noise_multiplier": None}, {}, "cannot be reached"),
         ("fl-dp", {"epsilon": 1.0}, {}, "one of --epsilon and --sigma"),
         ("fl-dp", {"delta": 1.0}, {}, "delta must lie"),
         ("fl-dp", {"provider_rate": 0.0}, {}, "provider_rate must lie"),
-        ("fl-dp", {"denominator": 0.0}, {}, "denominator must be above 0"),
+        ("fl-dp", {"denominator": 0.0}, {}, "denominator must be greater than 0"),
         ("fl", None, {"clients_per_round": 9}, "9 clients a round were asked for, and there are 3"),
-        ("fl", None, {"rounds": 0}, "rounds must be 1 or more"),
+        ("fl", None, {"rounds": 0}, "rounds must be at least 1"),
         ("fl", None, {"strategy": "magic"}, "no server strategy 'magic'"),
         ("fl", None, {"optimizer": "magic"}, "no optimiser 'magic'"),
     ],

@@ -14,8 +14,8 @@ from pfl_audit.models.encoders.network import FormEncoder, Logits
 from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.encoders.vocabulary import train_vocabulary
 from pfl_audit.models.form_protocol import FormTask, Window
+from pfl_audit.training.batching import BatchOrder
 from pfl_audit.training.forms.begin import new_encoder
-from pfl_audit.training.forms.deal import deal
 from pfl_audit.training.forms.scores import Counts, bio_fields, score, spade_fields
 from pfl_audit.training.forms.settings import FormTrainSettings
 
@@ -99,6 +99,11 @@ def test_who_knows_everything_scores_one_and_who_says_nothing_scores_none(task: 
     assert perfect == Counts(there, there, there)
     _, silent = score(somebody(knows=False), batch)
     assert silent == Counts(0, 0, there)
+
+
+def deal(lengths: list[int], size: int, seed: int, epoch: int) -> list[list[int]]:
+    order = BatchOrder(lengths, size, seed, pool=4)
+    return [order(epoch * order.epoch_steps + place) for place in range(order.epoch_steps)]
 
 
 @given(st.lists(st.integers(3, 512), min_size=1, max_size=60), st.integers(1, 9), st.integers(0, 5), st.integers(0, 5))

@@ -156,7 +156,7 @@ def test_other_settings_do_not_continue_a_run(parties: Parties) -> None:
         (["--mode", "fl", "--from", "START", "--app", "new", "--dry-run"], "--dry-run plans what is trained here"),
         (["--mode", "fl", "--from", "START", "--app", "START"], "is not empty"),
         (["--mode", "fl", "--from", "START", "--app", "new", "--clients", "0"], "needs a client at least"),
-        (["--mode", "fl-dp", "--clip", "0", "--from", "START", "--app", "new"], "clip is 0"),
+        (["--mode", "fl-dp", "--clip", "0", "--from", "START", "--app", "new"], "clip must be greater than 0"),
     ],
 )
 def test_apps_that_cannot_be(

@@ -1,0 +1,68 @@
+"""What ``train --dry-run`` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pfl_audit.cli.console import make_progress, print_json
+
+if TYPE_CHECKING:
+    from pfl_audit.training.federated.settings import PrivacySettings
+    from pfl_audit.training.run import Settings, TrainRun
+
+
+def show_plan(
+    run: TrainRun, settings: Settings, privacy: PrivacySettings | None, *, as_json: bool, quiet: bool
+) -> None:
+    """Print what a run would do.
+
+    Args:
+        run: The run.
+        settings: Its settings.
+        privacy: Settings of the private modes, or None.
+        as_json: Print JSON instead of lines.
+        quiet: Show no progress.
+    """
+    from pfl_audit.training.run import plan_run
+
+    plan = plan_run(run, settings, make_progress(quiet=quiet), privacy)
+    if as_json:
+        print_json(plan)
+        return
+    estimate = plan["estimate"]
+    parties = f"{len(plan['clients'])} clients, {plan['rounds']} rounds" if plan["clients"] else "all in one place"
+    lines = [f"{plan['mode']}: {parties}"]
+    lines += [
+        f"  client {held['client']}: {held['providers']} providers, {held['queries']} queries"
+        for held in plan["clients"]
+    ]
+    lines.append(f"trained: {plan['trained']['numbers']:,} numbers in {plan['trained']['tensors']} tensors")
+    if sent := plan.get("communication"):
+        papers = sent["papers_way"]
+        lines.append(
+            f"messages: {sent['messages']} of {sent['bytes_a_message']:,} bytes, {sent['GB']} GB ({sent['GiB']} GiB); "
+            f"as the papers count: {papers['bytes_a_message']:,} bytes, {papers['GB']} GB ({papers['GiB']} GiB)"
+        )
+    if promise := plan["privacy"]:
+        lines.append(guarantee(promise))
+        lines.append(
+            f"noise multiplier {promise['noise_multiplier']}, clip {promise['clip']:g}, "
+            f"sums divided by {promise['denominator']:g}"
+        )
+        lines += [f"warning: {warning}" for warning in plan["warnings"]]
+    lines.append(
+        f"estimate: {estimate['optimiser_steps']} steps of {estimate['seconds_a_step']} s, "
+        f"{estimate['seconds'] / 60:.1f} minutes; {estimate['peak_memory_bytes'] / 2**30:.1f} GiB of memory"
+    )
+    typer.echo("\n".join(lines))
+
+
+def guarantee(claim: dict[str, Any]) -> str:
+    """One line on a privacy guarantee, from its record in ``training.json``."""
+    label = "" if claim["accounting"] == "valid" else " (published accounting: does not hold as stated)"
+    return (
+        f"({claim['epsilon']:.3f}, {claim['delta']:g})-differential privacy of a {claim['unit']} by "
+        f"{claim['accountant']}{label}: {claim['adjacency']}"
+    )
