@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check bench fixtures format clean
+.PHONY: help demo test check docs bench fixtures format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,6 +19,9 @@ check: $(VENV)/.developed ## Lint, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --cache-dir build/mypy -p pfl_audit
+
+docs: $(VENV)/.developed ## Build the documentation into build/site (open build/site/index.html)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops, as ratios within one run
 	$(BIN)/python -m tests.bench.engine
