@@ -50,7 +50,7 @@ def reading(results: Results) -> str:
 
 def findings(results: Results) -> Iterator[list[str]]:
     """A row a finding: check, level, number, how far it is above the control's, smallest effect that would be found."""
-    yield ["check", "says", "number", "target", "above the control", "found if at least"]
+    yield ["check", "finding", "number", "target", "above the control", "detectable from"]
     for check in results.checks:
         if check.part_of:
             continue
