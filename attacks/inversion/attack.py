@@ -11,6 +11,7 @@ from pfl_audit.attacks.inversion.inputs import GRADIENT
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.models.family import Capability
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.context import GradientContext
@@ -22,14 +23,16 @@ _SEES = "one client's gradient, as the server of federated learning does"
 TEXT = CheckSpec(
     "inversion.text",
     "Question and answer out of a gradient",
-    frozenset({GRADIENT}),
+    frozenset({Capability.GRADIENT, Capability.TEXT_DECODER, GRADIENT}),
     {"knows": _BLIND, "sees": _SEES, "does": "solves for the tokens, from the rows and the span of the gradient"},
+    optional=True,
 )
 ANALYTIC = CheckSpec(
     "inversion.analytic",
     "Words, boxes and page out of a gradient, in closed form",
-    frozenset({GRADIENT}),
+    frozenset({Capability.GRADIENT, Capability.WORD_ENCODER, GRADIENT}),
     {"knows": "the model's architecture", "sees": _SEES, "does": "solves linear systems; searches for nothing"},
+    optional=True,
 )
 SEARCH = "lbfgs"
 """The search that runs by default."""
@@ -37,7 +40,7 @@ SEARCHES = {
     name: CheckSpec(
         f"inversion.{name}",
         f"Private fields out of a gradient: {method.title}",
-        frozenset({GRADIENT}),
+        frozenset({Capability.GRADIENT, GRADIENT}),
         {
             "knows": _KNOWS if method.template else _BLIND,
             "sees": _SEES,

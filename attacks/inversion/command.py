@@ -40,10 +40,14 @@ def checks_of(methods: tuple[str, ...], model: Path) -> tuple[str, ...]:
 
 
 def _suitable(model: Path) -> tuple[str, ...]:
-    """A search for models that see pixels alone; the closed form where words and boxes have tables."""
-    from pfl_audit.models.open import family_of
+    """The closed form where words and boxes have tables, else a search."""
+    from pfl_audit.models.describe import describe_checkpoint
+    from pfl_audit.models.family import Capability
 
-    return ("text", "lbfgs") if family_of(model).name == "donut" else ("analytic",)
+    capabilities = describe_checkpoint(model, digests=False).capabilities
+    if Capability.WORD_ENCODER in capabilities:
+        return ("analytic",)
+    return ("text", "lbfgs") if Capability.TEXT_DECODER in capabilities else ("lbfgs",)
 
 
 def _prepare(request: Request) -> bool:

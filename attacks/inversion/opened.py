@@ -13,6 +13,7 @@ from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditedModels
+from pfl_audit.models.family import Capability
 from pfl_audit.models.gradient_protocol import GradientModel
 
 
@@ -37,8 +38,13 @@ class OpenedGradients:
     public_form: bool = False
 
     def have(self) -> frozenset[str]:
-        """The gradients."""
-        return frozenset({GRADIENT})
+        """The gradients, and what the model offers to closed forms."""
+        have = {GRADIENT, Capability.GRADIENT}
+        if self.model.text_decoder() is not None:
+            have.add(Capability.TEXT_DECODER)
+        if self.model.word_encoder() is not None:
+            have.add(Capability.WORD_ENCODER)
+        return frozenset(have)
 
     def context(self, common: AuditContext) -> GradientContext:
         """Context for the attacks."""

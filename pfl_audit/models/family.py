@@ -38,6 +38,10 @@ class Capability(StrEnum):
     """The training loss of a form, however its fields are filled in."""
     GRADIENT = "training gradient"
     """The gradient of the training loss, and derivatives of that gradient with respect to the page's pixels."""
+    TEXT_DECODER = "decoder of question and answer"
+    """A decoder that reads question and answer as one sequence of tokens (`text_decoder.TextDecoder`)."""
+    WORD_ENCODER = "encoder of words with position tables"
+    """An encoder that adds up embedding tables of words, positions and boxes (`word_encoder.WordEncoder`)."""
     TRAINABLE = "trainable"
     """Training by ``pfl-audit train``."""
 

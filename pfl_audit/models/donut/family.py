@@ -30,7 +30,7 @@ class DonutFamily:
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Answers with their probabilities, the training gradient, and training."""
-        return QUESTIONS | {Capability.GRADIENT, Capability.TRAINABLE}
+        return QUESTIONS | {Capability.GRADIENT, Capability.TEXT_DECODER, Capability.TRAINABLE}
 
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint to answer questions."""
