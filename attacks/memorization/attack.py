@@ -8,11 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pfl_audit.attacks.memorization.checks import GENERALISATION, KEYS, UNPROMPTED
-from pfl_audit.attacks.memorization.disclosure import unprompted
-from pfl_audit.attacks.memorization.recall import recall
 from pfl_audit.attacks.memorization.settings import MemorizationSettings
-from pfl_audit.attacks.questions.context import QuestionContext
-from pfl_audit.core.results import Check
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.questions.context import QuestionContext
@@ -29,7 +25,9 @@ class MemorizationAttack:
 
     def run(self, context: QuestionContext, settings: MemorizationSettings) -> list[Check]:
         """Run the checks that were chosen, key by key."""
+        from pfl_audit.attacks.memorization.disclosure import unprompted
         from pfl_audit.attacks.memorization.generalisation import generalisation
+        from pfl_audit.attacks.memorization.recall import recall
 
         checks = [recall(context, spec, settings) for spec in KEYS if spec.id in context.checks]
         if UNPROMPTED.id in context.checks:
