@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK, ROWS, WHOLE, spec
+from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK, WHOLE, every_row, spec
 from pfl_audit.attacks.membership.settings import MembershipSettings
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class MembershipAttack:
 
     name = "membership"
     subject = "questions"
-    specs = (WHOLE, DOCUMENTS_CHECK, *(spec(row) for row in ROWS))
+    specs = (WHOLE, DOCUMENTS_CHECK, *(spec(row) for row in every_row()))
     Settings = MembershipSettings
 
     def run(self, context: QuestionContext, settings: MembershipSettings) -> list[Check]:

@@ -154,6 +154,9 @@ def run_trial(
     elif row.kind.startswith("forest"):
         scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=search)
         called = classifiers.predict_forest(scores)
+    elif row.scores is not None:
+        scores = np.asarray(row.scores(features, known, labels[known], seed), dtype=np.float64)[test]
+        called = classifiers.predict_kmeans(scores[:, None], scores, seed)
     elif row.kind == "residual" and len(columns) > 1:
         others = known[~labels[known]]
         queries = table["queries"].to_numpy(dtype=np.float64)

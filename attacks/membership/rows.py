@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pfl_audit.attacks.membership.columns import G1, G2, G3, G4, LIKELIHOODS, SCORES, SCRUBBED_RATIO
+from pfl_audit.attacks.membership.provider_attack import provider_attacks
 from pfl_audit.attacks.questions.inputs import PRETRAINED, REFERENCES
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.models.protocol import Capability
 
-Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "residual"]
+if TYPE_CHECKING:
+    from pfl_audit.attacks.membership.provider_attack import Scores
+
+Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "residual", "external"]
 PROVIDER: Final = "membership.provider"
 BLIND: Final = "membership.blind"
 ACCESS: Final = {
@@ -34,6 +38,7 @@ class AttackRow:
         features: Columns it uses.
         knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
         base: Of a vote, the attack whose calls CLS1 and CLS2 join.
+        scores: Of an attack from another package, its function with its settings, once a run has bound it.
     """
 
     id: str
@@ -42,6 +47,7 @@ class AttackRow:
     features: tuple[str, ...]
     knowledge: str
     base: str | None = None
+    scores: Scores | None = None
 
     @property
     def access(self) -> str:
@@ -51,7 +57,7 @@ class AttackRow:
     @property
     def score(self) -> bool:
         """Whether it gives a score without a threshold of its own, which is judged by AUC."""
-        return self.kind in ("ratio", "residual")
+        return self.kind in ("ratio", "residual", "external")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,6 +103,13 @@ ROWS: Final = (
 """Rows of Table 4 in its order, with one of ours that adds the scrubbed-value likelihood ratio to G4; then the user
 inference of Kandpal et al. (2023), alone and with that ratio; an offline LiRA by provider after Carlini et al. (2022)
 with the public model as the only reference; LiRA and RMIA with several."""
+
+
+def every_row() -> tuple[AttackRow, ...]:
+    """Ours, and those of other packages."""
+    others = provider_attacks().values()
+    return (*ROWS, *(AttackRow(one.name, one.title, "external", one.features, one.knowledge) for one in others))
+
 
 DOCUMENTS: Final = AttackRow("documents", "Documents alone", "ratio", (), "ZK+S")
 """What the blind baseline is measured as."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,12 +23,24 @@ from pfl_audit.attacks.membership.features import (
 )
 from pfl_audit.attacks.membership.present_blind import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, accuracies, finding, metrics
+from pfl_audit.attacks.membership.provider_attack import provider_attacks
 from pfl_audit.attacks.membership.references import with_scores
-from pfl_audit.attacks.membership.rows import ABLATION, BLIND, DOCUMENTS, PROVIDER, ROWS, WHOLE, AttackRow, spec
+from pfl_audit.attacks.membership.rows import (
+    ABLATION,
+    BLIND,
+    DOCUMENTS,
+    PROVIDER,
+    ROWS,
+    WHOLE,
+    AttackRow,
+    every_row,
+    spec,
+)
 from pfl_audit.attacks.membership.settings import MembershipSettings
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.results import Check, Curve, Metric, Table
+from pfl_audit.core.settings import read_settings
 from pfl_audit.documents.corpus import Corpus, require_both_classes
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
@@ -39,7 +53,7 @@ def run_checks(context: QuestionContext, settings: MembershipSettings) -> list[C
     """Ask the models once, let every attack decide on the same features, and judge the attacks together."""
     require_both_classes(context.red)
     corpus = context.red.where(lambda query: context.red.label(query.document.provider) is not Membership.UNKNOWN)
-    rows = [row for row in ROWS if f"membership.{row.id}" in context.checks] or [ROWS[0]]
+    rows = [_bound(row, settings) for row in every_row() if f"membership.{row.id}" in context.checks] or [ROWS[0]]
     tables = _tables(context, corpus, rows, settings)
     table = tables["target"]
     labels = np.array([corpus.label(provider) is Membership.MEMBER for provider in table.index])
@@ -60,6 +74,19 @@ def run_checks(context: QuestionContext, settings: MembershipSettings) -> list[C
     if BLIND in context.checks:
         checks.append(present_blind(blind))
     return checks
+
+
+def _bound(row: AttackRow, settings: MembershipSettings) -> AttackRow:
+    """The row of an attack from another package with its function; any other row as it is.
+
+    Raises:
+        UsageError: Its settings are wrong.
+    """
+    attack = provider_attacks().get(row.id) if row.kind == "external" else None
+    if attack is None:
+        return row
+    given = read_settings(attack.Settings, settings.provider_attacks.get(row.id, {}), row.id)
+    return replace(row, scores=partial(attack.scores, settings=given))
 
 
 def _part(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
-from pfl_audit.core.settings import Settings
+from pfl_audit.core.settings import Flag, Settings
 from pfl_audit.documents.scrubbing.scrub import THRESHOLD
 
 
@@ -20,6 +20,9 @@ class MembershipSettings(Settings):
     share: float = Field(default=0.15, gt=0, lt=0.9, description="Providers whose membership APK knows (r).")
     ablate: bool = Field(default=False, description="Add the ablation of the paper's Table 11.")
     forest_search: bool = Field(default=False, description="Tune the random forests by cross-validation.")
+    provider_attacks: Annotated[dict[str, dict[str, JsonValue]], Flag(hidden=True)] = Field(
+        default={}, description="Settings of provider attacks from other packages, by name."
+    )
     threshold: float = Field(
         default=THRESHOLD, ge=0.5, le=1.0, description="Similarity from which words count as the value."
     )

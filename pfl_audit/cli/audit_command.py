@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,7 @@ from pfl_audit.cli.config_file import META
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.settings_options import Options
 from pfl_audit.errors import UsageError
-from pfl_audit.registry import Registry
+from pfl_audit.registry import ExtensionWarning, Registry
 
 if TYPE_CHECKING:
     from pfl_audit.core.plan import AuditPlan
@@ -128,6 +129,17 @@ class AuditCommand:
 
 
 COMMANDS: Registry[AuditCommand] = Registry("pfl_audit.commands", "command", ("name", "function"))
+
+
+def register(app: typer.Typer, command: AuditCommand) -> None:
+    """Add a command to the command line; one whose options cannot be made is left out with a warning."""
+    try:
+        function = command.function()
+    except Exception as error:  # whatever the settings of a stranger's package raise
+        reason = f"the command '{command.name}' is left out: {type(error).__name__}: {error!s:.200}"
+        warnings.warn(reason, ExtensionWarning, stacklevel=2)
+        return
+    app.command(command.name)(function)
 
 
 def run_command(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import typer
 from pfl_audit import __version__
 from pfl_audit.cli import account, compare, data, demo, explain, inspect, report, train
 from pfl_audit.cli.audit import audit_command
-from pfl_audit.cli.audit_command import COMMANDS
+from pfl_audit.cli.audit_command import COMMANDS, register
 from pfl_audit.cli.console import errors_as_json, fail
 from pfl_audit.cli.help import App
 from pfl_audit.cli.interrupts import ignore_signals, obey_signals
@@ -28,8 +28,9 @@ app = App(
     help="Audit what a document-understanding model gives away about its training documents.",
 )
 app.command("demo")(demo.demo)
-for command in (audit_command(), *COMMANDS.installed().values()):
-    app.command(command.name)(command.function())
+register(app, audit_command())
+for command in COMMANDS.installed().values():
+    register(app, command)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("train")(train.train)
