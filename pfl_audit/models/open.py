@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel
     from pfl_audit.models.protocol import DocumentModel
 
+PRECEDENCE: Final = 100
+"""Of a family that states none. Families are asked from the lowest number to the highest; one that recognises its
+checkpoints by a key of its own in config.json states a lower one."""
 _REGISTRY: Final = Registry[ModelFamily]("pfl_audit.models", "model family", ("name", "recognises", "capabilities"))
 
 
@@ -105,8 +108,9 @@ def open_any(name: str, *, device: str = "cpu", download: bool = False) -> Docum
 
 
 def families() -> Sequence[ModelFamily]:
-    """The installed families, sorted by the names of their entry points; broken ones are left out with a warning."""
-    return list(_REGISTRY.installed().values())
+    """The installed families by precedence and name; broken ones are left out with a warning."""
+    found = _REGISTRY.installed().values()
+    return sorted(found, key=lambda family: (getattr(family, "precedence", PRECEDENCE), family.name))
 
 
 def shares_gradients(folder: Path) -> bool:

@@ -1,0 +1,1 @@
+"""Extensions of pfl-audit from outside its repository."""
