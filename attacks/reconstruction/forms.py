@@ -20,11 +20,10 @@ from pfl_audit.documents.forms.form import Form, FormCorpus
 from pfl_audit.documents.forms.partition import FormPartition, partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
-from pfl_audit.models.encoders.labels import known_label
-from pfl_audit.models.encoders.model import EncoderModel, Precision, open_form_model
 from pfl_audit.models.encoders.vocabulary import read_vocabulary
+from pfl_audit.models.family import Precision
 from pfl_audit.models.form_protocol import FormModel
-from pfl_audit.models.open import require_device
+from pfl_audit.models.open import open_form_model, require_device
 from pfl_audit.models.protocol import Capability
 from pfl_audit.models.weights import tensor_names
 from pfl_audit.progress import Progress
@@ -55,23 +54,21 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         )
     if parts.left_out:
         progress.say(f"{len(parts.left_out)} forms left out: an earlier part holds a near-duplicate")
-    target = open_form_model(model, job.device, noise)
-    public = open_form_model(Path(inputs.public), job.device) if inputs.public else None
+    target = open_form_model(str(model), device=job.device, visual_noise=noise)
+    public = open_form_model(inputs.public, device=job.device) if inputs.public else None
     _refuse_strangers(target, public, epochs)
     notes = _trained_elsewhere(model, parts.private, progress)
     if inputs.public:
         _refuse_insider(Path(inputs.public), parts.private)
     looked_at = [(target, noise is None), (public, True)]
-    if any(seeing and one is not None and one.config.visual is not None for one, seeing in looked_at):
+    if any(seeing and one is not None and one.sees_page for one, seeing in looked_at):
         parts, unseen = _with_pages(parts, progress)
     else:
         unseen = ()
-    if target.task in ("ee-bio", "ee-spade"):
-        for label in sorted({field.label for form in (*parts.private, *parts.validation) for field in form.fields}):
-            known_label(label, target.config)
+    target.require_labels({field.label for form in (*parts.private, *parts.validation) for field in form.fields})
 
     def open_again(folder: Path, precision: Precision = "float32") -> FormModel:
-        return open_form_model(folder, job.device, noise, precision)
+        return open_form_model(str(folder), device=job.device, visual_noise=noise, precision=precision)
 
     return OpenedForms(
         inputs=inputs,
@@ -109,7 +106,7 @@ def _epochs(folder: Path | None) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def _refuse_strangers(target: EncoderModel, public: EncoderModel | None, epochs: Mapping[int, Path]) -> None:
+def _refuse_strangers(target: FormModel, public: FormModel | None, epochs: Mapping[int, Path]) -> None:
     """Models that work together read the same tokens, and the public one proposes them.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -109,6 +109,19 @@ class FormModel(Protocol):
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """Tokens by id; models that work together must have the same."""
+        ...
+
+    @property
+    def sees_page(self) -> bool:
+        """Whether it takes the page's image."""
+        ...
+
+    def require_labels(self, labels: Collection[str]) -> None:
+        """Check that the head knows these field labels; a head without labels accepts all.
+
+        Raises:
+            AuditError: One is unknown; the message names it.
+        """
         ...
 
     def describe(self) -> dict[str, Any]:

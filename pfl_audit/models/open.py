@@ -79,7 +79,8 @@ def open_form_model(
         NotAuditableError: Models of its family read no forms.
         AuditError: As in open_model.
     """
-    folder = _locate(name, device, download=False)
+    require_device(device)
+    folder = Path(name)
     family = family_of(folder)
     if not isinstance(family, FormFamily):
         able = [other.name for other in families() if isinstance(other, FormFamily)]

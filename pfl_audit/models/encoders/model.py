@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,9 @@ from pfl_audit.files import sha256_json
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import EncoderConfig
-from pfl_audit.models.encoders.labels import WindowLabels, labels_at, labels_of
+from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of
 from pfl_audit.models.encoders.sight import Sight
-from pfl_audit.models.family import Capability
-from pfl_audit.models.family import Precision as Precision
+from pfl_audit.models.family import Capability, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, FormTask, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.weights import fingerprint_files
@@ -88,6 +87,21 @@ class EncoderModel:
     def vocabulary(self) -> tuple[str, ...]:
         """Tokens by id."""
         return self.tokenizer.vocabulary
+
+    @property
+    def sees_page(self) -> bool:
+        """Whether the encoder is bimodal."""
+        return self.config.visual is not None
+
+    def require_labels(self, labels: Collection[str]) -> None:
+        """Check that an entity head knows these field labels.
+
+        Raises:
+            AuditError: One is unknown; the message names it.
+        """
+        if self.task in ("ee-bio", "ee-spade"):
+            for label in sorted(labels):
+                known_label(label, self.config)
 
     def describe(self) -> dict[str, Any]:
         """Facts for the report."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,7 @@ class Fake:
     """A FormModel that says what a function says."""
 
     family = "fake"
+    sees_page = False
 
     def __init__(
         self,
@@ -101,6 +102,8 @@ class Fake:
         self.asked: list[tuple[tuple[str, str], tuple[int, ...]]] = []
         self.calls = 0
         self._logits, self._losses = logits, losses
+
+    def require_labels(self, labels: Collection[str]) -> None: ...
 
     def describe(self) -> dict[str, Any]:
         return {}
