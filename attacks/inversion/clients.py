@@ -38,7 +38,7 @@ class Clients:
         model: That they train.
         templates: Empty forms in their own size; pages go round them.
         seed: Of values, hands, questions and noise.
-        asked: Question and answer of every page, or None to ask about a field that chance picks.
+        asked: Question and answer of every page, or None to ask about a random field.
         progress: Told of fields that stay empty.
     """
 
@@ -78,8 +78,8 @@ class Clients:
         """A gradient with noise N(0, sigma^2) on every entry, as a client adds for local differential privacy."""
         if not sigma:
             return dict(gradient)
-        chance = torch.Generator().manual_seed(self._own_seed("noise", number))
-        return {name: part + sigma * torch.randn(part.shape, generator=chance) for name, part in gradient.items()}
+        rng = torch.Generator().manual_seed(self._own_seed("noise", number))
+        return {name: part + sigma * torch.randn(part.shape, generator=rng) for name, part in gradient.items()}
 
     def train(self, steps: int, rate: float) -> None:
         """Train the model in place: AdamW, one new page a step, without dropout."""
@@ -110,10 +110,10 @@ class Clients:
             self._progress.say(f"{len(values) - len(fitting)} fields are too small for a value and stay empty")
         return fill(template, fitting, seed)
 
-    def _text(self, template: Template, filled: FilledPage, chance: np.random.Generator) -> Text:
-        """The text of the first question, in an order that chance picks, which the model can be trained with."""
+    def _text(self, template: Template, filled: FilledPage, rng: np.random.Generator) -> Text:
+        """The text of the first question, in random order, which the model can be trained with."""
         written = [field for field in template.fields if field.id in filled.values]
-        pairs = [question_for(written[at], filled.values) for at in chance.permutation(len(written))]
+        pairs = [question_for(written[at], filled.values) for at in rng.permutation(len(written))]
         refused: NotAuditableError | None = None
         for question, answer in [self._asked] if self._asked else pairs:
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -36,7 +35,7 @@ def read_page(pixels: Pixels) -> tuple[tuple[str, ...], Boxes]:
     factor = max(1, -(-_LEAST_SIDE // min(height, width)))
     page = Image.fromarray(pixels).resize((width * factor, height * factor), Image.Resampling.BICUBIC)
     bgr = np.ascontiguousarray(np.asarray(page)[:, :, ::-1])
-    found: Any = engine(bgr, use_cls=False, return_word_box=True)
+    found = engine(bgr, use_cls=False, return_word_box=True)
     scale = np.array([width, height]) * factor
     words: list[str] = []
     boxes: list[Box] = []

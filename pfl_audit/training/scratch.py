@@ -12,7 +12,7 @@ from transformers import T5Config
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import UsageError
-from pfl_audit.models.pieces import learn_unigrams
+from pfl_audit.models.tokenizer_files import train_unigrams
 from pfl_audit.models.vt5.config import Vt5Config, visual_config
 from pfl_audit.models.vt5.inputs import PROMPT
 from pfl_audit.models.vt5.modeling import Vt5
@@ -78,7 +78,7 @@ def new_vt5(size: str, vocabulary: int, *, seed: int) -> Vt5:
 def train_tokenizer(corpus: Corpus, folder: Path, vocabulary: int) -> None:
     """Learn SentencePiece pieces from a corpus and write ``spiece.model``, with T5's special tokens first."""
     try:
-        learn_unigrams(_texts(corpus), folder, vocabulary, pad_id=PAD, eos_id=EOS, unk_id=UNK, bos_id=-1)
+        train_unigrams(_texts(corpus), folder, vocabulary, pad_id=PAD, eos_id=EOS, unk_id=UNK, bos_id=-1)
     except RuntimeError as error:
         raise UsageError(
             f"no tokenizer of {vocabulary} pieces can be learnt from so small a corpus", "Lower --vocabulary"

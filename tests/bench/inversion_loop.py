@@ -31,7 +31,7 @@ from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.template.values import draw_values, question_for
 from pfl_audit.models.donut.checkpoint import load_donut
 from pfl_audit.models.donut.gradients import DonutGradients
-from pfl_audit.models.donut.small import learn_pieces, new_donut, save_donut
+from pfl_audit.models.donut.small import new_donut, save_donut, train_tokenizer
 from pfl_audit.models.donut.tokenizer import DonutTokenizer
 from pfl_audit.progress import Silent
 
@@ -72,7 +72,7 @@ def checkpoint(folder: Path) -> Template:
     (template,) = open_templates(folder / "forms")
     texts = [text for seed in range(40) for one in template.fields
              for text in question_for(one, draw_values(template, seed))]  # fmt: skip
-    learn_pieces(texts, folder, 400)
+    train_tokenizer(texts, folder, 400)
     save_donut(new_donut(SIZE, DonutTokenizer.open(folder).size, seed=5), folder, folder)
     return template
 

@@ -27,15 +27,15 @@ def output_states(word: Tensor) -> Tensor | None:
         float64 (dimensions, width), or None where most rows are zero, or where no half of the width holds most of
         them, as under noise.
     """
-    chance = torch.Generator().manual_seed(0)
-    rows = word[torch.randperm(len(word), generator=chance)[:_MANY]].double()
+    rng = torch.Generator().manual_seed(0)
+    rows = word[torch.randperm(len(word), generator=rng)[:_MANY]].double()
     rows = rows[rows.any(dim=1)]
     if 2 * len(rows) < min(len(word), _MANY):
         return None
     rows = rows / rows.norm(dim=1, keepdim=True)
     size = 2
     while size <= min(word.shape[1], len(rows)) // 2:
-        draws = [_span(rows[torch.randperm(len(rows), generator=chance)[:size]]) for _ in range(_DRAWS)]
+        draws = [_span(rows[torch.randperm(len(rows), generator=rng)[:size]]) for _ in range(_DRAWS)]
         fitting = [basis for basis in draws if len(basis) < size and _holds_most(basis, rows)]
         if fitting:
             return min(fitting, key=len)

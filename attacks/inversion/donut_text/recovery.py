@@ -1,4 +1,4 @@
-"""The text read out of a gradient: what the rows of the embedding tell, and where they do not, span and angle.
+"""Text recovered from a gradient: by the embedding's rows, and where these leave it open by span and orthogonality.
 
 Needed are the network's first weights and one gradient: nothing of the page, of the question or of the form that a
 client's questions have. Anything proportional to the gradient is as good.
@@ -20,7 +20,7 @@ from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, r
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
-from pfl_audit.attacks.inversion.donut_text.angle import angle_odds, pair
+from pfl_audit.attacks.inversion.donut_text.orthogonality import orthogonality_odds, pair
 from pfl_audit.attacks.inversion.donut_text.rows import read_rows
 from pfl_audit.attacks.inversion.donut_text.span import span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import Tensors, find_noise, least_noise, read_tensors
@@ -46,7 +46,7 @@ class TextRecovery:
     Attributes:
         ids: int64 (n,), what the decoder read, -1 where unknown.
         sure: bool (n,), tokens that no other comes near; the rest is the likeliest reading.
-        how: ROWS where the embedding's rows gave every token, SPAN where span or angle had to help.
+        how: ROWS where the embedding's rows gave every token, SPAN where span or orthogonality were needed.
         candidates: For every place the tokens that may stand there, in rising order; of a batch, all that do.
         present: int64, tokens that stand anywhere, in rising order, as far as it is known.
         mixed: Whether the gradient is of more than one sample, or of more than one step.
@@ -136,7 +136,7 @@ class _Reader:
         self.candidates = [(int(each),) if each >= 0 else () for each in self.ids]
 
     def _help(self) -> None:
-        """Ask span and angle, which tell more than the rows could."""
+        """Use span and orthogonality where the rows leave tokens open."""
         position, attention = self.tensors.position, self.tensors.attention
         count, span = len(self.ids), None
         if attention is not None:
@@ -158,12 +158,12 @@ class _Reader:
     def _places(self, evidence: TokenEvidence) -> None:
         """The places that the rows leave open, one token in each."""
         places = torch.from_numpy(np.flatnonzero(~self.sure))
-        angles = [
-            angle_odds(tokens, places, self.signals[places], self.decoder, self.noise)
+        tests = [
+            orthogonality_odds(tokens, places, self.signals[places], self.decoder, self.noise)
             for tokens in torch.split(evidence.choice, _CHUNK)
         ]
-        for place, angle in zip(places.tolist(), torch.cat(angles, dim=1), strict=True):
-            found = evidence.weigh(place, angle)
+        for place, orthogonal in zip(places.tolist(), torch.cat(tests, dim=1), strict=True):
+            found = evidence.weigh(place, orthogonal)
             agreed = self.decoder.tied and found.best == self.ids[place]  # two ways to the same of all tokens
             self._settle(place, found.likely)
             self.sure[place] |= agreed

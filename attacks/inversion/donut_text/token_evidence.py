@@ -1,4 +1,4 @@
-"""Combined odds of the tokens at a position, from the span of the gradient and from the angle test."""
+"""Combined odds of the tokens at a position, from the span of the gradient and from the orthogonality test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pfl_audit.models.text_decoder import FirstLayer
 
 _CHUNK = 4096
 _SKEW = -16.0
-"""Log of the odds by the angle, below which a token is out: some 6 standard deviations."""
+"""Log-odds of the orthogonality test below which a token is ruled out: about 6 standard deviations."""
 _ELSEWHERE = 16
 """Places behind the text that a token is tried in."""
 _CHANGES = 1.5
@@ -52,16 +52,17 @@ class TokenEvidence:
     choice: Tensor
     behind: int
 
-    def weigh(self, place: int, angle: Tensor | None = None) -> TokenDecision:
+    def weigh(self, place: int, orthogonal: Tensor | None = None) -> TokenDecision:
         """Weigh all tokens of the choice in a place.
 
         Args:
             place: From 0.
-            angle: float64 (tokens,), the odds by the angle; only known where a place holds one sample's signal.
+            orthogonal: float64 (tokens,), log-odds of the orthogonality test; only known at a position that holds the
+                signal of one sample.
         """
         if not len(self.choice):
             return TokenDecision()
-        strict, generous = self._odds(place, angle)
+        strict, generous = self._odds(place, orthogonal)
         least = SURE + log(len(self.choice))
         near = strict > least
         likely = self.choice[near][strict[near] > least + self._elsewhere(self.choice[near])]
@@ -69,12 +70,12 @@ class TokenEvidence:
         lead = float(odds[0] - odds[1]) if len(odds) > 1 else float(odds[0])
         return TokenDecision(tuple(likely.tolist()), int(self.choice[order[0]]), lead)
 
-    def _odds(self, place: int, angle: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Log of the odds of every token, strict and generous as Span.odds has them; infinitely low by the angle."""
-        known = torch.zeros(len(self.choice), dtype=torch.float64) if angle is None else angle
+    def _odds(self, place: int, orthogonal: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Log-odds of every token, strict and generous as in Span.odds; minus infinity if it is ruled out."""
+        known = torch.zeros(len(self.choice), dtype=torch.float64) if orthogonal is None else orthogonal
         odds = torch.where(known < _SKEW, -torch.inf, known).repeat(2, 1)
         if self.span is not None:
-            left = (known >= _SKEW).nonzero()[:, 0]  # the angle spares most of a large vocabulary
+            left = (known >= _SKEW).nonzero()[:, 0]  # orthogonality rules out most of a large vocabulary
             for rows in torch.split(left, _CHUNK):
                 odds[:, rows] += torch.stack(self.span.odds(self._states(self.choice[rows], place)))
         return odds[0], odds[1]

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.documents.images import Box
@@ -59,7 +58,7 @@ def read_fields(path: Path, size: tuple[int, int]) -> FieldsFile:
             overlaps another.
     """
     content = read_json(path, limit=MAX_FILE)
-    whole: Mapping[str, Any] = content if isinstance(content, Mapping) else {"fields": content}
+    whole: Mapping[str, object] = content if isinstance(content, Mapping) else {"fields": content}
     fields = _entries(path, whole, "field", MAX_FIELDS)
     words = _entries(path, whole, "word", MAX_WORDS)
     if not fields:
@@ -78,7 +77,7 @@ def read_fields(path: Path, size: tuple[int, int]) -> FieldsFile:
     return FieldsFile(tuple(label for label, _ in fields), boxes, tuple(text for text, _ in words), word_boxes)
 
 
-def _entries(path: Path, whole: Mapping[str, Any], kind: str, most: int) -> list[tuple[str, Box]]:
+def _entries(path: Path, whole: Mapping[str, object], kind: str, most: int) -> list[tuple[str, Box]]:
     """The (text, box) of every field or word, as the file has them."""
     found = whole.get(f"{kind}s", [])
     if not isinstance(found, list):
@@ -102,7 +101,7 @@ def _entries(path: Path, whole: Mapping[str, Any], kind: str, most: int) -> list
     return entries
 
 
-def _numbers(value: Any) -> Iterator[float]:
+def _numbers(value: object) -> Iterator[float]:
     """The finite numbers of a list of at most four."""
     for one in value if isinstance(value, list) and len(value) <= 4 else ():
         if isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < 1e9 and math.isfinite(one):

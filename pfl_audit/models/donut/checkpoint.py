@@ -14,7 +14,7 @@ from pfl_audit.models.donut.config import DonutConfig, config_from_folder, not_a
 from pfl_audit.models.donut.network import EMBEDDING, INDEX, LM_HEAD, build, derive
 from pfl_audit.models.donut.pixels import PixelSettings, pixel_settings
 from pfl_audit.models.donut.tokenizer import DonutTokenizer
-from pfl_audit.models.fit import require_fit
+from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.weights import read_config, read_state
 
 
@@ -56,7 +56,7 @@ def load_donut(folder: Path) -> LoadedDonut:
     state = {name: tensor for name, tensor in read_state(folder).items() if not name.endswith(INDEX)}
     own_head = _resolve_head(state, tied=bool(config.decoder.tie_word_embeddings))
     shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items() if not name.endswith(INDEX)}
-    require_fit(shapes, state, folder, optional=() if own_head else (LM_HEAD,))
+    require_shapes(shapes, state, folder, optional=() if own_head else (LM_HEAD,))
     network.load_state_dict(state, strict=False, assign=True)
     if not own_head:
         network.decoder.lm_head.weight = network.decoder.get_input_embeddings().weight

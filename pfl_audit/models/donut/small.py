@@ -17,7 +17,7 @@ from pfl_audit.models.donut.config import DonutConfig
 from pfl_audit.models.donut.network import build, own_tensors
 from pfl_audit.models.donut.pixels import PREPROCESSOR, PixelSettings
 from pfl_audit.models.donut.tokenizer import BOS, EOS, MARKS, PAD, UNK
-from pfl_audit.models.pieces import copy_tokenizer, learn_unigrams
+from pfl_audit.models.tokenizer_files import copy_tokenizer, train_unigrams
 
 BIASES = "relative_position_bias_table"
 PIECES = (BOS, PAD, EOS, UNK, *MARKS)
@@ -120,7 +120,7 @@ def save_donut(network: Any, tokenizer_files: Path, folder: Path, *, dtype: torc
         file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))
 
 
-def learn_pieces(texts: Iterable[str], folder: Path, vocabulary: int) -> None:
+def train_tokenizer(texts: Iterable[str], folder: Path, vocabulary: int) -> None:
     """Learn SentencePiece pieces from questions and answers and write ``spiece.model``, PIECES first.
 
     Args:
@@ -132,7 +132,7 @@ def learn_pieces(texts: Iterable[str], folder: Path, vocabulary: int) -> None:
         UsageError: So few pieces cannot hold the characters of the texts.
     """
     try:
-        learn_unigrams(
+        train_unigrams(
             texts,
             folder,
             vocabulary,

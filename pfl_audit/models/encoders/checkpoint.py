@@ -17,7 +17,7 @@ from pfl_audit.files import atomic_write, write_json
 from pfl_audit.models.encoders.config import EncoderConfig, config_from_dict, not_an_encoder
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.tokens import FormTokenizer
-from pfl_audit.models.fit import require_fit
+from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.weights import CONFIG, read_config, read_state
 
 _DECODER = "cls.predictions.decoder.weight"
@@ -47,7 +47,7 @@ class LoadedEncoder:
 
 
 def open_encoder(folder: Path, device: str = "cpu") -> LoadedEncoder:
-    """Open a checkpoint folder. Nothing in it is run, and torch's global chance is left as it was.
+    """Open a checkpoint folder. Nothing in it is run, and torch's global random generator is not advanced.
 
     Raises:
         AuditError: No checkpoint, no form encoder, or weights or a tokenizer that do not fit (they are named).
@@ -111,7 +111,7 @@ def own_tensors(network: FormEncoder) -> dict[str, Tensor]:
 
 
 def build(config: EncoderConfig, folder: Path) -> FormEncoder:
-    """The network with new weights; torch's global chance is left as it was.
+    """The network with new weights; torch's global random generator is not advanced.
 
     Raises:
         AuditError: The settings make none.
@@ -157,4 +157,4 @@ def _untie(state: dict[str, Tensor], config: EncoderConfig, notes: list[str]) ->
 def _fit(network: FormEncoder, state: dict[str, Tensor], folder: Path) -> None:
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     optional = [name for name in expected if name in (_DECODER, _DECODER_BIAS) or _LEFT_OUT.fullmatch(name)]
-    require_fit(expected, state, folder, optional=optional)
+    require_shapes(expected, state, folder, optional=optional)

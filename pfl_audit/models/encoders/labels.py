@@ -100,7 +100,7 @@ def mask_tokens(ids: TokenIds, tokenizer: FormTokenizer, generator: torch.Genera
     Args:
         ids: int64 (n,).
         tokenizer: Knows which tokens are ordinary.
-        generator: The only source of chance, on the CPU.
+        generator: Random generator of all draws, on the CPU.
 
     Returns:
         The ids to read, int64 (n,), and the labels: what was hidden, where something was.

@@ -18,7 +18,7 @@ from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import EncoderConfig
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of
-from pfl_audit.models.encoders.sight import Sight
+from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
 from pfl_audit.models.family import Capability, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, FormTask, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
@@ -60,7 +60,8 @@ class EncoderModel:
         self._device = torch.device(device)
         self._precision = precision
         self._noise = visual_noise
-        self._sight = Sight(self.network, self._device, visual_noise) if self.config.visual is not None else None
+        bimodal = self.config.visual is not None
+        self._page_features = PageFeatureCache(self.network, self._device, visual_noise) if bimodal else None
         self.fingerprint = sha256_json(
             [self.family, ADAPTER_VERSION, files, self.tokenizer.fingerprint, visual_noise, precision]
         )
@@ -232,7 +233,7 @@ class EncoderModel:
     def _batch(
         self, blanks: Sequence[Blank], ids: Sequence[TokenIds], labels: Sequence[WindowLabels] | None = None
     ) -> FormBatch:
-        features, page = self._sight.look(blanks) if self._sight is not None else (None, None)
+        features, page = self._page_features.features_of(blanks) if self._page_features is not None else (None, None)
         windows = [blank.window for blank in blanks]
         batch = collate(windows, ids=ids, labels=labels, features=features, page=page, pad=self.tokenizer.pad)
         return batch.to(self._device)

@@ -28,7 +28,7 @@ class Logits(NamedTuple):
 
 
 class FormEncoder(nn.Module):
-    """A form encoder with new weights, drawn from torch's global chance.
+    """A form encoder with new weights, drawn from torch's global random generator.
 
     Tensors are named as transformers names them; what belongs to the page's image begins with ``visual.``.
 

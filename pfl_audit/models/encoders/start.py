@@ -46,7 +46,7 @@ def start_from(config: EncoderConfig, folder: Path) -> Started:
     """An encoder whose text side comes from a BERT, LayoutLM or BROS checkpoint, or from one of ours.
 
     Its page side and its masked-language head are taken as well where they are there and fit. Heads of other tasks
-    are new, as are layers that the checkpoint does not have. New weights come from torch's global chance.
+    are new, as are layers that the checkpoint does not have. New weights come from torch's global random generator.
 
     Raises:
         AuditError: No such checkpoint, or another size (the tensor is named).

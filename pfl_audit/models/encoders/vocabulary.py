@@ -56,7 +56,7 @@ def train_vocabulary(texts: Iterable[str], size: int) -> tuple[str, ...]:
     others = str.maketrans(dict.fromkeys(set(counts) - set(letters), " "))
     pieces = Tokenizer(models.WordPiece(unk_token=SPECIAL[1]))
     pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    # Letters are given in order, since the trainer numbers those that it finds itself by chance.
+    # Letters are given in order, since the trainer numbers those that it finds itself in random order.
     fixed = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters)]
     trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=fixed, show_progress=False)
     pieces.train_from_iterator((text.translate(others) for text in clean), trainer)

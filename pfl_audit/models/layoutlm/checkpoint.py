@@ -10,11 +10,11 @@ import torch
 from transformers import LayoutLMForQuestionAnswering, LayoutLMv3ForQuestionAnswering
 
 from pfl_audit.errors import AuditError
-from pfl_audit.models.fit import require_fit
 from pfl_audit.models.layoutlm.config import SHORTEST_INPUT, QaConfig, config_from_folder, not_a_layoutlm
 from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.layoutlm.pixels import PixelSettings, pixel_settings
 from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
+from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.weights import read_config, read_state
 
 _DERIVED = ("embeddings.position_ids", "visual_bbox")
@@ -60,7 +60,7 @@ def load_qa(folder: Path, version: Version) -> LoadedQa:
     pixels = pixel_settings(folder, config) if config.sees else None
     network = _build(config, folder)
     state = {name: tensor for name, tensor in read_state(folder).items() if not name.endswith(_DERIVED)}
-    require_fit({name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}, state, folder)
+    require_shapes({name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}, state, folder)
     network.load_state_dict(state, assign=True)
     _derive(network, config)
     return LoadedQa(network.eval(), config, tokenizer, pixels)

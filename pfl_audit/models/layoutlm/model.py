@@ -32,7 +32,7 @@ _MAX_BATCH = 128
 # Version 3 holds its relative biases, and the buckets they come from, beside the scores.
 _SCORE_BYTES = {1: 4, 3: 16}
 
-LogChances = NDArray[np.float64]
+LogProbabilities = NDArray[np.float64]
 """Logarithms of the start and end probabilities of a passage's positions, (2, positions)."""
 
 
@@ -110,36 +110,38 @@ class LayoutLmQa:
         images = self._images([query.document for query in queries])
         rows = [(passage, row) for row, some in enumerate(passages) for passage in some]
         size = self.batch_size(max(map(self.cost, queries), default=1))
-        chances: list[LogChances] = []
+        log_probabilities: list[LogProbabilities] = []
         for at in range(0, len(rows), size):
             some = rows[at : at + size]
             pixels = torch.stack([images[row] for _, row in some]) if images else None
-            chances += self._chances([passage for passage, _ in some], pixels)
-        of = iter(chances)
+            log_probabilities += self._log_probabilities([passage for passage, _ in some], pixels)
+        of = iter(log_probabilities)
         return [
             self._response(query, some, list(islice(of, len(some))))
             for query, some in zip(queries, passages, strict=True)
         ]
 
-    def _response(self, query: Query, passages: Sequence[Passage], chances: Sequence[LogChances]) -> Response:
-        answer, best = "", float(chances[0][:, 0].sum())
+    def _response(
+        self, query: Query, passages: Sequence[Passage], log_probabilities: Sequence[LogProbabilities]
+    ) -> Response:
+        answer, best = "", float(log_probabilities[0][:, 0].sum())
         spans = [
             (span, passage)
-            for passage, logs in zip(passages, chances, strict=True)
+            for passage, logs in zip(passages, log_probabilities, strict=True)
             if (span := best_span(*logs[:, passage.offset : passage.stop])) is not None
         ]
         if spans:
             (first, last, best), passage = max(spans, key=lambda found: found[0][2])
             answer = " ".join(query.document.words[passage.words[first] : passage.words[last] + 1])
         target = self.inputs.target(query, passages)
-        starts, ends = chances[target.passage]
+        starts, ends = log_probabilities[target.passage]
         loss = -float(starts[target.start] + ends[target.end]) / 2
         if not (np.isfinite(loss) and np.isfinite(best)):
             raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
         return Response(answer, float(np.exp(best)), loss, 2)
 
     @torch.inference_mode()
-    def _chances(self, passages: Sequence[Passage], pixels: Tensor | None) -> list[LogChances]:
+    def _log_probabilities(self, passages: Sequence[Passage], pixels: Tensor | None) -> list[LogProbabilities]:
         """Log-probabilities of every passage's own positions, text before patches."""
         batch = self.inputs.collate(passages)
         inputs = {"input_ids": batch.ids, "bbox": batch.boxes, "token_type_ids": batch.types,

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write, write_json
-from pfl_audit.models.fit import require_fit
-from pfl_audit.models.pieces import copy_tokenizer
+from pfl_audit.models.tensor_checks import require_shapes
+from pfl_audit.models.tokenizer_files import copy_tokenizer
 from pfl_audit.models.vt5.config import Vt5Config, config_from_folder, not_a_vt5
 from pfl_audit.models.vt5.keys import ALIASES, EMBEDDING, LM_HEAD, to_internal, to_released
 from pfl_audit.models.vt5.modeling import Vt5
@@ -144,4 +144,4 @@ def _fit(network: Vt5, weights: dict[str, Tensor], folder: Path) -> None:
         del expected[LM_HEAD]
     for name in [name for name in weights if name not in expected and name.endswith(_IGNORABLE)]:
         del weights[name]
-    require_fit(expected, weights, folder, name_of=to_released)
+    require_shapes(expected, weights, folder, name_of=to_released)

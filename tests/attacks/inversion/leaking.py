@@ -13,7 +13,7 @@ from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.template.fill import fill
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField
 from pfl_audit.models.donut.gradients import DonutGradients
-from pfl_audit.models.donut.small import SmallSize, learn_pieces, new_donut, save_donut
+from pfl_audit.models.donut.small import SmallSize, new_donut, save_donut, train_tokenizer
 from pfl_audit.models.donut.tokenizer import DonutTokenizer
 from pfl_audit.models.gradient_protocol import Sample
 
@@ -31,7 +31,7 @@ TEXTS = (QUESTION, "What is written in field 1?", "What is the date?", *NAMES, "
 def save_leaking(folder: Path) -> Path:
     """A checkpoint of SIZE with random weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    learn_pieces([*TEXTS, *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"], folder, 120)
+    train_tokenizer([*TEXTS, *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"], folder, 120)
     save_donut(new_donut(SIZE, DonutTokenizer.open(folder).size, seed=1), folder, folder)
     return folder
 

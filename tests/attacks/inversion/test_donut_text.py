@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pfl_audit.attacks.inversion.donut_text import recovery
-from pfl_audit.attacks.inversion.donut_text.angle import pair
+from pfl_audit.attacks.inversion.donut_text.orthogonality import pair
 from pfl_audit.attacks.inversion.donut_text.recovery import How, TextRecovery
 from pfl_audit.attacks.inversion.donut_text.span import normal_odds, span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
 from pfl_audit.models.donut.inputs import IGNORED, InputBuilder
 from pfl_audit.models.donut.pixels import PixelSettings
-from pfl_audit.models.donut.small import SmallSize, config_of, learn_pieces, new_donut
+from pfl_audit.models.donut.small import SmallSize, config_of, new_donut, train_tokenizer
 from pfl_audit.models.donut.text import DonutText, first_layer
 from pfl_audit.models.donut.tokenizer import ANSWER, EOS, UNK, DonutTokenizer
 from tests.oracles.donut_text import client_gradient, distance, seen
@@ -50,7 +50,7 @@ def gradient_of_ids(network, ids, scored=0.5):
 def reader(red, tmp_path_factory):
     """A tokenizer that knows the fixture's texts, and what makes examples of its queries."""
     folder = tmp_path_factory.mktemp("pieces")
-    learn_pieces([text for query in red.queries for text in (query.question, *query.answers)], folder, VOCABULARY)
+    train_tokenizer([text for query in red.queries for text in (query.question, *query.answers)], folder, VOCABULARY)
     tokenizer = DonutTokenizer.open(folder)
     network = donut(tied=True, vocabulary=tokenizer.size)
     return SimpleNamespace(

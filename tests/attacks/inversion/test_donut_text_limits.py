@@ -124,7 +124,7 @@ def test_without_positions_and_attention_only_the_set_of_tokens_is_known():
     assert causes(found) == {"missing"}
 
 
-def test_the_angle_alone_tells_many_tokens_and_none_for_sure():
+def test_orthogonality_alone_finds_many_tokens_and_none_for_sure():
     network = donut(tied=False)
     found = recover_text({POSITION: gradient_of_ids(network, IDS)[POSITION]}, network)
     assert not found.sure.any()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.models.donut.small import SmallSize, learn_pieces, new_donut, save_donut
+from pfl_audit.models.donut.small import SmallSize, new_donut, save_donut, train_tokenizer
 from pfl_audit.models.donut.tokenizer import MARKS, DonutTokenizer
 
 LONGEST = 64
@@ -37,7 +37,7 @@ def make_donut(red: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
 
 def save_ours(texts: list[str], folder: Path) -> None:
-    learn_pieces(texts, folder, 150)
+    train_tokenizer(texts, folder, 150)
     save_donut(new_donut(TINY, DonutTokenizer.open(folder).size, seed=1), folder, folder)
 
 

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from pfl_audit.errors import UsageError
 from pfl_audit.models.donut.checkpoint import load_donut
 from pfl_audit.models.donut.network import EMBEDDING, INDEX, LM_HEAD, own_tensors, page_features
-from pfl_audit.models.donut.small import PIECES, SmallSize, config_of, learn_pieces, new_donut, save_donut
+from pfl_audit.models.donut.small import PIECES, SmallSize, config_of, new_donut, save_donut, train_tokenizer
 from pfl_audit.models.donut.tokenizer import DonutTokenizer
 
 from .conftest import TINY
@@ -76,7 +76,7 @@ def test_sizes_that_make_no_network(size: SmallSize, message: str) -> None:
 
 def test_every_character_has_a_piece(tmp_path: Path) -> None:
     texts = ["What is the total?", "4711 Żółw", "Who sends it?"] * 3
-    learn_pieces(texts, tmp_path, 60)
+    train_tokenizer(texts, tmp_path, 60)
     tokenizer = DonutTokenizer.open(tmp_path)
     assert [tokenizer.decode(tokenizer.encode(text)) for text in texts] == texts
     assert tokenizer.id("</s>") == PIECES.index("</s>")
@@ -85,4 +85,4 @@ def test_every_character_has_a_piece(tmp_path: Path) -> None:
 
 def test_too_few_pieces(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no tokenizer of 12 pieces can be learnt"):
-        learn_pieces(["abcdefghijklmnopqrstuvwxyz"], tmp_path, 12)
+        train_tokenizer(["abcdefghijklmnopqrstuvwxyz"], tmp_path, 12)

@@ -1,4 +1,4 @@
-"""Whether a checkpoint's tensors are those that its network has."""
+"""Check of a checkpoint's tensors against the shapes that its network has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LISTED = 5
 _LONGEST = 160
 
 
-def require_fit(
+def require_shapes(
     expected: Shapes,
     state: Mapping[str, Tensor],
     folder: Path,
@@ -25,14 +25,14 @@ def require_fit(
     """Refuse tensors that are missing, unknown, of another shape, or no floats.
 
     Args:
-        expected: Name to shape, of the network.
-        state: Name to tensor, of the checkpoint.
-        folder: Of the checkpoint, for the message.
+        expected: Name to shape of the network's tensors.
+        state: Name to tensor of the checkpoint.
+        folder: Checkpoint folder, for the message.
         optional: Names that may be missing.
-        name_of: What a tensor is called in the checkpoint.
+        name_of: Maps a name in the network to the name in the checkpoint.
 
     Raises:
-        AuditError: With the first few names.
+        AuditError: The tensors do not match; the message has the first few names.
     """
     missing, extra = set(expected) - set(state) - set(optional), set(state) - set(expected)
     for names, what in ((missing, "lacks"), (extra, "has unknown")):
@@ -56,7 +56,7 @@ def require_fit(
 
 
 def _listed(names: Collection[str] | map[str], separator: str) -> str:
-    """The first few, and how many more there are."""
+    """The first few names, and the number of the others."""
     every = sorted(names)
     more = [f"and {len(every) - _LISTED} more"] if len(every) > _LISTED else []
     return separator.join([*(name[:_LONGEST] for name in every[:_LISTED]), *more])

@@ -1,4 +1,4 @@
-"""What a bimodal encoder sees of scrubbed pages, each looked at once."""
+"""Cache of the page features of a bimodal encoder, one feature map for each scrubbed page."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _PAGES_AT_ONCE = 8
 _Key = tuple[str, bytes]
 
 
-class Sight:
-    """Feature maps of pages under the white patch of their blank. The patch stays, whatever is filled in.
+class PageFeatureCache:
+    """Feature maps of pages with a white patch over the scrubbed field; least recently used ones are dropped.
+
+    The patch does not depend on what is filled in, so one map serves all attempts at a field.
 
     Args:
-        network: A bimodal one.
-        device: That it stands on.
-        noise: Seed of the Gaussian noise that stands in for every page, or None.
+        network: Bimodal encoder.
+        device: Device of the network.
+        noise: Seed of the Gaussian noise that replaces every page, or None.
     """
 
     def __init__(self, network: FormEncoder, device: torch.device, noise: int | None) -> None:
@@ -34,8 +36,8 @@ class Sight:
         self._reader = PageReader(network.config.visual.side, noise)
         self._features: OrderedDict[_Key, Tensor] = OrderedDict()
 
-    def look(self, blanks: Sequence[Blank]) -> tuple[Tensor, list[int]]:
-        """Feature maps (pages, c, h, w), and the place of each blank's among them.
+    def features_of(self, blanks: Sequence[Blank]) -> tuple[Tensor, list[int]]:
+        """Feature maps (pages, c, h, w), and the index of each blank's page among them.
 
         Raises:
             UnanswerableError: A page image is missing or cannot be used.

@@ -1,4 +1,4 @@
-"""Files of a SentencePiece tokenizer: learnt from texts, or copied along with a model."""
+"""Files of a SentencePiece tokenizer: trained on texts, or copied along with a model."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER
 _FILES = ("spiece.model", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
-def learn_unigrams(texts: Iterable[str], folder: Path, vocabulary: int, **options: Any) -> None:
-    """Learn unigram pieces and write ``spiece.model``; the same texts give the same bytes.
+def train_unigrams(texts: Iterable[str], folder: Path, vocabulary: int, **options: Any) -> None:
+    """Train a unigram model and write ``spiece.model``; the same texts give the same bytes.
 
     Args:
-        texts: Every character of them becomes a piece at least.
-        folder: Where to.
-        vocabulary: How many pieces.
-        options: SentencePiece's own, such as which special pieces there are and where.
+        texts: Training texts; every character of them becomes a piece.
+        folder: Folder to write to.
+        vocabulary: Number of pieces.
+        options: Further options of SentencePieceTrainer, such as special pieces and their ids.
 
     Raises:
-        RuntimeError: The texts do not give so many pieces, or need more.
+        RuntimeError: The texts do not yield that many pieces, or need more.
     """
     import sentencepiece
 
@@ -45,7 +45,7 @@ def learn_unigrams(texts: Iterable[str], folder: Path, vocabulary: int, **option
 
 
 def copy_tokenizer(source: Path, folder: Path) -> None:
-    """Copy the tokenizer files that are in ``source``; nothing happens where it is the folder itself.
+    """Copy the tokenizer files of ``source``; does nothing if it is the folder itself.
 
     Raises:
         AuditError: One of them is no regular file, or too large.

@@ -1,13 +1,14 @@
-"""A signal stands at right angles to what its token looks like.
+"""Token test by orthogonality: the gradient at a LayerNorm input is orthogonal to the centred input.
 
-The signal s of a position is what comes back through the LayerNorm behind the embeddings, and LayerNorm gives back
-nothing along its own input: s (e(v, p) - mean) = 0 for the token v that stands there, but for epsilon and rounding.
-It is one number a token, which separates a few thousand tokens alone, and no span is needed for it.
+The signal s of a position is the gradient behind the LayerNorm that follows the embeddings, taken back through it. A
+LayerNorm's backward pass removes the component along its own input, so s (e(v, p) - mean) = 0 for the token v at that
+position, up to epsilon and rounding. It is one number a token, which distinguishes a few thousand tokens, and it needs
+no span.
 
 In a batch a position's row of the gradient is the sum of the signals of all samples. But a row of the embedding that
-one token in one place wrote is a signal, and so is a position's row where all samples have the same token. So
-signals can be taken out of rows and positions one by one: what stands at right angles to one pair of token and place
-is its signal, and without it the next can be seen. Where nothing is left of either table, the pairs are right.
+one token at one position wrote is a signal, and so is a position's row where all samples have the same token. So
+signals can be subtracted from rows and positions one by one: what is orthogonal to one pair of token and position is
+its signal, and without it the next can be found. If nothing is left of either table, the pairs are right.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from pfl_audit.attacks.inversion.donut_text.span import normal_odds
 from pfl_audit.models.text_decoder import FirstLayer
 
 _ROUNDED = 4.0
-_RIGHT = 1e-5
-"""Cosine up to which an angle is right; 3e-6 was the largest of 1,500 in float32."""
+_ORTHOGONAL = 1e-5
+"""Cosine up to which vectors count as orthogonal; 3e-6 was the largest of 1,500 in float32."""
 _GONE = 30.0
-"""Roundings of what has been added and subtracted, below which nothing is left of a row."""
+"""Multiple of the rounding of what has been added and subtracted, below which a row counts as zero."""
 
 
-def angle_odds(tokens: Tensor, places: Tensor, signals: Tensor, decoder: FirstLayer, noise: Noise) -> Tensor:
+def orthogonality_odds(tokens: Tensor, places: Tensor, signals: Tensor, decoder: FirstLayer, noise: Noise) -> Tensor:
     """Log of the odds that a place's signal is that of a token, against chance.
 
     Args:
         tokens: int64 (tokens,).
         places: int64 (places,).
         signals: float64 (places, width), of one sample.
-        decoder: For what a token looks like, and for epsilon, which bends the angle.
-        noise: Of the signals.
+        decoder: First layer of the decoder, for e(v, p) and for epsilon, which perturbs the orthogonality.
+        noise: Noise of the signals.
 
     Returns:
         float64 (places, tokens).
@@ -72,7 +73,7 @@ def pair(positions: Tensor, rows: Tensor, shapes: Tensor, allowed: Tensor, round
         rows: float64 (tokens, width), of the embedding, scale taken out.
         shapes: float64 (places, tokens, width): each token in each place, e of FirstLayer.
         allowed: bool (places, tokens), pairs that may be.
-        rounding: Relative error of the entries.
+        rounding: Relative rounding error of the entries.
     """
     tables = (positions.clone(), rows.clone())
     handled = tuple(table.norm(dim=1) for table in tables)
@@ -84,7 +85,7 @@ def pair(positions: Tensor, rows: Tensor, shapes: Tensor, allowed: Tensor, round
         open_ = allowed & ~held & places[:, None] & tokens
         cosine = torch.where(open_, torch.minimum(by_place, by_token), torch.inf)
         place, token = divmod(int(cosine.argmin()), len(rows))
-        if not cosine[place, token] < _RIGHT:
+        if not cosine[place, token] < _ORTHOGONAL:
             break
         held[place, token] = True
         signal = (tables[0][place] if by_place[place, token] < by_token[place, token] else tables[1][token]).clone()
