@@ -27,7 +27,7 @@ class CheckpointFacts:
             batch normalisation. Files may hold copies of tied tensors, or tensors that opening leaves out, so this
             can exceed the number of parameters of the opened network.
         capabilities: What it can be asked for.
-        files: File name to SHA-256 of all files that decide what the model answers; empty if not asked for.
+        files: File name to SHA-256 of all files that determine what the model answers; empty if not requested.
     """
 
     family: str

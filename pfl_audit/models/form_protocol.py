@@ -1,4 +1,4 @@
-"""What an attack may ask of a model that reads the tokens of forms."""
+"""Protocol of models that read the tokens of forms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TokenIds = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TokenSpan:
-    """Where a field stands among the tokens of a window: [start, stop)."""
+    """Token range [start, stop) of a field in a window."""
 
     field: Field
     start: int
@@ -29,15 +29,16 @@ class TokenSpan:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """A stretch of a form that a model reads at once.
+    """Consecutive tokens of a form that fit the model's input.
 
     Attributes:
-        form: Of which it is a part.
-        number: Of the window in its form, from 0.
+        form: Form that it is a part of.
+        number: Index of the window in its form, from 0.
         ids: int64 (n,), special tokens included.
-        boxes: float32 (n, 4), the box of each token's word as shares of the page; special tokens as the model has them.
-        words: int64 (n,), the word of each token, or -1.
-        spans: Fields that stand in it, whole.
+        boxes: float32 (n, 4), the box of each token's word as shares of the page; of special tokens as the model
+            defines it.
+        words: int64 (n,), index of each token's word, or -1 for special tokens.
+        spans: Fields that the window holds completely.
     """
 
     form: Form
@@ -50,12 +51,12 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Blank:
-    """A window in which one field was scrubbed: what the adversary holds. What stood there is not in it.
+    """A window in which one field was scrubbed, as the adversary has it. It does not hold the field's tokens.
 
     Attributes:
         window: ``ids`` has the mask token all over the field; its form's image is whole, and whoever reads it
             must put ``patch`` over it.
-        span: Where the field stood; its label is public, as are its box and its number of tokens.
+        span: Token range of the field; its label is public, as are its box and its number of tokens.
         patch: float32 (words, 4), the boxes of the field's words, as shares of the page.
     """
 
@@ -65,17 +66,17 @@ class Blank:
 
     @property
     def length(self) -> int:
-        """Tokens of the field."""
+        """Number of tokens of the field."""
         return self.span.stop - self.span.start
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A blank with its first tokens filled in, the others masked still.
+    """A blank with its first tokens filled in and the others still masked.
 
     Attributes:
-        blank: Of which field.
-        tokens: Ids so far, at most ``blank.length``.
+        blank: Scrubbed field.
+        tokens: Ids of the first tokens, at most ``blank.length``.
     """
 
     blank: Blank
@@ -93,7 +94,7 @@ class FormModel(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that decides what it says."""
+        """SHA-256 of everything that determines its outputs."""
         ...
 
     @property
@@ -103,12 +104,12 @@ class FormModel(Protocol):
 
     @property
     def task(self) -> FormTask:
-        """What its head does."""
+        """Task of its head."""
         ...
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Tokens by id; models that work together must have the same."""
+        """Tokens by id; models that are used together need the same vocabulary."""
         ...
 
     @property
@@ -129,7 +130,7 @@ class FormModel(Protocol):
         ...
 
     def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:
-        """Every field of a form scrubbed, one at a time, with the ids that stood there, for scoring alone."""
+        """Each field of a form scrubbed in turn, with its true ids, which are for scoring only."""
         ...
 
     def token_logits(self, attempts: Sequence[Attempt]) -> NDArray[np.float32]:

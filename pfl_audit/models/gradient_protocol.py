@@ -1,4 +1,4 @@
-"""What gradient inversion needs of a model: its training loss, as a function of a page's pixels."""
+"""Protocol of models whose training gradient can be taken, as a function of the page's pixels."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from pfl_audit.models.word_encoder import WordEncoder
 
 Text = Mapping[str, Tensor]
-"""Everything that goes into the network beside the pixels, for one sample: question, answer, words and boxes, as
-tensors by the network's own names for them, each without a batch dimension."""
+"""All inputs of the network except the pixels, for one sample: question, answer, words and boxes, as tensors by the
+network's own names for them, without a batch dimension."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What a client trains on once.
+    """Training sample of a client.
 
     Attributes:
         page: uint8 (height, width, 3), of any size.
-        question: What is asked.
-        answer: What training asks for.
-        words: On the page, in reading order; for models that read by OCR.
-        boxes: float32 (words, 4), shares of the page.
+        question: Question about the page.
+        answer: Target answer.
+        words: Words on the page in reading order, for models that take them.
+        boxes: float32 (words, 4), boxes of the words as shares of the page.
     """
 
     page: NDArray[np.uint8]
@@ -44,7 +44,7 @@ class Sample:
 
 
 class GradientModel(Protocol):
-    """A model whose training gradient can be taken, and taken again through a gradient."""
+    """A model whose training loss is twice differentiable."""
 
     @property
     def family(self) -> str:
@@ -53,17 +53,17 @@ class GradientModel(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that decides its gradient."""
+        """SHA-256 of everything that determines its gradient."""
         ...
 
     @property
     def network(self) -> torch.nn.Module:
-        """In evaluation mode, its attention computed step by step, so that there are second derivatives."""
+        """The network in evaluation mode, with attention that has second derivatives."""
         ...
 
     @property
     def page(self) -> tuple[int, int]:
-        """Height and width of what the network sees."""
+        """Height and width of the page in pixels, as the network takes it."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class GradientModel(Protocol):
 
     @property
     def reads(self) -> bool:
-        """Whether it takes the page's words, which have to be read first."""
+        """Whether it takes the page's words, which OCR provides."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -102,18 +102,18 @@ class GradientModel(Protocol):
         ...
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:
-        """A page as the network sees it: uint8 (*page, 3), resized and padded, not yet normalised."""
+        """Resize and pad a page to the network's size, without normalisation: uint8 (*page, 3)."""
         ...
 
     def place(self, box: Box, size: tuple[int, int]) -> Box:
-        """Where a box of a page of this width and height comes to lie on what the network sees, as shares of it."""
+        """Map a box of a page of this width and height to the network's page; both in shares of their page."""
         ...
 
     def text(self, sample: Sample) -> Text:
-        """All of a sample but its pixels.
+        """Encode a sample without its pixels.
 
         Raises:
-            NotAuditableError: The answer does not stand on the page, and the model can only point to it.
+            NotAuditableError: The answer is not on the page, and the model can only point to it.
         """
         ...
 
@@ -122,10 +122,10 @@ class GradientModel(Protocol):
 
         Args:
             pixels: float (samples, 3, *page), 0 to 1.
-            texts: One a sample.
+            texts: One text per sample.
 
         Returns:
-            float (), the mean over the samples, as a client's training takes it.
+            float (), the mean over the samples, as in a client's training.
         """
         ...
 
@@ -138,14 +138,14 @@ def gradient_of(
     *,
     differentiable: bool = False,
 ) -> dict[str, Tensor]:
-    """The gradient of the training loss by parameter, each tied tensor once.
+    """Gradient of the training loss by parameter, each tied tensor once.
 
     Args:
-        model: Of which.
-        pixels: As ``GradientModel.loss`` takes them.
-        texts: As ``GradientModel.loss`` takes them.
-        names: Of the parameters wanted; all that the loss depends on if None.
-        differentiable: Whether the gradient shall be differentiated itself.
+        model: Model with the loss.
+        pixels: As in ``GradientModel.loss``.
+        texts: As in ``GradientModel.loss``.
+        names: Names of the parameters; all that the loss depends on if None.
+        differentiable: Whether to build a graph through the gradient, for second derivatives.
 
     Returns:
         Name to tensor of the parameter's shape, in the order of the network's parameters.

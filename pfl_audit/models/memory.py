@@ -1,4 +1,4 @@
-"""What a process does with memory that a model has freed, and how much it can still get."""
+"""Allocator settings and free memory of the process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _M_MMAP_MAX = -4
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what was freed instead of handing it back to the kernel; elsewhere nothing happens.
+    """Configure glibc to keep freed memory instead of returning it to the kernel; no effect with other C libraries.
 
-    Every batch needs the same large tensors again. Fetching them anew, page by page, is a third of the
-    time of a small model on a CPU.
+    Every batch allocates the same large tensors again. Page faults of fresh memory take a third of the time of a
+    small model on a CPU.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -25,7 +25,7 @@ def keep_freed_memory() -> None:
 
 
 def free_memory() -> int | None:
-    """Bytes that this process can still get: of the machine, and of its own limit; None where Linux does not say."""
+    """Bytes that this process can still allocate, by the machine's memory and its own limit; None outside Linux."""
     try:
         free = 1024 * int(_line("/proc/meminfo", "MemAvailable:").split()[1])
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)

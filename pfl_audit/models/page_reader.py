@@ -1,4 +1,4 @@
-"""OCR as a model that can be asked: the answer to a page is what its picture says."""
+"""OCR as a DocumentModel: the answer to a page is the text in its picture."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PageReader:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the versions, which bring the weights."""
+        """SHA-256 of the package versions, which include the weights."""
         return sha256_json([self.family, version("rapidocr"), version("onnxruntime")])
 
     def describe(self) -> dict[str, Any]:
@@ -44,11 +44,11 @@ class PageReader:
         return {"family": self.family, "path": "", "sha256": self.fingerprint, "parameters": None, "notes": notes}
 
     def cost(self, query: Query) -> int:
-        """Every page is the same."""
+        """The same for every page."""
         return 1
 
     def batch_size(self, cost: int) -> int:
-        """One, so that a killed run loses one page."""
+        """One page, so that a killed run loses at most one."""
         return 1
 
     def respond(self, queries: Sequence[Query]) -> list[Response]:

@@ -1,4 +1,4 @@
-"""What an attack may ask of a model, whatever its family."""
+"""Protocol of models that answer questions about pages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pfl_audit.models.family import Capability as Capability
 
 @dataclass(frozen=True)
 class Response:
-    """What a model says to one query.
+    """Response of a model to one query.
 
     Attributes:
-        answer: Its most likely answer, as decoded.
+        answer: Most likely answer, decoded.
         confidence: Product of the probabilities of the answer's tokens, 0 to 1, or None.
         loss: Mean negative log-likelihood of the tokens of the query's first accepted answer
             (natural logarithm, end-of-sequence included), or None.
-        tokens: Number of those tokens, or None.
+        tokens: Number of tokens that the loss averages over, or None.
     """
 
     answer: str
@@ -30,11 +30,11 @@ class Response:
 
 @dataclass(frozen=True)
 class Score:
-    """How likely a model takes one value to be the answer.
+    """Likelihood of one value as the answer to a question.
 
     Attributes:
-        loss: Mean negative log-likelihood of its tokens (natural logarithm, end-of-sequence included).
-        tokens: Number of them.
+        loss: Mean negative log-likelihood of the value's tokens (natural logarithm, end-of-sequence included).
+        tokens: Number of tokens that the loss averages over.
     """
 
     loss: float
@@ -52,16 +52,16 @@ class DocumentModel(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that decides what it answers: weights, configuration, tokenizer, adapter."""
+        """SHA-256 of everything that determines its answers: weights, configuration, tokenizer, adapter."""
         ...
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it can be asked for."""
+        """Capabilities of the opened model."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the report: family, path, parameters, how it was opened."""
+        """Facts for the report: family, path, sha256, parameters, notes."""
         ...
 
     def cost(self, query: Query) -> int:
@@ -69,7 +69,7 @@ class DocumentModel(Protocol):
         ...
 
     def batch_size(self, cost: int) -> int:
-        """How many queries of that length fit into one batch."""
+        """Largest number of queries of that length in one batch."""
         ...
 
     def respond(self, queries: Sequence[Query]) -> list[Response]:
@@ -83,14 +83,14 @@ class DocumentModel(Protocol):
 
 @runtime_checkable
 class CandidateModel(Protocol):
-    """What a model whose answers can be compared with others without answering anew offers besides."""
+    """A model that computes the losses of several candidate answers to one question at once."""
 
     def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
-        """The losses of several answers to one question, with the page read once.
+        """Losses of several answers to one question, with the page encoded once.
 
         Args:
-            query: Whose own answers play no part.
-            values: Answers that are scored, one at least.
+            query: Question and page; its own answers have no effect.
+            values: Answers to score, at least one.
 
         Returns:
             In order; for the query's first accepted answer the loss that ``respond`` gives.

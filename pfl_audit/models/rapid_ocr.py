@@ -1,4 +1,4 @@
-"""rapidocr, opened without the telemetry of onnxruntime, which it runs on: no other module may import either."""
+"""Opens rapidocr with the telemetry of onnxruntime disabled. No other module may import either of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pfl_audit.errors import UsageError
 
 _SETTINGS = {"Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1}
-"""rapidocr without log lines, and with one thread: on two cores its own choice of threads is several times slower."""
+"""No log lines, and one thread: on two cores the default number of threads is several times slower."""
 
 
 def open_rapidocr(text_score: float = 0.5) -> Any:
@@ -18,7 +18,7 @@ def open_rapidocr(text_score: float = 0.5) -> Any:
     forbids it before it is loaded; its own ``disable_telemetry_events`` comes too late.
 
     Args:
-        text_score: Confidence below which it leaves a line out.
+        text_score: Confidence below which a line is left out.
 
     Raises:
         UsageError: It is not installed.

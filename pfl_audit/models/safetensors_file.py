@@ -1,4 +1,4 @@
-"""The header of a safetensors file, read as data and held against the file."""
+"""Header of a safetensors file, parsed as data and validated against the file."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ DTYPES = {code: ELEMENT_TYPES[name] for code, name in _NAMES.items()}
 
 @dataclass(frozen=True)
 class Header:
-    """What a safetensors file says of itself.
+    """Header of a safetensors file.
 
     Attributes:
-        entries: Name to place, in the order of the header.
-        metadata: Its texts.
+        entries: Name to place of every tensor, in the order of the header.
+        metadata: Texts by key.
     """
 
     entries: Mapping[str, Entry]
@@ -44,9 +44,9 @@ def read_header(path: Path, *, largest: int = _LARGEST_HEADER, remedy: str = "Co
     """Read the header of a safetensors file. No tensor is read.
 
     Args:
-        path: Of the file.
-        largest: Bytes that the header may have, its metadata included.
-        remedy: What to do about a file that cannot be read.
+        path: The file.
+        largest: Largest size of the header in bytes, its metadata included.
+        remedy: Remedy in the error of a file that cannot be read.
 
     Raises:
         UsageError: There is no such file.
@@ -93,7 +93,7 @@ def _entry(name: str, said: Any, begin: int, size: int) -> Entry:
 
 
 def _require_whole(entries: Mapping[str, Entry], begin: int, size: int) -> None:
-    """Require that the tensors follow each other, and end with the file."""
+    """Check that the tensors are contiguous and end with the file."""
     for entry in sorted(entries.values(), key=lambda entry: (entry.start, entry.elements)):
         if entry.start != begin:
             raise ValueError("its tensors do not follow each other")

@@ -1,4 +1,4 @@
-"""A ``spiece.model``, checked before SentencePiece's own code reads it.
+"""Validation of a ``spiece.model`` before SentencePiece's own code reads it.
 
 SentencePiece follows a table of its normaliser (a double array of darts) without looking at its bounds, so the table is
 held against its size first, and what it may put in the place of a letter is short.
@@ -24,11 +24,11 @@ _PIECE, _NORMALIZER, _DENORMALIZER, _TABLE = 1, 3, 5, 2
 
 
 class UnfitTokenizerError(ValueError):
-    """A tokenizer file is not what it must be; the text says how, and holds nothing of the file."""
+    """A tokenizer file is invalid; the text gives the reason and holds nothing of the file."""
 
 
 def read_sentencepiece(path: Path) -> bytes:
-    """The bytes of a ``spiece.model`` that SentencePiece can read without harm.
+    """Read the bytes of a ``spiece.model`` that SentencePiece can parse safely.
 
     Raises:
         UsageError: There is no such file.

@@ -1,4 +1,4 @@
-"""Numbers in settings that came from outside, held against bounds."""
+"""Validation of numbers in settings from outside."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 LARGEST_SIZE = 1 << 20
-"""Of a layer, a vocabulary, a table."""
+"""Largest size of a layer, a vocabulary or a table."""
 
 
 def whole(name: str, value: Any, least: int = 1, most: int = LARGEST_SIZE) -> int:
-    """Check a whole number that came from outside.
+    """Check an integer from outside against bounds.
 
     Raises:
-        ValueError: With the name of the setting.
+        ValueError: It is outside the bounds; the message names the setting.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ValueError(f"{name} is not a whole number of {least} to {most}")
@@ -21,10 +21,10 @@ def whole(name: str, value: Any, least: int = 1, most: int = LARGEST_SIZE) -> in
 
 
 def number(name: str, value: Any, least: float = 0, most: float = 1) -> float:
-    """Check a number that came from outside; NaN and infinity are none.
+    """Check a number from outside against bounds; NaN and infinity are refused.
 
     Raises:
-        ValueError: With the name of the setting.
+        ValueError: It is outside the bounds; the message names the setting.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise ValueError(f"{name} is not a number of {least:g} to {most:g}")
@@ -32,10 +32,10 @@ def number(name: str, value: Any, least: float = 0, most: float = 1) -> float:
 
 
 def require_numbers(values: Mapping[str, Any], names: Container[str], where: str = "") -> None:
-    """Check those of the values that are named, each a number of 0 to 1000 where it is there.
+    """Check that the named values, where present, are numbers from 0 to 1000.
 
     Raises:
-        ValueError: With the name of the setting.
+        ValueError: It is outside the bounds; the message names the setting.
     """
     for name, value in values.items():
         if name in names and value is not None:

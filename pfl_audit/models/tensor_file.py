@@ -1,4 +1,4 @@
-"""Tensors in a file: the place of each, checked against the file before a byte of it is read. Imports no torch."""
+"""Tensors in a file: the place of each is validated against the file before it is read. Imports no torch at once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_TENSORS = 100_000
 _MOST_DIMENSIONS = 16
 MOST_ELEMENTS = 1 << 40
 _MOST_VIEWS = 8
-"""How often the tensors of a file may show its bytes, all together: a VT5 has four names for its embedding."""
+"""Largest ratio of the tensors' bytes to the file's: a VT5 has four names for its embedding."""
 _ROOM = 1.25
-"""Of free memory a byte of weights: what else is needed to open them."""
+"""Bytes of free memory per byte of weights, for what else opening them needs."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ ELEMENT_TYPES = {name: ElementType(name, size, "float" in name) for name, size i
 
 @dataclass(frozen=True)
 class Entry:
-    """A tensor that a file promises.
+    """Place of a tensor in a file, as its header gives it.
 
     Attributes:
-        dtype: Of its elements.
-        shape: Of the tensor.
-        strides: In elements.
-        start: Place of its first element in the file, in bytes.
+        dtype: Type of its elements.
+        shape: Shape of the tensor.
+        strides: Strides in elements.
+        start: Offset of its first element in the file, in bytes.
     """
 
     dtype: ElementType
@@ -79,12 +79,12 @@ class Entry:
         return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
 
     def bytes(self, *, single: bool) -> int:
-        """What it takes in memory, with ``single`` as float32 where it is a float."""
+        """Bytes in memory; with ``single`` floating-point tensors count as float32."""
         return self.elements * (4 if single and self.dtype.is_floating_point else self.dtype.itemsize)
 
 
 def dense(shape: Iterable[int]) -> tuple[int, ...]:
-    """Strides of a tensor whose elements lie one after the other."""
+    """Strides of a contiguous tensor."""
     strides = [1]
     for size in reversed(list(shape)[1:]):
         strides.append(strides[-1] * max(size, 1))
@@ -92,10 +92,10 @@ def dense(shape: Iterable[int]) -> tuple[int, ...]:
 
 
 def whole_numbers(values: object, most: int) -> tuple[int, ...]:
-    """Numbers of 0 to ``most`` that came from outside.
+    """Validate integers of 0 to ``most`` from outside.
 
     Raises:
-        ValueError: They are none.
+        ValueError: They are not.
     """
     if not isinstance(values, list | tuple) or len(values) > _MOST_DIMENSIONS:
         raise ValueError(f"a list in it is not one of at most {_MOST_DIMENSIONS} numbers")
@@ -105,10 +105,10 @@ def whole_numbers(values: object, most: int) -> tuple[int, ...]:
 
 
 def shape_of(values: object) -> tuple[int, ...]:
-    """A shape that came from outside.
+    """Validate a shape from outside.
 
     Raises:
-        ValueError: It is none, or larger than any tensor's.
+        ValueError: It is no shape, or has too many elements.
     """
     shape = whole_numbers(values, MOST_ELEMENTS)
     if math.prod(max(size, 1) for size in shape) > MOST_ELEMENTS:
@@ -117,10 +117,10 @@ def shape_of(values: object) -> tuple[int, ...]:
 
 
 def require_views(path: Path, entries: Mapping[str, Entry], size: int) -> None:
-    """Refuse tensors that show the bytes of a file over and over.
+    """Refuse tensors that repeat the bytes of a file too often.
 
     Raises:
-        AuditError: More of them, or more often, than any checkpoint.
+        AuditError: Too many tensors, or too many bytes altogether.
     """
     if len(entries) > MOST_TENSORS:
         raise AuditError(f"{path} has more than {MOST_TENSORS:,} tensors", "Check that it is the right file")
@@ -129,12 +129,12 @@ def require_views(path: Path, entries: Mapping[str, Entry], size: int) -> None:
 
 
 def read_tensors(path: Path, entries: Mapping[str, Entry], *, single: bool = False) -> dict[str, Tensor]:
-    """Read tensors, on the CPU. Those that are one tensor under several names share memory.
+    """Read tensors to the CPU. Names of the same place share memory.
 
     Args:
         path: The file that the entries were read from.
-        entries: Name to place.
-        single: Widen or narrow floats to float32.
+        entries: Name to place of the tensors.
+        single: Whether to convert floating-point tensors to float32.
 
     Raises:
         AuditError: It ends too early, cannot be read, or needs more memory than is free.
@@ -155,7 +155,7 @@ def read_tensors(path: Path, entries: Mapping[str, Entry], *, single: bool = Fal
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a regular file.
+    """Size of a regular file in bytes.
 
     Raises:
         UsageError: There is no such file.

@@ -1,4 +1,4 @@
-"""The table of contents of a ``torch.save`` file, made without torch. Runs confined: see ``torch_file``.
+"""Table of contents of a ``torch.save`` file, read without torch. Runs in a confined process: see ``torch_file``.
 
 Its pickle is read with inert classes: every global of a plain state dict becomes one of ours, which keeps what it is
 given and computes nothing. Every other global is refused, so nothing of the file is ever run.
@@ -34,7 +34,7 @@ class _Inert:
         self.arguments = arguments
 
     def __setstate__(self, state: object) -> None:
-        """Forget what a pickle wants to set."""
+        """Ignore the state in the pickle."""
 
 
 class _Tensor(_Inert): ...
@@ -54,7 +54,7 @@ class _Size(tuple[Any, ...]): ...
 
 class _Table(dict[Any, Any]):
     def __setstate__(self, state: object) -> None:
-        """Forget the versions of modules that a state dict carries along."""
+        """Ignore the module versions of a state dict."""
 
 
 _GLOBALS: dict[str, type] = {
@@ -93,10 +93,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 def table_of(name: bytes) -> list[Row]:
-    """What a ``torch.save`` file holds, by the names of its tensors.
+    """List the tensors of a ``torch.save`` file.
 
     Args:
-        name: Of the file.
+        name: Path of the file, as bytes.
 
     Raises:
         RefusedError: It is no such file, is damaged, or holds anything but tensors.
@@ -130,7 +130,7 @@ def table_of(name: bytes) -> list[Row]:
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """Every member by its name within the archive's one folder."""
+    """Members by their names within the archive's only folder."""
     members: dict[str, zipfile.ZipInfo] = {}
     prefix = ""
     for info in archive.infolist():
@@ -147,7 +147,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def _place(file: Any, info: zipfile.ZipInfo) -> tuple[int, int]:
-    """Where a member's bytes begin, and how many they are."""
+    """Offset and number of a member's bytes."""
     file.seek(info.header_offset)
     magic, _, name, extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
     begin = info.header_offset + _LOCAL_HEADER.size + name + extra

@@ -1,4 +1,4 @@
-"""Tensors of a ``pytorch_model.bin``, found without torch.load and without running anything of it."""
+"""Places of the tensors in a ``pytorch_model.bin``, read without torch.load and without running its code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REMEDY = "Copy it again from its source, or ask its owner for a safetensors fil
 
 
 def read_archive(path: Path) -> Mapping[str, Entry]:
-    """Where the tensors of a ``torch.save`` file lie. No tensor is read.
+    """Read the places of the tensors in a ``torch.save`` file. No tensor is read.
 
     Raises:
         UsageError: There is no such file.

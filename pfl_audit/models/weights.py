@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CONFIG = "config.json"
 LARGEST_SETTINGS = 4 * MIB
-"""Of ``config.json`` and the other files of settings beside it; real ones have some kilobytes."""
+"""Largest size of ``config.json`` and other files of settings; real ones have a few kilobytes."""
 _LARGEST_INDEX = 16 * MIB
 _MOST_SHARDS = 64
 _SINGLE = ("model.safetensors", "pytorch_model.bin")
@@ -31,7 +31,7 @@ _TOKENIZER = (
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
-    """The weight files of a checkpoint folder, safetensors before pickles.
+    """Weight files of a checkpoint folder; safetensors are preferred to pickles.
 
     Raises:
         UsageError: There is no such folder.
@@ -56,7 +56,7 @@ def checkpoint_files(folder: Path) -> list[Path]:
 
 
 def read_settings(path: Path) -> Any:
-    """A small JSON file of a checkpoint as data; empty where there is none.
+    """Read a small JSON file of a checkpoint; empty if there is none.
 
     Raises:
         AuditError: It is no JSON, no regular file, or too large.
@@ -77,7 +77,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_state(folder: Path) -> dict[str, Tensor]:
-    """Every tensor of a checkpoint, as float32 where it is a float, on the CPU.
+    """Read all tensors of a checkpoint to the CPU, floating-point ones as float32.
 
     Raises:
         AuditError: Damaged, holds anything but tensors, or holds a value that is not finite (the
@@ -100,12 +100,12 @@ def read_state(folder: Path) -> dict[str, Tensor]:
 
 
 def tensor_names(folder: Path) -> frozenset[str]:
-    """Names of the tensors; no tensor is read."""
+    """Names of a checkpoint's tensors; no tensor is read."""
     return frozenset(name for path in checkpoint_files(folder) for name in read_entries(path))
 
 
 def fingerprint_files(folder: Path) -> dict[str, str]:
-    """File name to SHA-256, for all files that decide what the model answers."""
+    """File name to SHA-256, for all files that determine what the model answers."""
     tokenizer = (folder / name for name in _TOKENIZER)
     settings = (folder / name for name in (CONFIG, "generation_config.json", "preprocessor_config.json"))
     wanted = [*checkpoint_files(folder), *settings, *tokenizer]

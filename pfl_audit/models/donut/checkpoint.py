@@ -1,4 +1,4 @@
-"""A Donut from a folder as save_pretrained makes it. Nothing in it is run."""
+"""Loads a Donut checkpoint folder as save_pretrained writes it. No code of the folder is run."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class LoadedDonut:
 
     Attributes:
         network: transformers' own, in evaluation mode.
-        config: Its settings.
-        tokenizer: Of the folder.
-        pixels: How it takes a page's image.
-        notes: What was found while opening, a sentence each.
+        config: Settings of the model.
+        tokenizer: Tokenizer of the folder.
+        pixels: How a page's image becomes pixels.
+        notes: Notes for the report, one sentence each.
     """
 
     network: Any
@@ -66,7 +66,7 @@ def load_donut(folder: Path) -> LoadedDonut:
 
 
 def _build(config: DonutConfig, folder: Path) -> Any:
-    """The network without weights."""
+    """Build the network without weights."""
     try:
         with torch.device("meta"):
             return build(config)
@@ -75,7 +75,7 @@ def _build(config: DonutConfig, folder: Path) -> Any:
 
 
 def _resolve_head(state: dict[str, Tensor], *, tied: bool) -> bool:
-    """Leave an output layer only where it is a tensor of its own, and say whether it is.
+    """Keep an output layer only if it is a tensor of its own; returns whether it is.
 
     Either copy of a tied tensor may be the one that was saved.
     """

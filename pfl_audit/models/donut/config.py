@@ -1,4 +1,4 @@
-"""Settings of a Donut: what of ``config.json`` decides its answers, each value held against bounds."""
+"""Settings of a Donut: the values of ``config.json`` that determine its answers, each checked against bounds."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pfl_audit.models.donut.family import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
 from pfl_audit.models.settings import LARGEST_SIZE, whole
 
 SHORTEST = 16
-"""Places that a decoder must have at least: fewer leave no room for a question and an answer."""
+"""Smallest number of decoder positions that leaves room for a question and an answer."""
 LARGEST_SIDE = 1 << 12
-"""Of a page, in pixels."""
+"""Largest side of a page in pixels."""
 _MOST_PATCHES = 1 << 20
 _MOST_LAYERS = 200
 _MOST_STAGES = 8
@@ -48,8 +48,8 @@ class DonutConfig:
     """A Donut of any size.
 
     Attributes:
-        encoder: Of the Swin transformer that sees the page.
-        decoder: Of the MBart that writes. Dropout is nought in both, so that nothing depends on the mode.
+        encoder: Configuration of the Swin encoder.
+        decoder: Configuration of the MBart decoder. Dropout is 0 in both, so that nothing depends on the mode.
     """
 
     encoder: DonutSwinConfig
@@ -57,18 +57,18 @@ class DonutConfig:
 
     @property
     def longest(self) -> int:
-        """Tokens of prompt and answer together."""
+        """Largest number of tokens of prompt and answer together."""
         return int(self.decoder.max_position_embeddings)
 
     @property
     def page(self) -> tuple[int, int]:
-        """Height and width of a page in pixels, as config.json has it; preprocessor_config.json goes before it."""
+        """Height and width of a page in pixels, as config.json has it; preprocessor_config.json has precedence."""
         size = self.encoder.image_size
         height, width = (size, size) if isinstance(size, int) else size
         return int(height), int(width)
 
     def visual_tokens(self, page: tuple[int, int]) -> int:
-        """Tokens that the decoder sees of a page of this height and width."""
+        """Number of visual tokens of a page of this height and width."""
         height, width = self.grids(page)[-1]
         return height * width
 
@@ -81,7 +81,7 @@ class DonutConfig:
         return grids
 
     def require_page(self, page: tuple[int, int]) -> None:
-        """Check that pages of this height and width can be seen.
+        """Check that the network can take pages of this height and width.
 
         Raises:
             ValueError: They are too large, or smaller than a window of the attention at some stage.
@@ -96,7 +96,7 @@ class DonutConfig:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``config.json`` has it, so that transformers opens it as well."""
+        """As ``config.json``, which transformers opens as well."""
         encoder = (*_ENCODER_SIZES, "image_size", "depths", "num_heads", "mlp_ratio", "qkv_bias", "hidden_act",
                    "layer_norm_eps", "use_absolute_embeddings")  # fmt: skip
         decoder = (*_DECODER_SIZES, "activation_function", "scale_embedding", "tie_word_embeddings", "bos_token_id",
@@ -126,7 +126,7 @@ def config_from_folder(folder: Path, config: Mapping[str, Any]) -> DonutConfig:
     """Read a Donut's settings.
 
     Args:
-        folder: Where they stand, for the message.
+        folder: Checkpoint folder, for the message.
         config: ``config.json``. What it does not say, or says as null, is transformers' default; whatever it says
             beyond the sizes, activations and switches of the network is left out.
 
@@ -140,7 +140,7 @@ def config_from_folder(folder: Path, config: Mapping[str, Any]) -> DonutConfig:
 
 
 def not_a_donut(folder: Path, error: Exception) -> AuditError:
-    """What to say of a folder whose settings make no network."""
+    """The error of a folder whose settings make no network."""
     text = " ".join(str(error).split())[:200] or type(error).__name__
     return AuditError(
         f"{folder}: config.json does not describe a Donut: {text}", "Compare it with the checkpoint's source"

@@ -25,7 +25,7 @@ from pfl_audit.models.donut.text import DonutText
 from pfl_audit.models.gradient_protocol import Sample, Text
 
 GRADIENT_VERSION = 1
-"""Raised whenever the loss below becomes another one."""
+"""Incremented whenever the loss below changes."""
 
 
 class DonutGradients(DonutModel):
@@ -59,12 +59,12 @@ class DonutGradients(DonutModel):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over what decides the checkpoint's answers, and this loss's version."""
+        """SHA-256 of what determines the checkpoint's answers and of this loss's version."""
         return sha256_json(["gradients", GRADIENT_VERSION, super().fingerprint])
 
     @property
     def page(self) -> tuple[int, int]:
-        """Height and width of what the network sees."""
+        """Height and width of the network's page in pixels."""
         return self._pixels.page
 
     def text_decoder(self) -> DonutText:
@@ -75,16 +75,16 @@ class DonutGradients(DonutModel):
         """None: Donut takes no words."""
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:
-        """A page as the network sees it: uint8 (*page, 3), scaled and padded, not yet normalised."""
+        """Scale and pad a page to the network's size, without normalisation: uint8 (*page, 3)."""
         plain = replace(self._pixels, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).pixels(page)
         return np.asarray((255 * plain).round().permute(1, 2, 0), dtype=np.uint8)
 
     def place(self, box: Box, size: tuple[int, int]) -> Box:
-        """Where a box of a page of this width and height comes to lie on what the network sees, as shares of it."""
+        """Map a box of a page of this width and height to the network's page; both in shares of their page."""
         return place(self._pixels, box, size)
 
     def text(self, sample: Sample) -> Text:
-        """The prompt with the answer behind it, and what is scored of it."""
+        """Prompt and answer as decoder inputs, with the labels."""
         example = self.inputs.example(sample.question, sample.answer)
         return {"decoder_input_ids": torch.tensor(example.ids), "labels": torch.tensor(example.labels)}
 
@@ -108,7 +108,7 @@ def place(settings: PixelSettings, box: Box, size: tuple[int, int]) -> Box:
     """Follow a box through the image processor: turned, scaled by the shorter side, cut down, padded.
 
     Args:
-        settings: Of the model.
+        settings: Pixel settings of the model.
         box: Left, top, right, bottom as shares of the page.
         size: Width and height of the page.
 

@@ -1,4 +1,4 @@
-"""From a query to numbers: the prompt, the answer that training would ask for, and the page."""
+"""Inputs of a query: the prompt, the target answer and the page."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.tokenizer import ANSWER, END_ANSWER, END_QUESTION, EOS, QUESTION, TASK, DonutTokenizer
 
 IGNORED = -100
-"""Label that the loss leaves out."""
+"""Label that the loss ignores."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A query as training sees it.
+    """A query with the labels of training.
 
     Attributes:
-        ids: What the decoder reads.
-        labels: What it is to say after each of them; IGNORED within the prompt.
+        ids: Input tokens of the decoder.
+        labels: Target token after each of them; IGNORED within the prompt.
     """
 
     ids: tuple[int, ...]
@@ -34,9 +34,9 @@ class InputBuilder:
     """Builds a Donut's inputs.
 
     Args:
-        config: Of the model.
-        tokenizer: Of the model.
-        pixels: Of the model.
+        config: Settings of the model.
+        tokenizer: Tokenizer of the model.
+        pixels: Pixel settings of the model.
     """
 
     def __init__(self, config: DonutConfig, tokenizer: DonutTokenizer, pixels: PixelSettings) -> None:
@@ -45,7 +45,7 @@ class InputBuilder:
         self._pixels = pixels
 
     def prompt(self, question: str) -> tuple[int, ...]:
-        """``<s_docvqa><s_question>...</s_question><s_answer>``; a question that fills half of the places is cut."""
+        """``<s_docvqa><s_question>...</s_question><s_answer>``; a question longer than half of the positions is cut."""
         number = self.tokenizer.id
         asked = self.tokenizer.encode(question)[: self.config.longest // 2]
         return (number(TASK), number(QUESTION), *asked, number(END_QUESTION), number(ANSWER))
@@ -76,7 +76,7 @@ class InputBuilder:
 
 
 def collate(examples: Sequence[Example], pad: int) -> tuple[Tensor, Tensor]:
-    """Pad examples on the right, where no token before it sees it: ids and labels, int64 (batch, longest)."""
+    """Pad examples on the right, which causal attention ignores: ids and labels, int64 (batch, longest)."""
     shape = (len(examples), max((len(example.ids) for example in examples), default=0))
     ids, labels = torch.full(shape, pad), torch.full(shape, IGNORED)
     for row, example in enumerate(examples):

@@ -1,4 +1,4 @@
-"""Donut as a DocumentModel: a page is looked at once, and every question about it is answered in writing."""
+"""Donut as a DocumentModel: a page is encoded once, and answers to all its questions are generated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pfl_audit.models.protocol import Response, Score
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1
-"""Raised whenever this adapter computes something else, so that stored answers are not reused."""
+"""Incremented whenever the adapter's results change, so that stored answers are not reused."""
 
 _BATCH_BYTES = 512 << 20
 _MAX_BATCH = 128
@@ -33,12 +33,12 @@ _MAX_BATCH = 128
 
 @dataclass
 class _Writing:
-    """An answer on the way.
+    """State of the generation of one answer.
 
     Attributes:
-        text: Tokens so far, the prompt's first.
+        text: Tokens generated so far, with the prompt first.
         answer: Tokens of the answer so far.
-        logarithm: Of the product of their probabilities.
+        logarithm: Logarithm of the product of their probabilities.
         ended: Whether the answer is complete.
     """
 
@@ -49,7 +49,7 @@ class _Writing:
 
 
 class DonutResponder:
-    """A network that answers; what a checkpoint under audit and one under training have in common.
+    """A network that answers queries, common to audited checkpoints and models under training.
 
     The answer is written greedily after the prompt, up to ``</s_answer>`` or ``</s>``, or until prompt and
     answer fill the decoder's places; the unknown piece is never chosen, as in Donut's own inference. Its confidence
@@ -75,7 +75,7 @@ class DonutResponder:
         return self._visual_tokens + len(self.inputs.prompt(query.question))
 
     def batch_size(self, cost: int) -> int:
-        """As many queries as keep a fixed number of bytes: scores of one layer, keys and values of all, logits."""
+        """Largest batch within a fixed number of bytes: scores of one layer, keys and values of all, logits."""
         decoder, longest = self.config.decoder, self.config.longest
         scores = int(decoder.decoder_attention_heads) * cost * longest
         kept = 2 * int(decoder.decoder_layers) * int(decoder.d_model) * cost
@@ -83,7 +83,7 @@ class DonutResponder:
 
     @torch.inference_mode()
     def respond(self, queries: Sequence[Query]) -> list[Response]:
-        """Answer a batch; every query gets what it would get alone.
+        """Answer a batch; the response to a query does not depend on the others.
 
         Raises:
             UnanswerableError: A page's image cannot be read.
@@ -103,7 +103,7 @@ class DonutResponder:
 
     @torch.inference_mode()
     def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
-        """The losses of several answers to one question; the page is looked at once."""
+        """Losses of several answers to one question; the page is encoded once."""
         page = self._page_features([query.document])
         asked = [replace(query, answers=(value,)) for value in values]
         losses, tokens = self._losses(asked, page.expand(len(asked), -1, -1))
@@ -112,7 +112,7 @@ class DonutResponder:
         return [Score(loss, count) for loss, count in zip(losses, tokens, strict=True)]
 
     def _losses(self, queries: Sequence[Query], pages: Tensor) -> tuple[list[float], list[int]]:
-        """Mean cross-entropy of each query's first accepted answer, and how many tokens that scores."""
+        """Mean cross-entropy of each query's first accepted answer, and the number of tokens."""
         ids, labels = collate([self.inputs.query(query) for query in queries], int(self.config.decoder.pad_token_id))
         labels = labels.to(self._device)
         logits = self.network.decoder(
@@ -123,10 +123,10 @@ class DonutResponder:
         return (losses.sum(dim=1) / tokens).tolist(), tokens.tolist()
 
     def _write(self, prompts: Sequence[Sequence[int]], pages: Tensor) -> list[_Writing]:
-        """Greedy answers.
+        """Generate answers greedily.
 
-        All rows stand at the same place, those with longer prompts still reading theirs: nothing is padded, and
-        a row sees nothing of the others.
+        All rows advance by one position together; rows with longer prompts still take their own tokens. So nothing is
+        padded, and no row depends on the others.
         """
         rows = [_Writing(list(prompt)) for prompt in prompts]
         done, place = 0, min(map(len, prompts))
@@ -142,7 +142,7 @@ class DonutResponder:
         return rows
 
     def _choose(self, rows: Sequence[_Writing], logarithms: Tensor, place: int) -> None:
-        """Write the likeliest token at ``place`` into every row that has none there."""
+        """Append the likeliest token to every row that has none at ``place``."""
         tokenizer = self.inputs.tokenizer
         end = tokenizer.id(EOS)
         allowed = logarithms.clone()
@@ -157,7 +157,7 @@ class DonutResponder:
                 row.logarithm += float(logarithm[token])
 
     def _page_features(self, documents: Sequence[Document]) -> Tensor:
-        """What the decoder sees of the pages, float (batch, visual tokens, d_model).
+        """Encoder features of the pages, float (batch, visual tokens, d_model).
 
         Pages go through the encoder one by one, each once; those of the last batch are kept for the next, which
         may ask more about them.

@@ -1,4 +1,4 @@
-"""The network: transformers' own classes, made from checked settings."""
+"""The network: classes of transformers, built from checked settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pfl_audit.models.donut.config import DonutConfig
 EMBEDDING = "decoder.model.decoder.embed_tokens.weight"
 LM_HEAD = "decoder.lm_head.weight"
 INDEX = "relative_position_index"
-"""Ending of buffers that follow from the size of the window."""
+"""Suffix of buffers that are computed from the size of the window."""
 
 
 def build(config: DonutConfig) -> Any:
@@ -31,7 +31,7 @@ def build(config: DonutConfig) -> Any:
 
 
 def page_features(network: Any, pixels: Tensor) -> Tensor:
-    """What the decoder sees of pages.
+    """Encoder features of pages, as the decoder takes them.
 
     Args:
         network: A Donut.
@@ -47,14 +47,14 @@ def page_features(network: Any, pixels: Tensor) -> Tensor:
 
 
 def derive(network: Any) -> None:
-    """Compute the buffers that no checkpoint needs to hold."""
+    """Compute the buffers that checkpoints need not hold."""
     for module in network.modules():
         if hasattr(module, INDEX):
             module.relative_position_index = module.create_relative_position_index()
 
 
 def own_tensors(network: Any) -> dict[str, Tensor]:
-    """The network's tensors by name, each once, without what is computed."""
+    """Tensors of the network by name, tied ones once, without computed ones."""
     state: dict[str, Tensor] = {
         name: tensor for name, tensor in network.state_dict().items() if not name.endswith(INDEX)
     }

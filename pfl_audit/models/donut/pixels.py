@@ -1,4 +1,4 @@
-"""The page's image as Donut takes it, by ``preprocessor_config.json``."""
+"""Image preprocessing of Donut, by ``preprocessor_config.json``."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class PixelSettings:
     """How a page becomes pixels.
 
     Attributes:
-        page: Height and width of what the network sees. A page of other proportions is scaled to fit, and black
+        page: Height and width of the network's page in pixels. A page of other proportions is scaled to fit, and black
             is put around it.
-        mean: Taken off each channel, after scaling to 0..1.
-        std: What each channel is divided by then.
+        mean: Mean of each channel, subtracted after scaling to 0..1.
+        std: Standard deviation of each channel, divided by after that.
         resample: Pillow's number of the filter.
-        turn: Whether a page that lies the other way than ``page`` is turned by 90 degrees, clockwise.
+        turn: Whether a page of the other orientation than ``page`` is rotated by 90 degrees, clockwise.
     """
 
     page: tuple[int, int]
@@ -45,7 +45,7 @@ class PixelSettings:
     turn: bool = False
 
     def pixels(self, page: Image.Image | None) -> Tensor:
-        """The page's pixels, float32 (3, height, width). A page without an image is white, as with VT5."""
+        """The page's pixels, float32 (3, height, width). A page without an image is white, as in VT5."""
         height, width = self.page
         page = page if page is not None else Image.new("RGB", (width, height), (255, 255, 255))
         pixels: Tensor = _processor(self)(page, return_tensors="pt")["pixel_values"][0]
@@ -104,7 +104,7 @@ def pixel_settings(folder: Path, config: DonutConfig) -> PixelSettings:
 
 
 def _content(folder: Path) -> tuple[str, Any]:
-    """The file that holds the settings, and what it says of them."""
+    """Name and content of the file with the settings."""
     if is_there(folder / PREPROCESSOR):
         return PREPROCESSOR, read_settings(folder / PREPROCESSOR)
     if is_there(folder / _PROCESSOR):

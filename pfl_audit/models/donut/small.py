@@ -1,4 +1,4 @@
-"""A small Donut from nothing: its sizes, its pieces, and its folder."""
+"""New small Donuts: sizes, tokenizer and checkpoint folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pfl_audit.models.tokenizer_files import copy_tokenizer, train_unigrams
 
 BIASES = "relative_position_bias_table"
 PIECES = (BOS, PAD, EOS, UNK, *MARKS)
-"""The first pieces of every vocabulary made here, in the order of XLM-R; the rest is text."""
+"""First pieces of every vocabulary made here, in the order of XLM-R; the others are text."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class SmallSize:
     behind it takes away (mean and contrast) besides; so its gradient speaks of every pixel.
 
     Attributes:
-        height: Of a page, in pixels.
-        width: Of a page, in pixels.
+        height: Height of a page in pixels.
+        width: Width of a page in pixels.
         patch: Side of a patch, in pixels.
         embed: Width of the patch embedding; each stage doubles it.
         depths: Layers of each stage; a stage halves rows and columns of the one before it.
@@ -41,10 +41,10 @@ class SmallSize:
         window: Side of the attention's window, in patches.
         mlp: Width of the encoder's hidden layers, in widths of their stage.
         d_model: Width of the decoder.
-        layers: Of the decoder.
+        layers: Layers of the decoder.
         decoder_heads: Attention heads of the decoder.
         ffn: Width of the decoder's hidden layers.
-        longest: Tokens of prompt and answer together.
+        longest: Largest number of tokens of prompt and answer together.
         spread: Standard deviation of new weights.
         sharpness: Standard deviation of new relative position biases. From about 4 on every head looks at a few
             places only, so that what is done to a patch depends on where it stands; below 1 attention begins as an
@@ -74,7 +74,7 @@ def new_donut(size: SmallSize, vocabulary: int, *, seed: int) -> Any:
     Args:
         size: Its sizes.
         vocabulary: Rows of the embedding; the special tokens are PIECES.
-        seed: Of the weights.
+        seed: Seed of the weights.
 
     Returns:
         A VisionEncoderDecoderModel in training mode, ``network.config`` of which has its sizes.
@@ -106,10 +106,10 @@ def save_donut(network: Any, tokenizer_files: Path, folder: Path, *, dtype: torc
     """Write a checkpoint that load_donut and transformers open, tied copies once.
 
     Args:
-        network: What to save; its pages are those of ``network.config``, from -1 to 1.
+        network: Network to save; its pages are those of ``network.config``, from -1 to 1.
         tokenizer_files: Folder whose tokenizer files are copied along.
-        folder: Where to. The weights appear whole or not at all, and last.
-        dtype: Of the tensors in the file.
+        folder: Folder to write to. The weights are written last and atomically.
+        dtype: Floating-point type of the tensors in the file.
     """
     config = config_of(network)
     write_json(folder / "config.json", config.to_dict(), private=False)
@@ -121,11 +121,11 @@ def save_donut(network: Any, tokenizer_files: Path, folder: Path, *, dtype: torc
 
 
 def train_tokenizer(texts: Iterable[str], folder: Path, vocabulary: int) -> None:
-    """Learn SentencePiece pieces from questions and answers and write ``spiece.model``, PIECES first.
+    """Train SentencePiece on questions and answers and write ``spiece.model``, PIECES first.
 
     Args:
         texts: Every character of them becomes a piece at least.
-        folder: Where to.
+        folder: Folder to write to.
         vocabulary: Pieces at most; there are fewer where the texts give no more.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Donut's pieces: a unigram vocabulary as XLM-R has it, and the marks around a question and an answer.
+"""Donut's tokenizer: a unigram vocabulary as in XLM-R, and the markers around a question and an answer.
 
 From a ``tokenizer.json`` only the vocabulary with its scores and the special tokens are taken; how text is cut
 before that is fixed, as in transformers. So no rule of the file is ever carried out.
@@ -26,7 +26,7 @@ TASK, QUESTION, END_QUESTION, ANSWER, END_ANSWER = (
     "<s_docvqa>", "<s_question>", "</s_question>", "<s_answer>", "</s_answer>",
 )  # fmt: skip
 MARKS = (TASK, QUESTION, END_QUESTION, ANSWER, END_ANSWER)
-"""What stands around a question and an answer (clovaai/donut, task ``docvqa``)."""
+"""Markers around a question and an answer (clovaai/donut, task ``docvqa``)."""
 
 _BLANK = "\u2581"
 _NORMALIZERS = ("Precompiled", "Replace", "NFKC", "Nmt")
@@ -40,15 +40,15 @@ class _Pieces(Protocol):
 
 
 class DonutTokenizer:
-    """Text to pieces and back.
+    """Tokenizer of text, with decoding.
 
     Special tokens are never read out of a text: what would be one is an unknown piece.
 
     Args:
-        pieces: Of the vocabulary.
+        pieces: Encoder and decoder of the vocabulary's pieces.
         numbers: Id of every name in MARKS, of EOS and of UNK.
-        specials: Ids that stand for no text.
-        size: The highest id and one.
+        specials: Ids of special tokens, which stand for no text.
+        size: Number of ids: the highest and one.
     """
 
     def __init__(self, pieces: _Pieces, numbers: Mapping[str, int], specials: Collection[int], size: int) -> None:
@@ -80,11 +80,11 @@ class DonutTokenizer:
             raise AuditError(f"the tokenizer of {folder} cannot be used: {file.name}: {text}", _REMEDY) from error
 
     def id(self, name: str) -> int:
-        """Number of a mark, of EOS or of UNK."""
+        """Id of a marker, of EOS or of UNK."""
         return self._numbers[name]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of an answer, without special tokens and numbers that no piece has."""
+        """Text of an answer, without special tokens and unknown ids."""
         return self._pieces.decode([token for token in ids if self._is_text(token)]).strip()
 
     def _encode(self, text: str) -> tuple[int, ...]:

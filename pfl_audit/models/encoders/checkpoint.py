@@ -1,4 +1,4 @@
-"""A form encoder from and to a folder in transformers' layout."""
+"""Loads and saves form encoders as checkpoint folders of transformers."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class LoadedEncoder:
     """An opened checkpoint.
 
     Attributes:
-        network: In evaluation mode.
-        tokenizer: Of the folder.
+        network: The network in evaluation mode.
+        tokenizer: Tokenizer of the folder.
         config: Of the network.
-        notes: What was found while opening, a sentence each.
+        notes: Notes for the report, one sentence each.
     """
 
     network: FormEncoder
@@ -84,9 +84,9 @@ def save_encoder(
 
     Args:
         loaded: What to save.
-        folder: Where to. The weights appear whole or not at all, and last.
+        folder: Folder to write to. The weights are written last and atomically.
         dtype: Of the parameters in the file; statistics stay as they are.
-        extra: JSON files to put beside them, name to content.
+        extra: Further JSON files to write, name to content.
     """
     write_json(folder / CONFIG, loaded.config.to_dict(), private=False)
     for name, content in (extra or {}).items():
@@ -102,7 +102,7 @@ def save_encoder(
 
 
 def own_tensors(network: FormEncoder) -> dict[str, Tensor]:
-    """The network's tensors by name, each once, without what is computed."""
+    """Tensors of the network by name, tied ones once, without computed ones."""
     state = {name: tensor for name, tensor in network.state_dict().items() if not _LEFT_OUT.fullmatch(name)}
     state.pop(_DECODER_BIAS, None)
     if _DECODER in state and state[_DECODER].data_ptr() == network.words.weight.data_ptr():

@@ -161,7 +161,7 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
         values: ``config.json``. Without our section, the architecture's name says what the model does, and
             where that is missing, its tensors do.
         tensors: Their names.
-        folder: Where they stand, for the message.
+        folder: Checkpoint folder, for the message.
 
     Raises:
         AuditError: No encoder that this family knows, or settings that make no network.
@@ -198,7 +198,7 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
 
 
 def not_an_encoder(folder: Path, error: Exception) -> AuditError:
-    """What to say of a folder whose settings make no network."""
+    """The error of a folder whose settings make no network."""
     text = " ".join(str(error).split())[:200] or type(error).__name__
     return AuditError(
         f"{folder}: config.json does not describe a form encoder: {text}",

@@ -15,7 +15,7 @@ from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.form_protocol import TokenIds, Window
 
 IGNORED = -100
-"""Label that the loss leaves out."""
+"""Label that the loss ignores."""
 NOWHERE = -1
 """Pointer of a token that points to no other."""
 

@@ -25,7 +25,7 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 2
-"""Raised whenever this adapter computes something else, so that stored losses are not reused."""
+"""Incremented whenever the adapter's results change, so that stored losses are not reused."""
 
 _BATCH_TOKENS = 8192
 

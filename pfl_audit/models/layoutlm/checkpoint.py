@@ -1,4 +1,4 @@
-"""A LayoutLM from a folder as save_pretrained makes it. Nothing in it is run."""
+"""Loads a LayoutLM checkpoint folder as save_pretrained writes it. No code of the folder is run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.weights import read_config, read_state
 
 _DERIVED = ("embeddings.position_ids", "visual_bbox")
-"""Endings of tensors that older releases wrote, and that follow from the settings."""
+"""Suffixes of tensors that older releases wrote and that are computed from the settings."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class LoadedQa:
 
     Attributes:
         network: transformers' own, in evaluation mode.
-        config: Its settings.
-        tokenizer: Of the folder.
-        pixels: How it takes a page's image, or None where it takes none.
+        config: Settings of the model.
+        tokenizer: Tokenizer of the folder.
+        pixels: How a page's image becomes pixels, or None if the model takes no image.
     """
 
     network: Any
@@ -67,7 +67,7 @@ def load_qa(folder: Path, version: Version) -> LoadedQa:
 
 
 def _build(config: QaConfig, folder: Path) -> Any:
-    """The network without weights."""
+    """Build the network without weights."""
     kind = LayoutLMv3ForQuestionAnswering if config.version == 3 else LayoutLMForQuestionAnswering
     try:
         with torch.device("meta"):
@@ -77,7 +77,7 @@ def _build(config: QaConfig, folder: Path) -> Any:
 
 
 def _derive(network: Any, config: QaConfig) -> None:
-    """Fill in the buffers that no checkpoint holds."""
+    """Compute the buffers that checkpoints do not hold."""
     backbone = network.base_model
     backbone.embeddings.position_ids = torch.arange(int(config.network.max_position_embeddings))[None]
     if hasattr(backbone, "visual_bbox"):

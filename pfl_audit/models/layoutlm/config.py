@@ -1,4 +1,4 @@
-"""Settings of a LayoutLM: what of ``config.json`` decides its answers, each value held against bounds."""
+"""Settings of a LayoutLM: the values of ``config.json`` that determine its answers, each checked against bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.settings import LARGEST_SIZE, whole
 
 SHORTEST_INPUT = 16
-"""Tokens that a model must take at least: less leaves no room for a question beside a page."""
+"""Smallest number of input tokens that leaves room for a question beside a page."""
 _LONGEST_INPUT = 1 << 13
 _MOST_PATCHES = 1 << 12
 _SIZES = {
@@ -48,8 +48,8 @@ class QaConfig:
 
     Attributes:
         version: 1 or 3.
-        network: As transformers takes it. Whatever config.json says beyond the sizes, activation and
-            switches of the network is left out.
+        network: Configuration of transformers. Only sizes, activation and switches of the network are taken from
+            config.json.
     """
 
     version: Version
@@ -86,9 +86,9 @@ def config_from_folder(folder: Path, config: Mapping[str, Any], version: Version
     """Read a LayoutLM's settings.
 
     Args:
-        folder: Where they stand, for the message.
+        folder: Checkpoint folder, for the message.
         config: ``config.json``. What it does not say, or says as null, is transformers' default.
-        version: Of LayoutLM.
+        version: Version of LayoutLM.
 
     Raises:
         AuditError: A setting that is no setting of a LayoutLM.
@@ -102,7 +102,7 @@ def config_from_folder(folder: Path, config: Mapping[str, Any], version: Version
 
 
 def not_a_layoutlm(folder: Path, error: Exception) -> AuditError:
-    """What to say of a folder whose settings make no network."""
+    """The error of a folder whose settings make no network."""
     text = " ".join(str(error).split())[:200] or type(error).__name__
     return AuditError(
         f"{folder}: config.json does not describe a LayoutLM: {text}", "Compare it with the checkpoint's source"
@@ -132,7 +132,7 @@ def _epsilon(value: Any) -> float:
 
 
 def _refuse_what_computes_nothing(config: QaConfig) -> None:
-    """Refuse settings that transformers accepts, and only the first question would fail on.
+    """Refuse settings that transformers accepts but that fail on the first question.
 
     Raises:
         ValueError: With the name of the setting.

@@ -25,10 +25,10 @@ from pfl_audit.models.layoutlm.pixels import PixelSettings
 from pfl_audit.models.layoutlm.words import LayoutLmWords
 
 GRADIENT_VERSION = 1
-"""Raised whenever the loss below becomes another one."""
+"""Incremented whenever the loss below changes."""
 
 BLIND_SIDE = 224
-"""Side of the page, in pixels, of a model that looks at none: LayoutLMv3's."""
+"""Side of the page in pixels, that of LayoutLMv3, for a model that takes no image."""
 
 
 _FUSION: dict[Version, tuple[str, ...]] = {
@@ -52,7 +52,7 @@ class LayoutLmGradients(LayoutLmQa):
 
     Args:
         folder: The checkpoint.
-        version: Of LayoutLM.
+        version: Version of LayoutLM.
         device: torch's name of the device.
 
     Raises:
@@ -72,12 +72,12 @@ class LayoutLmGradients(LayoutLmQa):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over what decides the checkpoint's answers, and this loss's version."""
+        """SHA-256 of what determines the checkpoint's answers and of this loss's version."""
         return sha256_json(["gradients", GRADIENT_VERSION, super().fingerprint])
 
     @property
     def page(self) -> tuple[int, int]:
-        """Height and width of what the network sees."""
+        """Height and width of the network's page in pixels."""
         width, height = self.pixel_settings.size
         return height, width
 
@@ -89,16 +89,16 @@ class LayoutLmGradients(LayoutLmQa):
         return LayoutLmWords(self.network, self.config, self.inputs.tokenizer, self._pixels)
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:
-        """A page as the network sees it: uint8 (*page, 3), scaled, not yet normalised."""
+        """Scale a page to the network's size, without normalisation: uint8 (*page, 3)."""
         plain = replace(self.pixel_settings, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).pixels(page)
         return np.asarray((255 * plain).round().permute(1, 2, 0), dtype=np.uint8)
 
     def place(self, box: Box, size: tuple[int, int]) -> Box:
-        """Where a box of a page comes to lie: in the same place, since pages are scaled whatever their shape."""
+        """The box itself, since pages are scaled without regard to their proportions."""
         return box
 
     def text(self, sample: Sample) -> Text:
-        """Question and page as a pair, with the place of the answer.
+        """Question and page as a pair, with the position of the answer.
 
         Raises:
             NotAuditableError: The answer does not stand on the page, or in no window whole.

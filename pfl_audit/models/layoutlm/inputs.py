@@ -1,4 +1,4 @@
-"""From a query to numbers: question and page as a pair, in overlapping windows where the page is long."""
+"""Inputs of a query: question and page as a pair, in overlapping windows if the page is long."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ OVERLAP = 128
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """A question, and as much of the page as fits beside it.
+    """A question with a window of the page.
 
     Attributes:
         ids: int64 (tokens,), special tokens included.
         boxes: int64 (tokens, 4), rows of the position tables.
         types: int64 (tokens,), the segment of each token.
-        offset: The first token of the page.
+        offset: Index of the first token of the page.
         words: int64 (tokens of the page,), the word that each belongs to.
-        begin: Tokens of the page that stand before this passage.
+        begin: Number of tokens of the page before this passage.
     """
 
     ids: NDArray[np.int64]
@@ -47,7 +47,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Target:
-    """What training would ask for: a passage, and the first and last token of the answer in it."""
+    """Target of training: a passage, and the first and last token of the answer in it."""
 
     passage: int
     start: int
@@ -82,8 +82,8 @@ class InputBuilder:
     """Builds a LayoutLM's inputs.
 
     Args:
-        config: Of the model.
-        tokenizer: Of the model.
+        config: Settings of the model.
+        tokenizer: Tokenizer of the model.
     """
 
     def __init__(self, config: QaConfig, tokenizer: WordTokenizer) -> None:
@@ -107,9 +107,9 @@ class InputBuilder:
         return [self._passage(question, page, number * step, room) for number in range(last + 1)]
 
     def target(self, query: Query, passages: Sequence[Passage]) -> Target:
-        """Where training would put the first accepted answer: the first window that holds all of it.
+        """Target of the first accepted answer: the first window that holds all of it.
 
-        What does not stand on the page, or in no window whole, is asked of CLS, the token 0, of the first window.
+        The target of an answer that no window holds is CLS, the token 0, of the first window.
         """
         found = find_answer(query.document.words, query.answers[0])
         if found is not None:

@@ -25,7 +25,7 @@ from pfl_audit.models.protocol import Response
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1
-"""Raised whenever this adapter computes something else, so that stored answers are not reused."""
+"""Incremented whenever the adapter's results change, so that stored answers are not reused."""
 
 _ATTENTION_BYTES = 192 << 20
 _MAX_BATCH = 128
@@ -33,7 +33,7 @@ _MAX_BATCH = 128
 _SCORE_BYTES = {1: 4, 3: 16}
 
 LogProbabilities = NDArray[np.float64]
-"""Logarithms of the start and end probabilities of a passage's positions, (2, positions)."""
+"""Log-probabilities of start and end at a passage's positions, (2, positions)."""
 
 
 class LayoutLmQa:
@@ -50,7 +50,7 @@ class LayoutLmQa:
 
     Args:
         folder: The checkpoint.
-        version: Of LayoutLM.
+        version: Version of LayoutLM.
         device: torch's name of the device.
 
     Raises:
@@ -95,12 +95,12 @@ class LayoutLmQa:
         return len(self.inputs.passages(query)[0].ids) + self.config.visual_tokens
 
     def batch_size(self, cost: int) -> int:
-        """As many as keep the attention scores of one layer below a fixed number of bytes."""
+        """Largest batch that keeps the attention scores of one layer below a fixed number of bytes."""
         per_query = int(self.config.network.num_attention_heads) * cost * cost * _SCORE_BYTES[self.config.version]
         return max(1, min(_MAX_BATCH, _ATTENTION_BYTES // per_query))
 
     def respond(self, queries: Sequence[Query]) -> list[Response]:
-        """Answer a batch; every query gets what it would get alone.
+        """Answer a batch; the response to a query does not depend on the others.
 
         Raises:
             UnanswerableError: A page's image cannot be read.
@@ -154,7 +154,7 @@ class LayoutLmQa:
         return [row[:, ~empty].numpy() for row, empty in zip(logs, padding, strict=True)]
 
     def _images(self, documents: Sequence[Document]) -> list[Tensor]:
-        """Pixels of each page, every image opened once; nothing where the model takes none."""
+        """Pixels of each page, every image opened once; empty if the model takes no image."""
         if self._pixels is None:
             return []
         images = {document.image.digest if document.image else "": document.image for document in documents}

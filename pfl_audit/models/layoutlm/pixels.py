@@ -1,4 +1,4 @@
-"""The page's image as LayoutLMv3 takes it, by ``preprocessor_config.json``."""
+"""Image preprocessing of LayoutLMv3, by ``preprocessor_config.json``."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class PixelSettings:
 
     Attributes:
         size: Width and height, without regard to the page's proportions.
-        mean: Taken off each channel, after scaling to 0..1.
-        std: What each channel is divided by then.
+        mean: Mean of each channel, subtracted after scaling to 0..1.
+        std: Standard deviation of each channel, divided by after that.
         resample: Pillow's number of the filter; bilinear where the file says nothing.
     """
 
@@ -40,7 +40,7 @@ class PixelSettings:
     resample: int = Image.Resampling.BILINEAR
 
     def pixels(self, page: Image.Image | None) -> Tensor:
-        """The page's pixels, float32 (3, height, width). A page without an image is white, as with VT5."""
+        """The page's pixels, float32 (3, height, width). A page without an image is white, as in VT5."""
         page = page if page is not None else Image.new("RGB", self.size, (255, 255, 255))
         small = np.asarray(page.resize(self.size, Image.Resampling(self.resample)), dtype=np.float32) / 255
         scaled = (small - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)

@@ -1,4 +1,4 @@
-"""Spans of a page: the likeliest, and where an answer stands."""
+"""Spans of a page: the likeliest one, and that of an answer."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def best_span(
 
 
 def find_answer(words: Sequence[str], answer: str) -> tuple[int, int] | None:
-    """Find where an answer first stands on a page, word for word, in lower case.
+    """Find the first occurrence of an answer on a page, word by word, in lower case.
 
     Args:
-        words: Of the page. One that holds blanks counts as several.
+        words: Words of the page. One that holds blanks counts as several.
         answer: Split at its blanks.
 
     Returns:
-        Its first and last word; None where it does not stand there, or is empty.
+        Its first and last word; None if the answer is not on the page, or is empty.
     """
     wanted = answer.lower().split()
     parts = [(part, number) for number, word in enumerate(words) for part in word.lower().split()]

@@ -1,4 +1,4 @@
-"""LayoutLM's pieces: WordPiece as BERT has it, or byte-level BPE as RoBERTa has it.
+"""LayoutLM's tokenizer: WordPiece as in BERT, or byte-level BPE as in RoBERTa.
 
 Only the vocabulary (and for BPE its merges) is taken from a checkpoint; how text is cut before that is
 fixed by the kind, as in transformers. So no rule of a ``tokenizer.json`` is ever carried out.
@@ -25,7 +25,7 @@ _LONGEST_NAMED = 1 << 20
 
 
 _WORD = "\u0120"
-"""What a piece of byte pairs begins with at the beginning of a word."""
+"""Prefix of the first piece of a word in byte-level BPE."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class Frame:
 
 
 class WordTokenizer:
-    """Words to pieces.
+    """Tokenizer of words.
 
     Special tokens are never read out of a text: a word ``[SEP]`` is a word.
 
     Args:
         pieces: Without added tokens or a post-processor.
         vocabulary: Piece to id.
-        frame: Of a question and a page.
-        longest: Tokens that the checkpoint says it takes at once, or None.
+        frame: Special tokens around a question and a page.
+        longest: Largest number of input tokens by the checkpoint's own settings, or None.
     """
 
     def __init__(self, pieces: Any, vocabulary: Mapping[str, int], frame: Frame, longest: int | None) -> None:
@@ -90,7 +90,7 @@ class WordTokenizer:
         raise AuditError(f"{folder} has no tokenizer (tokenizer.json, vocab.txt or vocab.json and merges.txt)", _REMEDY)
 
     def goes_on(self, rows: int) -> list[bool]:
-        """For each of the embedding's rows, whether its piece goes on with a word that another one began."""
+        """For each row of the embedding, whether its piece continues a word."""
         word_piece, specials = self.frame.segment == 1, {*self.frame.before, *self.frame.between, *self.frame.after}
         flags = [False] * rows
         for piece, number in self._vocabulary.items():

@@ -1,4 +1,4 @@
-"""A VT5 from and to a folder in the released layout."""
+"""Loads and saves VT5 checkpoint folders in the released layout."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class LoadedVt5:
     """An opened checkpoint.
 
     Attributes:
-        network: In evaluation mode.
-        tokenizer: Of the folder.
-        notes: What was found while opening, a sentence each.
+        network: The network in evaluation mode.
+        tokenizer: Tokenizer of the folder.
+        notes: Notes for the report, one sentence each.
     """
 
     network: Vt5
@@ -72,11 +72,11 @@ def save_vt5(
     """Write a checkpoint that load_vt5 opens, in the released layout, tied copies once.
 
     Args:
-        network: What to save.
+        network: Network to save.
         tokenizer_files: Folder whose tokenizer files are copied along.
-        folder: Where to. The weights appear whole or not at all, and last.
-        dtype: Of floating-point tensors in the file.
-        extra: JSON files to put beside them, name to content.
+        folder: Folder to write to. The weights are written last and atomically.
+        dtype: Floating-point type of the tensors in the file.
+        extra: Further JSON files to write, name to content.
     """
     write_json(folder / "config.json", network.config.to_dict(), private=False)
     write_json(
@@ -111,7 +111,7 @@ def own_tensors(network: Vt5) -> dict[str, Tensor]:
 
 
 def _build(config: Vt5Config, folder: Path) -> Vt5:
-    """The network without weights."""
+    """Build the network without weights."""
     try:
         with torch.device("meta"):
             return Vt5(config)

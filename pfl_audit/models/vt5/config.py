@@ -1,4 +1,4 @@
-"""Settings of a VT5: the released ``config.json``, and what it leaves unsaid."""
+"""Settings of a VT5: the released ``config.json``, and defaults for what it omits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEXT_KEYS = frozenset({
     "feed_forward_proj", "dense_act_fn", "is_gated_act", "scale_decoder_outputs", "tie_word_embeddings",
     "pad_token_id", "eos_token_id", "decoder_start_token_id", "is_encoder_decoder", "use_cache",
 })  # fmt: skip
-"""Of config.json; whatever else it says is left out."""
+"""Keys taken from config.json; others are ignored."""
 _VISUAL_KEYS = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
     "num_channels", "layer_norm_eps", "layer_scale_init_value", "drop_path_rate", "hidden_act",
@@ -37,7 +37,7 @@ _LONGEST_ANSWER = 4096
 
 
 class BoxScale(StrEnum):
-    """How a box in shares of the page becomes indices of the position tables.
+    """Conversion of boxes from shares of the page to rows of the position tables.
 
     The reference code writes the shares themselves into integers, so that every box of the released
     checkpoints became 0 (or 1 at the very edge) and layout carried no signal.
@@ -75,7 +75,7 @@ class Vt5Config:
     spatial_dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        """T5 begins every answer with its padding token; not every config.json says so."""
+        """Set the start token of answers to T5's padding token if config.json omits it."""
         if getattr(self.text, "decoder_start_token_id", None) is None:
             self.text.decoder_start_token_id = self.text.pad_token_id
 
@@ -107,7 +107,7 @@ def config_from_folder(
     """Read a VT5's settings.
 
     Args:
-        folder: Where they stand, for the message.
+        folder: Checkpoint folder, for the message.
         config: ``config.json``.
         shapes: Tensor name (as released) to shape; the DiT's size is read off them, since the
             released file does not carry it.
@@ -140,7 +140,7 @@ def config_from_folder(
 
 
 def not_a_vt5(folder: Path, error: Exception) -> AuditError:
-    """What to say of a folder whose settings make no network."""
+    """The error of a folder whose settings make no network."""
     text = " ".join(str(error).split())[:200] or type(error).__name__
     return AuditError(f"{folder}: config.json does not describe a VT5: {text}", "Compare it with the released file")
 

@@ -1,4 +1,4 @@
-"""A ``tokenizer.json`` with rules that are not known: it runs in a child with limits of memory and time."""
+"""Runs a ``tokenizer.json`` with unknown rules in a child process with limits of memory and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of a ``tokenizer.json`` that run in our own process: those of T5's files, with values that cost nothing.
+"""Rules of a ``tokenizer.json`` that may run in this process: those of T5's files, with harmless values.
 
 Every other rule (an expression of the file's own, a replacement that grows) runs in a child: see ``fast_child``.
 """

@@ -1,4 +1,4 @@
-"""From a query to numbers: prompt, words, boxes, pixels, as the reference orders them."""
+"""Inputs of a query: prompt, words, boxes and pixels, in the order of the reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROMPT = "question: {}  context: "
 """The question as it is put, two blanks before ``context``."""
 _PROMPT_BOX = (0, 0, 1000, 1000)
 IGNORED = -100
-"""Label that the loss leaves out."""
+"""Label that the loss ignores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class InputBuilder:
     """Builds a VT5's inputs.
 
     Args:
-        config: Of the model.
-        tokenizer: Of the model.
+        config: Settings of the model.
+        tokenizer: Tokenizer of the model.
     """
 
     def __init__(self, config: Vt5Config, tokenizer: Tokenizer) -> None:

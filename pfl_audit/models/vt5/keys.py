@@ -1,4 +1,4 @@
-"""Names of the tensors: as released, and as today's transformers has them.
+"""Names of tensors in released files and in the present version of transformers.
 
 The released files follow transformers 4 (``encoder.layer.0.attention.attention.query``); its BEiT
 has other names since transformers 5.

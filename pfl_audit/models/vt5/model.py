@@ -25,7 +25,7 @@ from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1
-"""Raised whenever this adapter computes something else, so that stored answers are not reused."""
+"""Incremented whenever the adapter's results change, so that stored answers are not reused."""
 
 _ATTENTION_BYTES = 192 << 20
 _MAX_BATCH = 128
@@ -33,11 +33,11 @@ _FEATURE_BYTES = 512 << 20
 
 
 class Vt5Responder:
-    """A network that answers; what a checkpoint under audit and one under training have in common.
+    """A network that answers queries, common to audited checkpoints and models under training.
 
     Args:
         network: Is put into evaluation mode.
-        tokenizer: Of the network.
+        tokenizer: Tokenizer of the network.
         device: torch's name of the device.
     """
 
@@ -53,13 +53,13 @@ class Vt5Responder:
         return len(self.inputs.text(query).ids) + self.network.config.visual_tokens
 
     def batch_size(self, cost: int) -> int:
-        """As many queries as keep the attention scores of one layer below a fixed number of bytes."""
+        """Largest batch that keeps the attention scores of one layer below a fixed number of bytes."""
         per_query = int(self.network.config.text.num_heads) * cost * cost * 4
         return max(1, min(_MAX_BATCH, _ATTENTION_BYTES // per_query))
 
     @torch.inference_mode()
     def respond(self, queries: Sequence[Query]) -> list[Response]:
-        """Answer a batch; every query gets what it would get alone."""
+        """Answer a batch; the response to a query does not depend on the others."""
         encoded, mask = self._encode(queries)
         answers, confidences = self._generate(encoded, mask)
         scores = self._scores(encoded, mask, [query.answers[0] for query in queries])
@@ -70,7 +70,7 @@ class Vt5Responder:
 
     @torch.inference_mode()
     def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
-        """The losses of several answers to one question; the page goes through the encoder once."""
+        """Losses of several answers to one question; the page is encoded once."""
         encoded, mask = self._encode([query])
         state = encoded.last_hidden_state.expand(len(values), -1, -1)
         return self._scores(BaseModelOutput(last_hidden_state=state), mask.expand(len(values), -1), values)

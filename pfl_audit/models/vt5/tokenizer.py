@@ -1,4 +1,4 @@
-"""T5's pieces: SentencePiece as the reference used it, or a ``tokenizer.json``."""
+"""T5's tokenizer: SentencePiece as in the reference, or a ``tokenizer.json``."""
 
 from __future__ import annotations
 
