@@ -1,4 +1,4 @@
-"""The unknown: pixels inside the fields of a known form, or all of a page of which nothing is known."""
+"""Unknown pixels: those inside the fields of a known form, or all of an unknown page."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pfl_audit.attacks.inversion.template.template import Template
 
 
 class Canvas:
-    """Pages of which some pixels are sought.
+    """Pages with unknown pixels.
 
     Args:
         template: The form, as the network sees it.
         whole: Seek all pixels, and use nothing of the template but its size.
         grey: Seek one number a pixel, for ink is grey; else three.
-        pages: How many pages of this form are sought.
+        pages: Number of unknown pages of this form.
 
     Attributes:
         mask: bool (height, width), the pixels that are sought.
@@ -33,11 +33,11 @@ class Canvas:
         self._shape = (pages, 1 if grey else 3, int(mask.sum()))
 
     def start(self, how: Start, generator: torch.Generator, page: Tensor | None = None) -> Tensor:
-        """Where the search begins: float32 (pages, 1 or 3, sought pixels).
+        """Initial value of the search: float32 (pages, 1 or 3, unknown pixels).
 
         Args:
             how: ``template``, the empty form itself; ``noise``, uniform between black and white.
-            generator: Of the noise.
+            generator: Random generator of the noise.
             page: Float (3, height, width), what is known of the page already, in the place of the empty form.
         """
         if how == "noise":

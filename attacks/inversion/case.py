@@ -1,4 +1,4 @@
-"""What an observer of federated learning holds, and apart from it the truth that scores are made with."""
+"""Observations of federated learning, and apart from them the ground truth for scores."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Case:
     """An observation, and what is known of its samples.
 
     Attributes:
-        seen: By the observer.
+        seen: The observation.
         truths: One a sample, in the order of the batch; empty where only the gradient is at hand.
     """
 

@@ -1,4 +1,4 @@
-"""Clients who fill a form in, train on it once, and share the gradient."""
+"""Simulated clients that fill in a form, train on it once and share the gradient."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Clients:
     """Clients who hold filled pages of some templates.
 
     Args:
-        model: That they train.
+        model: Model that they train.
         templates: Empty forms in their own size; pages go round them.
-        seed: Of values, hands, questions and noise.
+        seed: Seed of values, handwriting, questions and noise.
         asked: Question and answer of every page, or None to ask about a random field.
-        progress: Told of fields that stay empty.
+        progress: Reports fields that stay empty.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The closed form for encoders of words on every observation, and what it got right."""
+"""Runs the closed form for encoders of words on every observation and scores the result."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from pfl_audit.models.word_encoder import WordEncoder
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """What the closed form gave of one observation.
+    """Result of the closed form on one observation.
 
     Attributes:
         scored: Pictures and words; None where no pixels came back.
-        name: Of the observation.
-        tokens: That went in.
-        right: Of these, recovered in their places.
-        boxes: Of these, with all four edges.
-        commonest: How often the commonest of these tokens stands among them: what a constant guess gets.
-        sure: Tokens that were said to be beyond doubt.
-        noise: That was found on every entry.
+        name: Name of the observation.
+        tokens: Number of input tokens.
+        right: Number of them recovered at their positions.
+        boxes: Number of them recovered with all four edges.
+        commonest: Frequency of the commonest token: what a constant guess gets.
+        sure: Number of tokens that the closed form calls sure.
+        noise: Standard deviation of the noise found on every entry.
         limits: Why something is missing.
         goes_on: Whether a search can begin with what is here.
-        seconds: That it took.
+        seconds: Wall time.
     """
 
     scored: Scored | None

@@ -1,4 +1,4 @@
-"""A gradient that was captured from a user's own training: named tensors in one safetensors file."""
+"""Reads a captured gradient: named tensors in one safetensors file."""
 
 from __future__ import annotations
 

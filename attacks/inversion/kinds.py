@@ -1,18 +1,18 @@
-"""Choices, by name; without torch, so that commands can list them at once."""
+"""Choices by name, importable without torch so that commands can list them quickly."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 Start = Literal["template", "noise"]
-"""Where a search begins."""
+"""Initial pixels of a search."""
 Layers = Literal["all", "pre-fusion", "post-fusion"]
-"""Whose gradients are matched; ``pre-fusion`` are the layers that see the page alone."""
+"""Layers whose gradients are matched; ``pre-fusion`` are the layers that see the page alone."""
 Match = Literal["layered", "relative", "euclidean", "cosine", "april"]
-"""How gradients are compared; see ``matching.distance``."""
+"""Distance between gradients; see ``matching.distance``."""
 Scheduler = Literal["decay", "constant", "delayed"]
-"""When priors count; see ``priors.weight_at``."""
+"""Schedule of the priors' weight; see ``priors.weight_at``."""
 Search = Literal["adam", "signed-adam", "l-bfgs"]
 """The optimiser; signed Adam sees only the signs of the gradient with respect to the pixels."""
 Known = Literal["recovered", "both", "question", "answer", "none", "characters"]
-"""What the observer has of question and answer."""
+"""What the observer knows of question and answer."""

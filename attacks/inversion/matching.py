@@ -1,4 +1,4 @@
-"""How far a gradient is from the one that was shared, and which of its tensors can tell."""
+"""Distances between gradients, and the tensors that they compare."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TINY = 1e-20
 def speaking(
     gradient: Mapping[str, Tensor], layers: Layers = "all", fusion: tuple[str, ...] | None = None
 ) -> list[str]:
-    """Names of the tensors that are matched.
+    """Names of the tensors that the distance compares.
 
     Args:
         gradient: The shared one.
@@ -47,7 +47,7 @@ def speaking(
 
 
 def distance(match: Match, target: Sequence[Tensor], patches: int | None = None) -> Distance:
-    """A function that measures how far tensors are from ``target``.
+    """Build the distance function to ``target``.
 
     Args:
         match: ``layered``: sum over the tensors of mean squared error and one minus cosine (GI-DQA, equation 5).

@@ -1,4 +1,4 @@
-"""The methods that are compared: what each matches, what it believes beforehand, and how it searches.
+"""Methods of gradient matching: distance, priors and optimiser of each.
 
 Learning rates are on the scale 0 to 1; docs/inversion.md says where they and the starts differ from the papers. All get
 the same number of gradients of the model.
@@ -18,11 +18,11 @@ class Method:
 
     Attributes:
         title: For people.
-        match: How gradients are compared.
+        match: Distance between gradients.
         search: The optimiser; signed Adam sees only the signs of the gradient with respect to the pixels.
         rate: Learning rate at the start, pixels from 0 to 1.
-        fall: What remains of the learning rate after all iterations.
-        start: Where it begins.
+        fall: Final learning rate over the initial one.
+        start: Initial pixels.
         grey: Whether it takes pixels to be grey.
         priors: Which priors count: those of GI-DQA, ``variation`` (total variation only) or none.
         template: Whether the observer's template is used, as published.

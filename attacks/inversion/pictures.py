@@ -1,4 +1,4 @@
-"""Template, private page and reconstruction side by side."""
+"""Pictures of template, private page and reconstruction side by side."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def show(context: GradientContext, method: str, case: Case, page: NDArray[np.uin
     a letterhead.
 
     Args:
-        context: Of the audit.
+        context: Context of the audit.
         method: Short name, for the file.
         case: With its truth.
         page: uint8 (height, width, 3), what came back.

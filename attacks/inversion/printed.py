@@ -1,4 +1,4 @@
-"""What is printed on a page without a transcription: words with boxes, and the labels of its fields."""
+"""Printed words of a page by OCR, and the labels of its fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a document looks like before anything is known of it: the priors of GI-DQA, and when they count.
+"""Image priors of GI-DQA and the schedule of their weight.
 
 Every prior is a mean over the pixels that it looks at, on the scale 0 to 1, so that a weight means the same on fields
 of every size. (The paper divides the Laplacian and the Gaussian prior by the number of pixels, equations 7 and 8, and
@@ -57,20 +57,20 @@ def channel_variation(pages: Tensor, mask: Tensor) -> Tensor:
 
 
 def window(mask: Tensor) -> tuple[slice, slice]:
-    """Rows and columns that hold everything that a prior looks at: the pixels that count, and those beside them."""
+    """Rows and columns that cover the inputs of a prior: the masked pixels and their neighbours."""
     spans = ((mask.any(dim=across).nonzero().flatten(), mask.shape[1 - across]) for across in (1, 0))
     rows, columns = (slice(max(0, int(hit[0]) - _REACH), min(size, int(hit[-1]) + _REACH + 1)) for hit, size in spans)
     return rows, columns
 
 
 def weight_at(scheduler: Scheduler, step: int, steps: int, decay: float) -> float:
-    """phi(t), by which all priors are multiplied.
+    """Weight phi(t) of all priors at an iteration.
 
     Args:
         scheduler: ``decay`` as in the paper, alpha exp(-lambda t) with exp(-lambda) = ``decay``; ``constant``;
             ``delayed`` counts from the middle on, as GradViT does.
-        step: From 0.
-        steps: In all.
+        step: Index of the iteration, from 0.
+        steps: Number of iterations.
         decay: A step.
     """
     if scheduler == "decay":

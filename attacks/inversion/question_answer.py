@@ -12,15 +12,15 @@ from pfl_audit.errors import NotAuditableError
 
 @dataclass(frozen=True)
 class Asked:
-    """What came back of one query. Holds personal data.
+    """Recovered question and answer of one observation. Holds personal data.
 
     Attributes:
-        name: Of the observation.
-        question: As recovered.
-        answer: As recovered.
-        tokens: That the decoder read.
-        right: Of these, recovered in their places.
-        sure: Of these, said to be beyond doubt.
+        name: Name of the observation.
+        question: Recovered question.
+        answer: Recovered answer.
+        tokens: Number of tokens that the decoder read.
+        right: Number of them recovered at their positions.
+        sure: Number of them that the recovery calls sure.
         how: Which tensors it was recovered from.
         limits: Why something is missing.
     """

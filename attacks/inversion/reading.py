@@ -1,4 +1,4 @@
-"""OCR engines: what can still be read in a reconstruction.
+"""OCR engines that read reconstructions.
 
 The paper reads with TrOCR (GI-DQA, section 4.1). Every engine here reads pictures of one line each, since it is the
 scorer who knows where the lines are, and none of them is asked to look for them in noise.
@@ -47,11 +47,11 @@ class Word:
 
 
 class ReadingEngine(Protocol):
-    """A reader of pages."""
+    """OCR engine for single lines."""
 
     @property
     def name(self) -> str:
-        """What it is called, with its version."""
+        """Name of the engine with its version."""
         ...
 
     def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
@@ -104,7 +104,7 @@ class Tesseract:
         self.name = " ".join(self._run(["--version"]).split()[:2])
 
     def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
-        """Recognise each line, taken for one line of text."""
+        """Recognise each picture as one line of text."""
         return [self._line(enlarge(image)) for image in images]
 
     def _line(self, image: Pixels) -> list[Word]:
@@ -210,11 +210,11 @@ def open_engine(name: str = "rapidocr", weights: Path | None = None) -> ReadingE
 
 
 ENGINES: dict[str, Callable[[], ReadingEngine]] = {"rapidocr": RapidOcr, "tesseract": Tesseract}
-"""Those that need nothing but to be installed."""
+"""Engines that need no further files."""
 
 
 def enlarge(image: Pixels) -> Pixels:
-    """A low picture at the least whole multiple of its size that is LINE_HEIGHT high; others as they are."""
+    """Enlarge a low picture by the least integer factor that makes it LINE_HEIGHT high; others stay as they are."""
     height, width = image.shape[:2]
     factor = -(-LINE_HEIGHT // height)
     if factor <= 1:

@@ -1,4 +1,4 @@
-"""One document out of one gradient, by optimisation (GI-DQA, section 3.3.1)."""
+"""Reconstruction of one document from one gradient by optimisation (GI-DQA, section 3.3.1)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _VARIATION = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """What came back.
+    """Result of a search.
 
     Attributes:
         pages: uint8 (height, width, 3), one a sample of the batch.
-        trace: How the search went.
-        tensors: Of the gradient that were matched.
+        trace: Objective over the iterations.
+        tensors: Number of tensors of the gradient that were matched.
     """
 
     pages: tuple[NDArray[np.uint8], ...]
@@ -58,14 +58,14 @@ def reconstruct(
     """Search for the page.
 
     Args:
-        model: Whose gradient was shared; its weights as they were then.
-        seen: By the observer.
-        given: What the observer takes to have gone in beside the pixels, and what it has of these.
-        method: Of the search.
-        settings: Of the audit.
-        seed: Of noise at the start.
-        progress: Told of the iterations.
-        label: What to call it there.
+        model: Model of the shared gradient, with its weights at that step.
+        seen: Observation of the attacker.
+        given: Inputs besides the pixels, as the observer assumes them, and what is known of the pixels.
+        method: Method of the search.
+        settings: Settings of the audit.
+        seed: Seed of the initial noise.
+        progress: Reports the iterations.
+        label: Label of the progress.
         state: File for the state of a search that is killed.
 
     Raises:

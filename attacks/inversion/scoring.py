@@ -1,4 +1,4 @@
-"""What of a document can be seen and read in its reconstruction, beside what can be guessed."""
+"""Scores of a reconstruction: picture quality, readable words, and the chance level of guesses."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _GUESSES = 20
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A document that was sought.
+    """Scores of one reconstructed document.
 
     Attributes:
-        name: Of the observation.
+        name: Name of the observation.
         page: uint8 (height, width, 3), what came back; of a batch, what is nearest to its first sample.
         fields: Picture scores inside the private fields.
         whole: On all of the page.
@@ -54,15 +54,15 @@ def score(
     steps: int = 0,
     objective: float | None = None,
 ) -> Scored:
-    """Score what came back of the first sample.
+    """Score the reconstruction of the first sample.
 
     Args:
         case: With its truth.
         pages: uint8 (height, width, 3), one a sample, in any order.
-        engine: Who reads.
-        rng: Of the guesses.
-        steps: To be noted.
-        objective: To be noted.
+        engine: OCR engine.
+        rng: Random generator of the guesses.
+        steps: Number of gradients that the search took.
+        objective: Final objective of the search, or None.
     """
     truth, template = case.truths[0], case.seen.template
     mask = template.mask()
@@ -111,7 +111,7 @@ class Summary:
 
 
 def summarise(scored: Sequence[Scored], rng: np.random.Generator) -> Summary:
-    """Put documents together."""
+    """Aggregate the scores of documents."""
     many = len(scored) >= FEWEST_DOCUMENTS
     groups = [list(one.read) for one in scored] if many else [[field] for one in scored for field in one.read]
     weights = bootstrap_weights(np.zeros(len(groups), dtype=bool), rng)

@@ -1,4 +1,4 @@
-"""Optimisation over pixels: one loop for all methods, which can be stopped at any time and goes on."""
+"""Optimisation over pixels: one loop for all methods, with a resumable state."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pfl_audit.files import atomic_write
 from pfl_audit.progress import Progress
 
 Objective = Callable[[Tensor, int], Tensor]
-"""What is to become small: of the sought pixels, and the iteration from 0."""
+"""Function of the unknown pixels and of the iteration, from 0, to be minimised."""
 
 _TURN = 10
-"""Gradients that L-BFGS may take before it looks up."""
+"""Gradients of one step of L-BFGS at most."""
 _MEMORY = 60
 _SAVE_SECONDS = 10.0
 _PATIENCE = 0.1
@@ -31,7 +31,7 @@ _PROGRESS = 1e-3
 
 @dataclass
 class Trace:
-    """How a search went.
+    """Objective over the iterations of a search.
 
     Attributes:
         steps: Gradients of the model that it took.
@@ -63,15 +63,15 @@ def search(
     label: str,
     state: Path | None = None,
 ) -> tuple[Tensor, Trace]:
-    """Look for the pixels that make the objective small.
+    """Minimise the objective over the pixels.
 
     Args:
         objective: Differentiable in the pixels.
         start: float32, where to begin.
-        method: How to search.
+        method: Optimiser and its settings.
         steps: Gradients of the model at most.
-        progress: Told of every iteration, with the objective.
-        label: What to call it.
+        progress: Reports every iteration with the objective.
+        label: Label of the progress.
         state: File that the state is kept in, so that a killed search goes on where it stopped; removed at the end.
 
     Returns:
@@ -100,11 +100,11 @@ def search(
 
 
 class _SpentError(Exception):
-    """All gradients are taken."""
+    """The budget of gradients is used up."""
 
 
 class _Run:
-    """A search on the way."""
+    """State of a search."""
 
     def __init__(self, objective: Objective, start: Tensor, method: Method, steps: int) -> None:
         self.trace = Trace()
@@ -153,7 +153,7 @@ class _Run:
         return self.value
 
     def save(self, path: Path) -> None:
-        """Keep everything, whole or not at all."""
+        """Write the state atomically."""
         content = io.BytesIO()
         torch.save({**self._position(), "optimiser": self._optimiser.state_dict()}, content)
         with atomic_write(path) as file:
@@ -169,7 +169,7 @@ class _Run:
         }
 
     def resume(self, path: Path) -> None:
-        """Go on from what was kept; a damaged file is as good as none."""
+        """Restore a saved state; a damaged file is ignored and removed."""
         try:
             kept = torch.load(path, weights_only=True)
             pixels, best, least = kept["pixels"], kept["best"], kept["least"]

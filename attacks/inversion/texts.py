@@ -1,4 +1,4 @@
-"""What the observer takes to have gone into the network beside the pixels."""
+"""Inputs of the network besides the pixels, as the observer recovers or assumes them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pfl_audit.models.text_decoder import TextDecoder
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a search begins with.
+    """Initial knowledge of a search.
 
     Attributes:
-        texts: What went in beside the pixels, one a sample.
-        page: Float (3, height, width), what a closed form made of the pixels; None where there is none.
+        texts: Inputs besides the pixels, one per sample.
+        page: Float (3, height, width), pixels recovered in closed form, or None.
     """
 
     texts: Sequence[Text]
@@ -33,14 +33,14 @@ class Given:
 def given_for(
     model: GradientModel, case: Case, known: Known, rng: np.random.Generator, *, recovers: bool = True
 ) -> Given:
-    """One text a sample of the batch, and what the closed form for encoders of words recovers of the page.
+    """One text per sample of the batch, and the page as far as the closed form for encoders of words recovers it.
 
     Args:
-        model: Whose gradient was shared.
+        model: Model of the shared gradient.
         case: The observation. Its truth is looked at only where the observer is given it, for comparison: every
             ``known`` but ``recovered``.
-        known: What the observer has.
-        rng: Of random tokens.
+        known: What the observer knows of question and answer.
+        rng: Random generator of random tokens.
         recovers: Whether the method reads question and answer first; else they are random tokens, as many.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What came back of a gradient whose page is not given: kept for its owner, for there is nothing to score it with."""
+"""Results that cannot be scored, since the client's page is not given: kept in the private folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def keep_text(context: GradientContext, method: str, case: Case, found: Mapping[
 
 
 def unscored() -> NotAuditableError:
-    """Where the only gradient was such a one."""
+    """The error of an audit in which no gradient can be scored."""
     return NotAuditableError(
         "without the page that the client trained on nothing can be scored; what came back lies in private/",
         "Give --document, --question and --answer",

@@ -1,4 +1,4 @@
-"""What went into a model of words with boxes: from the closed form and, for the answer's place, from the head."""
+"""Inputs of a model of words with boxes: from the closed form, and the answer's position from the head's gradient."""
 
 from __future__ import annotations
 

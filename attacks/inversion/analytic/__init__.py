@@ -1,1 +1,1 @@
-"""A LayoutLM's gradient inverted in closed form: every token in its place, every box, and the page's pixels."""
+"""Closed-form inversion of the gradient of an embedding sum: tokens by position, boxes and pixels."""

@@ -1,4 +1,4 @@
-"""Which vectors add up to which sums, when every vector stands in one sum only.
+"""Assignment of vectors to sums, each vector being part of one sum only.
 
     G_r = sum_k x_rk a_k,   x_rk whole, not below 0,   sum_r x_rk = copies_k
 
@@ -31,18 +31,18 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SURE = 12.0
-"""Log of the odds against the next best reading from which a row counts as understood: 1 in 160,000."""
+"""Log-odds against the next best solution from which a row counts as solved: 1 in 160,000."""
 LIKELY = 6.0
 """The same for one signal that is settled last: 1 in 400."""
 _MOST = 256
-"""Signals beyond which bounds cost more time than they are worth."""
+"""Number of signals beyond which bounded least squares take too long."""
 _CROWD = 8
-"""Signals a coordinate above which nothing settles."""
+"""Signals per coordinate above which local search does not converge."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Where every signal stands.
+    """Row of every signal.
 
     Attributes:
         rows: int64 (signals, copies), the row of each copy in rising order; -1 where unknown.
@@ -66,13 +66,13 @@ def assign(
     variances: Floats | None = None,
     taken: Floats | None = None,
 ) -> Assignment:
-    """Find the rows that the signals stand in.
+    """Assign signals to rows.
 
     Args:
         sums: float64 (rows, width), none zero.
         signals: float64 (signals, width).
         copies: How many rows each signal is added to (the same row may be meant twice).
-        noise: Of the entries of both.
+        noise: Noise of the entries of both.
         variances: float64 (signals,), of the entries of each signal, where they are not those of the noise.
         taken: float64 (rows,), norms of what was subtracted from the rows before, for its rounding.
 
@@ -103,7 +103,7 @@ def _clear(width: int) -> float:
 
 
 class _Puzzle:
-    """The state of an assignment: what is understood, and what is left."""
+    """State of an assignment: solved rows and remaining signals."""
 
     def __init__(
         self, sums: Floats, signals: Floats, copies: int, noise: Noise, variances: Floats, taken: Floats
@@ -118,7 +118,7 @@ class _Puzzle:
         self.sure = np.ones(len(signals), dtype=bool)
 
     def peel(self) -> None:
-        """Understand one row after another, the easiest way first, until no further one can be."""
+        """Solve row after row, by the cheapest method first, until none can be solved."""
         ways, at = (self._single, self._sparse, self._bounded), 0
         while at < len(ways) and self.open.any() and self.left.any():
             before = self.open.sum()
@@ -202,7 +202,7 @@ class _Puzzle:
         return float(min(drop.min(), add.min(initial=np.inf), swap.min(initial=np.inf)))
 
     def settle(self) -> None:
-        """Put what is left where it fits best, together, and keep what is likely."""
+        """Assign the remaining signals jointly by local search, and keep the likely ones."""
         atoms, rows = np.repeat(np.arange(len(self.left)), self.left), np.flatnonzero(self.open)
         if not len(rows) or not 0 < len(atoms) <= _CROWD * self.sums.shape[1]:
             return

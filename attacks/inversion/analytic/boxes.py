@@ -1,4 +1,4 @@
-"""Every box, from the tables of coordinates.
+"""Boxes of all tokens, from the gradients of the coordinate tables.
 
 Each position adds its signal to the x table twice, for the left and for the right edge, and to the y table
 likewise; in LayoutLMv3 these are two slices of the signal, so the edges tell themselves apart, and in LayoutLM the
@@ -61,7 +61,7 @@ class _Edges:
 def read_boxes(
     tables: Tables, signals: Floats, hidden: Floats, layout: EmbeddingLayout, noise: Noise, joined: Bools | None = None
 ) -> Boxes:
-    """Solve for the boxes.
+    """Solve for the boxes of all positions.
 
     Args:
         tables: Without an x or a y table those edges stay unknown.
@@ -69,7 +69,7 @@ def read_boxes(
         hidden: float64 (0 or 1, width), the sum of the signals of padding tokens that have no positions of their
             own. They share a box.
         layout: Embedding sum of the model, for the slices.
-        noise: Of the gradient.
+        noise: Noise of the gradient.
         joined: bool (n,), whether a position is known to belong to the same word as the one before.
 
     Returns:

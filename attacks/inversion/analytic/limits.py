@@ -1,4 +1,4 @@
-"""Where the closed form stops, and why, in words. A document of which less came back is an outcome, no error."""
+"""Reasons why the closed form recovers less than the whole document, as sentences for the report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VISIBLE = 1 / 255
 
 
 class Cause(StrEnum):
-    """What stands in the way."""
+    """Cause of an incomplete recovery."""
 
     MISSING = auto()
     MIXED = auto()
@@ -32,11 +32,11 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that did not come back, or not for sure.
+    """Something that was not recovered, or not with certainty.
 
     Attributes:
-        cause: Why.
-        words: A sentence for a report.
+        cause: The cause.
+        words: Sentence for the report.
     """
 
     cause: Cause
@@ -47,12 +47,12 @@ class Limit:
 
 
 def missing(what: str, lost: str) -> Limit:
-    """A tensor that is not there."""
+    """The limit of a missing tensor."""
     return Limit(Cause.MISSING, f"no gradient of {what} (frozen, or not shared): {lost}")
 
 
 def signs() -> Limit:
-    """An update of Adam's kind."""
+    """The limit of an update of Adam, which holds signs alone."""
     return Limit(
         Cause.SIGNS,
         "all values are of one size, as after a step of Adam: no sums are left, so tokens are the likeliest by their "
@@ -61,7 +61,7 @@ def signs() -> Limit:
 
 
 def mixture(sums: Floats, signals: Floats, noise: Noise) -> float:
-    """How far sums lie outside of what their signals span, over what noise explains.
+    """Energy of sums outside the span of their signals, relative to the noise.
 
     About 1 for one sample. Of a batch each sample adds signals of its own, and the position table shows only
     what they add up to.
@@ -69,7 +69,7 @@ def mixture(sums: Floats, signals: Floats, noise: Noise) -> float:
     Args:
         sums: float64 (rows, width).
         signals: float64 (n, width).
-        noise: Of both.
+        noise: Noise of both.
 
     Returns:
         1 where there are as many signals as coordinates, and nothing can be recovered.
@@ -86,15 +86,15 @@ def mixture(sums: Floats, signals: Floats, noise: Noise) -> float:
 def reading_limits(
     what: str, unsure: int, count: int, width: int, spread: float, noise: Noise, *, complete: bool
 ) -> list[Limit]:
-    """Why tokens or boxes are not all sure.
+    """Limits of tokens or boxes that are not all sure.
 
     Args:
         what: "tokens" or "boxes".
-        unsure: How many of them are not.
-        count: Of positions.
-        width: Of the vectors that tell them apart.
-        spread: From mixture.
-        noise: Of the gradient.
+        unsure: Number of positions that are not sure.
+        count: Number of positions.
+        width: Width of the vectors that distinguish them.
+        spread: Value of ``mixture``.
+        noise: Noise of the gradient.
         complete: Whether the tables are explained.
     """
     if spread > _TOO_MUCH:
@@ -119,7 +119,7 @@ def reading_limits(
 
 
 def page_limits(page: Page, noise: Noise) -> list[Limit]:
-    """Why the page is not as it was."""
+    """Limits of the recovered page."""
     found = []
     if page.excess > _TOO_MUCH:
         found.append(

@@ -1,4 +1,4 @@
-"""How exact the numbers of a gradient are, estimated from the gradient itself.
+"""Estimate of a gradient's noise and rounding from the gradient itself.
 
 A table's row that was not looked up has a gradient of exactly zero. Noise that a client adds spares no row, so the
 rows in the middle show how large it is. Where there is none, what is left is rounding: in the precision that the
@@ -53,9 +53,9 @@ class Noise:
         """Variance of an entry of a residual.
 
         Args:
-            terms: How many noisy vectors it is the sum of.
+            terms: Number of noisy vectors in the sum.
             mass: Sum of their norms.
-            width: Of the vectors.
+            width: Width of the vectors.
         """
         return self.sigma**2 * terms + (self.rounding * mass) ** 2 / width
 
@@ -69,8 +69,9 @@ def noise_of(looked_up: Sequence[Tensor], position: Tensor, balanced: Tensor | N
 
     Args:
         looked_up: Gradients of tables most rows of which no page uses, (rows, width) each.
-        position: Of the position table.
-        balanced: Of a table that adds up to what the position table adds up to, padding included or left out in both.
+        position: Gradient of the position table.
+        balanced: Gradient of a table whose rows have the same sum as those of the position table, with padding in both
+            or in neither; or None.
     """
     rounding = _SUMS * next(unit for kind, unit in _UNITS if torch.equal(position.to(kind).to(position), position))
     if looked_up and all(table.any(dim=1).all() for table in (*looked_up, position)):

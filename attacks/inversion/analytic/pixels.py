@@ -1,4 +1,4 @@
-"""The pixels of the page, from the gradient of the patch projection.
+"""Pixels of the page, from the gradient of the patch projection.
 
 With x_p the pixels of patch p, e_p = K x_p + b + pos_p and s_p = dL/de_p:
 
@@ -35,7 +35,7 @@ _SPARE = 8
 
 @dataclass(frozen=True)
 class Page:
-    """A page as it came back.
+    """Recovered page.
 
     Attributes:
         pixels: float32 (3, height, width), 0 to 1.
@@ -64,8 +64,8 @@ def read_pixels(
     Args:
         positions: Gradient of the visual positions, (1, 1 + patches, width).
         projection: Gradient of the patch projection, (width, 3, side, side).
-        bias: Of its bias, (width,), or None.
-        noise: Of the gradient.
+        bias: Gradient of its bias, (width,), or None.
+        noise: Noise of the gradient.
         settings: How a page becomes pixels.
         known: float (3, height, width), 0 to 1: a template, or white.
     """

@@ -1,4 +1,4 @@
-"""The closed form, put together: a gradient in, a document out, and a word on everything that stays hidden.
+"""Closed-form recovery of a document from a gradient, with the limits of what is recovered.
 
 Needed are the shapes of the model and one gradient. Neither the weights nor the loss nor anything of the client's
 is asked for. Dropout hides nothing, since it comes after the sum of the embeddings; a gradient that was scaled or
@@ -42,7 +42,7 @@ _HIDDEN = 100.0
 
 @dataclass(frozen=True)
 class Recovery:
-    """What came back of the document.
+    """Recovered document.
 
     Attributes:
         tokens: int64 (n,), ids in their places, -1 where unknown.
@@ -54,7 +54,7 @@ class Recovery:
         page: How far the pixels can be trusted, or None.
         residuals: Share of each gradient that what came back does not explain, by name of the table.
         noise: Standard deviation of the noise that was found in every entry; 0 for rounding only.
-        limits: What did not come back, and why.
+        limits: What was not recovered, with the cause.
     """
 
     tokens: Tensor
@@ -109,7 +109,7 @@ def recover(
 
 
 class _Recoverer:
-    """What is known of a document so far."""
+    """State of the recovery of a document."""
 
     def __init__(self, layout: EmbeddingLayout, tables: Tables, goes_on: Tensor | None) -> None:
         self.layout, self.tables = layout, tables

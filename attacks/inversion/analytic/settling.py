@@ -1,4 +1,4 @@
-"""Signals that no single row gives away, put where all of them together fit best.
+"""Joint assignment of signals to rows by local search.
 
     J = sum_r | G_r - sum_{k in r} a_k |^2
 

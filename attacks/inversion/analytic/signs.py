@@ -1,4 +1,4 @@
-"""Tokens from signs alone, for updates that Adam has brought to one size.
+"""Tokens from the signs of an update, for steps of Adam, whose entries have one size.
 
 After one step of Adam or AdamW a weight has moved by the learning rate times the sign of its gradient. Sums are
 gone, and with them boxes and pixels; yet the sign of a sum agrees with the signs of its parts more often than with

@@ -1,4 +1,4 @@
-"""Few sources behind many measurements: multiple-measurement sparse Bayesian learning.
+"""Multiple-measurement sparse Bayesian learning.
 
     Y = A D + E,   D[p, :] ~ N(0, v_p),   E ~ N(0, s^2)
 
@@ -19,14 +19,14 @@ from torch import Tensor
 
 _SMALLEST = 1e-12
 _GONE = 1e-10
-"""A variance that no row comes back from; pixels would vary by less than a hundredth of a level of 255."""
+"""Variance below which a row is dropped; its pixels would vary by less than a hundredth of a level of 255."""
 _STEPS = 200
 _STILL = 1e-3
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What stands in the rows.
+    """Posterior of the rows.
 
     Attributes:
         mean: float64 (rows, columns), the posterior mean of D.

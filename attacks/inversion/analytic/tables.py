@@ -50,7 +50,7 @@ def read_tables(gradient: Mapping[str, Tensor], layout: EmbeddingLayout) -> Tabl
     """Pick the tables out of a gradient.
 
     Args:
-        gradient: By the names of the parameters; whatever stands before the known ending of a name is ignored.
+        gradient: Gradient by the names of the parameters; whatever stands before the known ending of a name is ignored.
         layout: Embedding sum of the model, with names and shapes.
 
     Raises:
@@ -65,8 +65,8 @@ def find_tensor(gradient: Mapping[str, Tensor], ending: str, shape: tuple[int, .
     """Take one tensor of a gradient, checked; None where it is not there, or all zero.
 
     Args:
-        gradient: By the names of the parameters.
-        ending: Of the name; dots part what stands before it.
+        gradient: Gradient by the names of the parameters.
+        ending: Ending of the name, at the beginning or after a dot.
         shape: Shape of the parameter.
 
     Raises:

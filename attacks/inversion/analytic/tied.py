@@ -1,4 +1,4 @@
-"""Word embeddings that serve as the output layer too, as in models that predict masked words.
+"""Word embeddings tied to the output layer, as in masked language models.
 
 Their gradient is dL/dW = sum_t onehot(token_t) s_t + sum_m delta_m h_m^T with one state h_m a masked word: the
 second sum fills every row, and lies in as few dimensions as there are masked words. Most words stand nowhere on the

@@ -1,4 +1,4 @@
-"""Every token in its place, and its type, from the word and token-type tables.
+"""Tokens and token types by position, from the gradients of their tables.
 
 Row v of the word table's gradient is the sum of the signals of the positions where v stands:
 dL/dW[v] = sum_t [token_t = v] s_t.
@@ -27,7 +27,7 @@ _TIED_ROUNDING = 1e-5
 
 @dataclass(frozen=True)
 class Reading:
-    """What a table says of every position.
+    """Values of every position, solved from one table.
 
     Attributes:
         values: int64 (positions, readings), -1 where unknown.
@@ -52,7 +52,7 @@ def read_tokens(word: Tensor, signals: Floats, layout: EmbeddingLayout, noise: N
         signals: float64 (n, width).
         layout: Embedding sum of the model. The row of its padding token has no gradient, so padding is what stands
             nowhere.
-        noise: Of the gradient.
+        noise: Noise of the gradient.
 
     Returns:
         One reading a position, and how far the table is from being made of these signals (``limits.mixture``).
@@ -86,7 +86,7 @@ def read_types(types: Tensor, signals: Floats, padding: NDArray[np.bool_], noise
         types: Gradient of the token-type table.
         signals: float64 (n, width).
         padding: bool (n,), positions of padding tokens, which are of the first type.
-        noise: Of the gradient.
+        noise: Noise of the gradient.
 
     Returns:
         One reading a position; nothing but -1 where the types do not stand so.

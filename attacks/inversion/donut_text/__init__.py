@@ -1,1 +1,1 @@
-"""Question and answer of a Donut's client, token by token, from one gradient in closed form."""
+"""Closed-form recovery of question and answer from the gradient of a text decoder."""

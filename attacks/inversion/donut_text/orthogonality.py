@@ -30,7 +30,7 @@ _GONE = 30.0
 
 
 def orthogonality_odds(tokens: Tensor, places: Tensor, signals: Tensor, decoder: FirstLayer, noise: Noise) -> Tensor:
-    """Log of the odds that a place's signal is that of a token, against chance.
+    """Log-odds that the signal of a position belongs to a token, against a random one.
 
     Args:
         tokens: int64 (tokens,).
@@ -54,7 +54,7 @@ def orthogonality_odds(tokens: Tensor, places: Tensor, signals: Tensor, decoder:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which tokens stand in which places, in any sample.
+    """Pairs of position and token of any sample.
 
     Attributes:
         held: bool (places, tokens), pairs whose signals were found, and those that what is left allows.
@@ -66,7 +66,7 @@ class Pairs:
 
 
 def pair(positions: Tensor, rows: Tensor, shapes: Tensor, allowed: Tensor, rounding: float) -> Pairs:
-    """Take signals out of the rows and positions of a batch's gradient, one by one.
+    """Subtract signals from the rows and positions of a batch's gradient, one by one.
 
     Args:
         positions: float64 (places, width).

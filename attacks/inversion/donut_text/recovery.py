@@ -41,7 +41,7 @@ class How(StrEnum):
 
 @dataclass(frozen=True)
 class TextRecovery:
-    """What came back of prompt and answer.
+    """Recovered prompt and answer.
 
     Attributes:
         ids: int64 (n,), what the decoder read, -1 where unknown.
@@ -51,7 +51,7 @@ class TextRecovery:
         present: int64, tokens that stand anywhere, in rising order, as far as it is known.
         mixed: Whether the gradient is of more than one sample, or of more than one step.
         noise: Standard deviation of the noise that was found in every entry; 0 for rounding only.
-        limits: What did not come back, and why.
+        limits: What was not recovered, with the cause.
     """
 
     ids: Tensor
@@ -65,7 +65,7 @@ class TextRecovery:
 
 
 def recover_text(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> TextRecovery:
-    """Read what a decoder read out of its gradient.
+    """Recover the tokens that a decoder read from its gradient.
 
     Args:
         gradient: Of the training loss, by the names of the parameters, or anything proportional to it.
@@ -80,7 +80,7 @@ def recover_text(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> TextRec
 
 
 class _Reader:
-    """What is known of the text so far."""
+    """State of the recovery of a text."""
 
     def __init__(self, decoder: FirstLayer, tensors: Tensors) -> None:
         self.decoder, self.tensors = decoder, tensors

@@ -1,4 +1,4 @@
-"""Tokens by the rows of the embedding's gradient, each a sum of the signals of the positions that hold its token.
+"""Tokens from the rows of the embedding's gradient, each the sum of the signals of its token's positions.
 
     dL/dE[v] = scale sum_p [token_p = v] s_p  +  sum_m delta_mv y_m,     dL/dP[p + offset] = s_p
 
@@ -25,13 +25,13 @@ from pfl_audit.attacks.inversion.analytic.tokens import Reading
 Floats = NDArray[np.float64]
 
 _ROUNDED = 5.0
-"""Roundings of the largest direction, below which a direction is rounding."""
+"""Multiple of the largest direction's rounding below which a direction is rounding."""
 _ENOUGH = 4
-"""Rows a direction that tell what they all have in common."""
+"""Rows per direction that suffice to find the common subspace."""
 _ALONE = 0.9
-"""Share of a row that no other row explains (its leverage), from which on it stands alone."""
+"""Leverage of a row from which on it has a direction to itself."""
 _LEFT = 50.0
-"""Roundings of a row, below which nothing is left of it."""
+"""Multiple of a row's rounding below which it counts as zero."""
 
 
 def read_rows(word: Tensor, signals: Floats, scale: float, noise: Noise, *, tied: bool) -> tuple[Reading, float]:
@@ -40,8 +40,8 @@ def read_rows(word: Tensor, signals: Floats, scale: float, noise: Noise, *, tied
     Args:
         word: Gradient of the embedding.
         signals: float64 (n, width), of the positions.
-        scale: Of the embedding.
-        noise: Of the gradient.
+        scale: Factor of the embedding.
+        noise: Noise of the gradient.
         tied: Whether the embedding is the output layer too.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What the gradient of the first self-attention says of a token in a place.
+"""Span test of tokens by the gradient of the first self-attention.
 
     dL/dWq = sum_p g_p h_p^T,   and likewise for keys and values
 
@@ -58,7 +58,7 @@ class Span:
         return 0 < self.rank < self.directions.shape[1]
 
     def odds(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Log of the odds of lying in the span, against chance.
+        """Log-odds of lying in the span, against a random state.
 
         Args:
             states: float64 (tokens, width).
@@ -81,7 +81,7 @@ def span_of(attention: Tensor, noise: Noise, least: float = 0.0) -> Span:
 
     Args:
         attention: float64 (rows, width), the gradients one below the other.
-        noise: Of their entries.
+        noise: Noise of their entries.
         least: Standard deviation that the entries' noise has at least, whatever is known of it.
     """
     rows, width = attention.shape
@@ -94,12 +94,12 @@ def span_of(attention: Tensor, noise: Noise, least: float = 0.0) -> Span:
 
 
 def normal_odds(energy: Tensor, expected: Tensor, count: int) -> Tensor:
-    """Log of the odds that normal numbers have the variance that is expected, against variance 1 more.
+    """Log-odds that normal numbers have the expected variance, against at least 1.
 
     Args:
         energy: float64 (...), the sum of their squares.
         expected: float64 (...).
-        count: How many they are.
+        count: Number of them.
     """
     wide = expected.clamp_min(1)
     return 0.5 * (count * (wide / expected).log() - energy * (1 / expected - 1 / wide))

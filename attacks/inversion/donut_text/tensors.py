@@ -1,4 +1,4 @@
-"""The few tensors of a gradient that speak of the text, found by name and held against the network."""
+"""Tensors of a gradient that depend on the text, found by name and checked against the network."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def read_tensors(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> Tensors
     """Pick the tensors out of a gradient.
 
     Args:
-        gradient: By the names of the parameters; whatever stands before a known name is ignored.
-        decoder: Of the network.
+        gradient: Gradient by the names of the parameters; whatever stands before a known name is ignored.
+        decoder: First layer of the network.
 
     Raises:
         AuditError: A tensor of another shape than the network's, one that is not of real numbers or holds NaN or
@@ -62,7 +62,7 @@ def read_tensors(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> Tensors
 
 
 def find_noise(tensors: Tensors, decoder: FirstLayer) -> Noise:
-    """How exact the gradient is, by rows that no text looks up.
+    """Estimate the gradient's noise by rows that no text looks up.
 
     Those are the positions before the offset; where no position table is, the padding token's row, unless it
     belongs to the output layer too; and where there is nothing else, the direction of the attention's gradient that

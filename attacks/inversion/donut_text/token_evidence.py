@@ -16,14 +16,14 @@ _CHUNK = 4096
 _SKEW = -16.0
 """Log-odds of the orthogonality test below which a token is ruled out: about 6 standard deviations."""
 _ELSEWHERE = 16
-"""Places behind the text that a token is tried in."""
+"""Number of positions after the text at which a token is tested."""
 _CHANGES = 1.5
 """Times the odds in those places, up to which the odds in another one may rise by chance."""
 
 
 @dataclass(frozen=True)
 class TokenDecision:
-    """What stands in a place.
+    """Decision on the token at a position.
 
     Attributes:
         likely: Tokens that are as good as sure to stand there, in the order of the choice.
@@ -38,10 +38,10 @@ class TokenDecision:
 
 @dataclass(frozen=True)
 class TokenEvidence:
-    """Weighs tokens.
+    """Combines the tests of tokens.
 
     Attributes:
-        decoder: Of the network.
+        decoder: First layer of the network.
         span: Span of the first attention's gradient; None where there is none, or where it carries no information.
         choice: int64 (tokens,), all that may stand anywhere.
         behind: The first place behind the text.
@@ -53,10 +53,10 @@ class TokenEvidence:
     behind: int
 
     def weigh(self, place: int, orthogonal: Tensor | None = None) -> TokenDecision:
-        """Weigh all tokens of the choice in a place.
+        """Evaluate all candidate tokens at a position.
 
         Args:
-            place: From 0.
+            place: Index of the position, from 0.
             orthogonal: float64 (tokens,), log-odds of the orthogonality test; only known at a position that holds the
                 signal of one sample.
         """

@@ -36,7 +36,7 @@ class LoadedEncoder:
     Attributes:
         network: The network in evaluation mode.
         tokenizer: Tokenizer of the folder.
-        config: Of the network.
+        config: Settings of the network.
         notes: Notes for the report, one sentence each.
     """
 

@@ -16,7 +16,7 @@ Backbone = Literal["layoutlm", "bros", "bert"]
 Modality = Literal["unimodal", "bimodal"]
 
 SECTION = "pfl_audit"
-"""Key of ``config.json`` that holds what transformers has no key for."""
+"""Key of ``config.json`` for settings that transformers has no key for."""
 
 _CLASS_NAMES: dict[Backbone, str] = {"layoutlm": "LayoutLM", "bros": "Bros", "bert": "Bert"}
 _HEADS: dict[FormTask, str] = {
@@ -52,7 +52,7 @@ class VisualConfig:
 
     Attributes:
         stem: Channels of the first convolution.
-        channels: Of each stage; the first keeps a quarter of the page's side, each further one halves it.
+        channels: Channels of each stage; the first keeps a quarter of the page's side, each further one halves it.
         depths: Layers of each stage.
         side: Pixels that a page is scaled to, both ways.
         bins: Places that are looked at in a token's box, both ways.
@@ -71,8 +71,8 @@ class EncoderConfig:
 
     Attributes:
         backbone: Which of transformers' networks reads the tokens.
-        task: What its head does.
-        modality: Whether it sees the page's image as well.
+        task: Task of its head.
+        modality: ``bimodal`` if it takes the page's image as well.
         labels: Field labels that it distinguishes; empty for ``mlm``, and without use for ``el``.
         max_tokens: Longest window, special tokens included; at most ``positions``.
         hidden: Width.
@@ -81,7 +81,7 @@ class EncoderConfig:
         intermediate: Width inside a layer.
         vocabulary: Rows of the embedding.
         positions: Rows of the position table.
-        visual: The vision backbone, of a bimodal encoder.
+        visual: Vision backbone of a bimodal encoder, else None.
         tags: Classes of the head by number, such as ``B-date``; made of the labels where not given.
         text: Further keys of transformers' configuration, such as ``hidden_act``.
 
@@ -105,7 +105,7 @@ class EncoderConfig:
     text: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Fill in what follows from the rest, and refuse what makes no network."""
+        """Fill in derived settings, and refuse those that make no network."""
         for name, value, known in (
             ("backbone", self.backbone, get_args(Backbone)),
             ("task", self.task, get_args(FormTask)),
@@ -125,7 +125,7 @@ class EncoderConfig:
 
     @property
     def architecture(self) -> str:
-        """Name of the network, as transformers builds such names."""
+        """Name of the network in the style of transformers."""
         return _CLASS_NAMES[self.backbone] + _HEADS[self.task]
 
     def to_dict(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
     Args:
         values: ``config.json``. Without our section, the architecture's name says what the model does, and
             where that is missing, its tensors do.
-        tensors: Their names.
+        tensors: Names of the tensors.
         folder: Checkpoint folder, for the message.
 
     Raises:

@@ -1,4 +1,4 @@
-"""From forms to the batches that training and validation take."""
+"""Batches of forms for training and validation."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ExampleMaker:
     """Makes labelled batches.
 
     Args:
-        config: Of the encoder.
-        tokenizer: Of the encoder.
+        config: Settings of the encoder.
+        tokenizer: Tokenizer of the encoder.
     """
 
     def __init__(self, config: EncoderConfig, tokenizer: FormTokenizer) -> None:
@@ -33,7 +33,7 @@ class ExampleMaker:
         return [window for form in forms for window in self.tokenizer.windows(form, self.config.max_tokens)]
 
     def batch(self, windows: Sequence[Window], generator: torch.Generator | None = None) -> FormBatch:
-        """Windows with their labels, and with their pages where the encoder sees pages.
+        """Windows with their labels, and with page images if the encoder is bimodal.
 
         Args:
             windows: At least one.

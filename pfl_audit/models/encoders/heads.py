@@ -1,4 +1,4 @@
-"""What stands on top of a backbone, with the tensor names that transformers gives it."""
+"""Heads of a backbone, with the tensor names of transformers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from pfl_audit.models.encoders.config import EncoderConfig
 
 INITIAL_STD = 0.02
-"""Of new weights, as BERT's."""
+"""Standard deviation of new weights, as in BERT."""
 
 
 class RelationExtractor(nn.Module):
@@ -39,9 +39,9 @@ def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, tex
 
     Args:
         network: Gets the modules.
-        config: Of the network.
-        words: The backbone's embedding, whose weights the masked-language head shares.
-        text: The backbone's configuration.
+        config: Settings of the network.
+        words: Embedding of the backbone, whose weights the masked-language head shares.
+        text: Configuration of the backbone.
     """
     hidden, dropout = config.hidden, float(config.text.get("hidden_dropout_prob", 0.1))
     classifier_dropout = config.text.get("classifier_dropout", dropout)

@@ -1,4 +1,4 @@
-"""What an encoder shall say of a window: classes of tokens, and pointers between tokens."""
+"""Labels of a window: classes of tokens, and pointers between tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOWHERE = -1
 
 MASKED_SHARE = 0.15
 _BY_MASK, _BY_RANDOM = 0.8, 0.1
-"""BERT's masking, which LayoutLM and BROS took over (CDMI, section 2.1)."""
+"""BERT's masking, which LayoutLM and BROS use too (CDMI, section 2.1)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def labels_of(window: Window, config: EncoderConfig) -> WindowLabels:
 
 
 def labels_at(labels: WindowLabels, place: int) -> WindowLabels:
-    """What a window's labels say of one token; all of them where they say nothing of it, as of links' later tokens."""
+    """Labels of one token; all labels of the window if the token has none, as later tokens of links."""
     said = [one for one in (labels.classes, labels.pointers) if one is not None and one[place] != IGNORED]
     if not said:
         return labels
@@ -78,10 +78,10 @@ def _only(values: TokenIds | None, place: int) -> TokenIds | None:
 
 
 def known_label(label: str, config: EncoderConfig) -> str:
-    """The model's own spelling of a field label; capitals do not count.
+    """The model's own spelling of a field label; case is ignored.
 
     Raises:
-        AuditError: It has none such.
+        AuditError: The model does not know the label.
     """
     if label in config.labels:
         return label

@@ -1,4 +1,4 @@
-"""Losses and hits, one of each a window."""
+"""Loss and correct predictions of each window."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def window_means(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def window_hits(logits: Tensor, labels: Tensor, nothing: int | None) -> Tensor:
-    """How many labelled tokens of each window were predicted right, and how many counted.
+    """Number of correct predictions and of counted tokens in each window.
 
     Args:
         logits: As in window_means.

@@ -1,4 +1,4 @@
-"""A form encoder as a FormModel: many attempts at many fields, each answered as it would be alone."""
+"""A form encoder as a FormModel: attempts are evaluated in batches, each independently of the others."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _BATCH_TOKENS = 8192
 
 
 class EncoderModel:
-    """A form encoder, ready to be attacked.
+    """A form encoder ready for an audit.
 
     Args:
         loaded: Network and tokenizer.
         files: File name to SHA-256 of what it was opened from.
-        path: Where that stands, for the report.
+        path: Checkpoint folder, for the report.
         device: torch's name of the device.
         visual_noise: Seed of Gaussian noise that replaces every page image (CDMI, section 6.2), or None.
-        precision: Of the backbone and the head; page features and losses are float32 either way.
+        precision: Floating-point type of the backbone and the head; page features and losses are float32 either way.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class EncoderModel:
         }
 
     def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:
-        """Every field of a form scrubbed, one at a time, with the ids that stood there, in the order of the fields.
+        """Each field of a form scrubbed in turn, with its true ids, in the order of the fields.
 
         Left out are fields that no window holds whole, and fields that the tokenizer loses: of which no token is
         left, or one that is unknown to it.
@@ -185,7 +185,7 @@ class EncoderModel:
         return out
 
     def _masked_losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
-        """One pass a blank serves all attempts at it, since none of them is seen by the network."""
+        """One pass per blank serves all attempts at it, since the network sees none of them."""
         blanks = list({id(attempt.blank): attempt.blank for attempt in attempts}.values())
         by_blank: dict[int, list[int]] = {id(blank): [] for blank in blanks}
         for number, attempt in enumerate(attempts):
@@ -209,7 +209,7 @@ class EncoderModel:
         return out
 
     def _chunks(self, blanks: Sequence[Blank]) -> Iterator[list[int]]:
-        """Numbers of blanks that go through the network together: of similar length, and as many as are fast."""
+        """Batches of blanks by index: of similar length, limited by the number of tokens."""
         lengths = [len(blank.window.ids) for blank in blanks]
         if lengths and max(lengths) > self.config.positions:
             raise AuditError(

@@ -1,4 +1,4 @@
-"""The network: one of transformers' backbones, what it sees of the page, and a head."""
+"""The network: a backbone of transformers, a vision part and a head."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pfl_audit.models.encoders.visual import Vision
 
 
 class Logits(NamedTuple):
-    """What a network says of b windows of n tokens; None where the task has no such thing.
+    """Logits of b windows of n tokens; None if the task has no such output.
 
     Attributes:
         classes: Float (b, n, classes).
@@ -33,7 +33,7 @@ class FormEncoder(nn.Module):
     Tensors are named as transformers names them; what belongs to the page's image begins with ``visual.``.
 
     Args:
-        config: Of any size.
+        config: Settings of the network.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -92,7 +92,7 @@ class FormEncoder(nn.Module):
         return Logits(classes, pointers)
 
     def class_logits(self, hidden: Tensor) -> Tensor:
-        """The head's classes for any states (..., hidden): (..., classes). Of ``mlm``, the tokens."""
+        """Class logits of states (..., hidden): (..., classes). The classes of ``mlm`` are the tokens."""
         if self.config.task == "mlm":
             logits: Tensor = self.get_submodule("cls")(hidden)
         elif self.config.task == "ee-bio":
@@ -123,7 +123,7 @@ class FormEncoder(nn.Module):
         return torch.stack(parts).sum(dim=0)
 
     def _seen(self, batch: FormBatch) -> Tensor:
-        """What the page's image adds to the embeddings; in float32 whatever the rest computes in."""
+        """Visual term of the embeddings, in float32 whatever the precision of the rest."""
         assert self.visual is not None  # noqa: S101 - the caller looked
         with torch.autocast(batch.ids.device.type, enabled=False):
             if batch.features is None and batch.pixels is None:
@@ -133,7 +133,7 @@ class FormEncoder(nn.Module):
         return seen
 
     def _pointer_logits(self, hidden: Tensor, batch: FormBatch) -> Tensor:
-        """Scores from token to token, lowest where nothing can be pointed to: padding, the token itself, no target."""
+        """Pointer scores from token to token, lowest at invalid targets: padding, the token itself, no target."""
         name = "entity_linker" if self.config.task == "el" else "subsequent_token_classifier"
         scores: Tensor = self.get_submodule(name)(hidden).float()
         allowed = batch.mask if batch.targets is None else batch.mask & batch.targets

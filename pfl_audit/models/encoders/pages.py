@@ -1,4 +1,4 @@
-"""Page images on their way to the vision backbone: opened rarely, and kept small."""
+"""Loads page images for the vision backbone and caches them at small size."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SMALL_BYTES = 256 << 20
 
 
 class PageReader:
-    """Pixels of forms.
+    """Pixels of the pages of forms, with a cache.
 
     Args:
         side: Pixels that a page is scaled to, both ways.
-        noise: Seed of the Gaussian noise that stands in for every page, or None.
+        noise: Seed of the Gaussian noise that replaces every page, or None.
     """
 
     def __init__(self, side: int, noise: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A new encoder that begins with what another checkpoint has learnt."""
+"""A new encoder initialised from another checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POSITIONS = "embeddings.position_embeddings.weight"
 
 @dataclass(frozen=True)
 class Started:
-    """A network, and where its weights come from.
+    """A network and the sources of its weights.
 
     Attributes:
         network: In training mode.
@@ -36,7 +36,7 @@ class Started:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was taken and what is new, a sentence each."""
+        """Notes on the tensors that were taken and those that are new, one sentence each."""
         parts = sorted({".".join(_PREFIX.sub("", name).split(".")[:2]) for name in self.fresh})
         taken = f"{len(self.taken)} tensors taken from the checkpoint"
         return (taken, f"{len(self.fresh)} tensors are new: {', '.join(parts)}") if parts else (taken,)
@@ -73,7 +73,7 @@ def start_from(config: EncoderConfig, folder: Path) -> Started:
 
 
 def _fitting(name: str, tensor: Tensor, state: dict[str, Tensor], folder: Path) -> Tensor | None:
-    """The checkpoint's tensor of this name, or None where it has none that can be used."""
+    """The checkpoint's tensor of this name, or None if there is none that fits."""
     given = state.get(name)
     if given is None or not name.startswith(_TAKEN):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 OUTSIDE = "O"
-"""The class of tokens that belong to no field, or (SPADE) begin none."""
+"""Class of tokens outside of fields, or (SPADE) of tokens that begin no field."""
 
 
 def bio_tags(labels: Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""BERT's word pieces, and the windows of a form that an encoder reads."""
+"""BERT's WordPiece tokenizer, and the windows of a form."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pfl_audit.models.form_protocol import Blank, TokenIds, TokenSpan, Window
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 _LONGEST_WORD = 1000
-"""Characters of a word that are looked at; WordPiece knows no word above 100."""
+"""Characters of a word that are tokenised; WordPiece knows no word above 100."""
 
 
 class FormTokenizer:
-    """Words to BERT's pieces.
+    """BERT's WordPiece tokenizer.
 
     Special tokens are never read out of a document's text: a word ``[MASK]`` is a word.
 
@@ -69,7 +69,7 @@ class FormTokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int, folder: Path) -> FormTokenizer:
-        """Make a vocabulary of at most ``size`` pieces out of texts, and write it.
+        """Train a vocabulary of at most ``size`` pieces on texts, and write it.
 
         Raises:
             UsageError: ``size`` is too small to hold the special tokens and the letters.
@@ -137,10 +137,10 @@ class FormTokenizer:
         return windows
 
     def scrub(self, window: Window, span: TokenSpan) -> tuple[Blank, tuple[int, ...]]:
-        """Put the mask token all over a field of a window.
+        """Replace a field of a window by mask tokens.
 
         Returns:
-            What the adversary holds, and the ids that stood there.
+            The blank that the adversary has, and the true ids.
         """
         ids = window.ids.copy()
         truth = tuple(int(token) for token in ids[span.start : span.stop])
@@ -149,7 +149,7 @@ class FormTokenizer:
         return Blank(masked, span, window.form.document.boxes[span.field.start : span.field.stop].copy()), truth
 
     def _units(self, form: Form, room: int) -> Iterator[tuple[list[tuple[int, int]], Field | None]]:
-        """What stays together: (token, word) lists of at most ``room``, with the field that one is."""
+        """Units that windows must not split: (token, word) lists of at most ``room``, and the field of each or None."""
         beginning = {field.start: field for field in form.fields}
         word = 0
         while word < len(form.document.words):
@@ -163,7 +163,7 @@ class FormTokenizer:
             word = stop
 
     def _window(self, form: Form, number: int, ids: list[int], words: list[int], spans: list[TokenSpan]) -> Window:
-        """Put the special tokens around: LayoutLM's boxes of them are the page's first and last corner."""
+        """Add the special tokens; their boxes are the page's first and last corner, as in LayoutLM."""
         boxes = form.document.boxes[words]
         return Window(
             form,

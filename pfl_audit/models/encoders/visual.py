@@ -1,4 +1,4 @@
-"""What a bimodal encoder sees of a page: a ResNet's features, taken where each token's box lies."""
+"""Vision part of a bimodal encoder: features of a ResNet, pooled over each token's box."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Vision(nn.Module):
     """Page features for tokens.
 
     Args:
-        config: Of the ResNet.
+        config: Settings of the ResNet.
         hidden: Width of the tokens' embeddings.
     """
 
@@ -49,7 +49,7 @@ class Vision(nn.Module):
         return features
 
     def forward(self, features: Tensor, boxes: Tensor, page: Tensor) -> Tensor:
-        """What each token adds to its embedding, (b, n, hidden)."""
+        """Visual term of each token's embedding, (b, n, hidden)."""
         seen: Tensor = self.projection(self.norm(roi_align(features, boxes, page, self.bins)))
         return seen
 
@@ -101,7 +101,7 @@ def small_page(page: Image.Image, side: int, patch: Boxes | None = None) -> Tens
 
 
 def page_pixels(small: Tensor) -> Tensor:
-    """A scaled page as the ResNet takes it: float32 (3, side, side), -1 to 1; white is 1."""
+    """Normalise a scaled page for the ResNet: float32 (3, side, side), -1 to 1; white is 1."""
     return small.permute(2, 0, 1).float() / 127.5 - 1.0
 
 

@@ -1,4 +1,4 @@
-"""Vocabularies of word pieces: read as data, or made out of texts."""
+"""WordPiece vocabularies: read as data, or trained on texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
 
 
 def train_vocabulary(texts: Iterable[str], size: int) -> tuple[str, ...]:
-    """Pieces of lower-cased words out of texts: special tokens, letters, then what stands together most often.
+    """Train WordPiece on lower-cased texts: special tokens, letters, then the most frequent merges.
 
     Args:
         texts: Of any length.
