@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 import typer
 
+from pfl_audit.cli.settings_options import option_type
 from pfl_audit.training.settings import flag_of, settings_fields
 
 if TYPE_CHECKING:
@@ -42,14 +42,15 @@ class OptionGroup:
         known, defaults = settings_fields(self.settings), {one.name: one.default for one in fields(self.settings)}
         for name in self.names:
             info, default = known[name], None if name in self.defaults else defaults[name]
-            kind, bounds = _plain(info.annotation, info.metadata)
+            kind, low, high = option_type(info.annotation, info.metadata)
             shown: str | bool = self.defaults.get(name) or not any(default is none for none in (None, False, MISSING))
             option = typer.Option(
                 self.flags.get(name, flag_of(name)),
                 help=info.description,
                 show_default=shown,
                 rich_help_panel=self.panel,
-                **bounds,
+                min=low,
+                max=high,
             )
             yield inspect.Parameter(
                 name,
@@ -89,17 +90,3 @@ def make_command(
     command.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     command.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return command
-
-
-def _plain(annotation: Any, metadata: list[Any]) -> tuple[Any, dict[str, Any]]:
-    """A type that typer takes, and its least and greatest value where both are included; settings check the rest."""
-    if get_origin(annotation) is Annotated:
-        inner, *more = get_args(annotation)
-        return _plain(inner, [part for info in more for part in getattr(info, "metadata", [info])])
-    if get_origin(annotation) in (Union, UnionType):
-        return _plain(next(part for part in get_args(annotation) if part is not type(None)), metadata)
-    bounds: dict[str, Any] = {}
-    for part in metadata:
-        bounds |= {name: getattr(part, key) for key, name in (("ge", "min"), ("le", "max")) if hasattr(part, key)}
-    open_ends = any(hasattr(part, key) for part in metadata for key in ("gt", "lt"))
-    return annotation, {} if open_ends else bounds
