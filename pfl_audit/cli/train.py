@@ -199,8 +199,10 @@ def _unused(values: Values) -> dict[str, str]:
         found["providers_share"] = "with --engine flower: each client decides what it holds"
     if values["task"] == "qa":
         return found | dict.fromkeys(FORMS_ALONE, "with --task qa")
-    questions = {*CENTRAL.names, *ROUNDS.names, *PRIVACY.names, *FLOWER.names, "mode", "lora", *_AFTER} - {"half"}
-    return found | dict.fromkeys(questions - set(FORMS.names), f"with --task {values['task']}")
+    here = f"with --task {values['task']}"
+    found |= {"mode": f"{here}: forms belong to no client and no provider, so they are trained centrally"}
+    questions = {*CENTRAL.names, *ROUNDS.names, *PRIVACY.names, *FLOWER.names, "lora", *_AFTER} - {"half"}
+    return found | dict.fromkeys(questions - set(FORMS.names), here)
 
 
 train = make_command(

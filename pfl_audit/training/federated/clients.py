@@ -1,4 +1,4 @@
-"""Who holds what: clients, their providers, and the queries of each."""
+"""Clients of a federation, their providers, and the rows of each provider's queries."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Client:
     Attributes:
         number: Of the client.
         providers: For each of its providers, in the order of their names, the rows of its queries.
-        tags: For each of its providers a number that its name alone decides: chance goes by it, so
-            that a provider that comes or goes changes no draw of another's.
+        tags: For each of its providers a number that its name alone decides: random draws depend on it, so
+            that adding or removing a provider changes no random draw of another one.
     """
 
     number: int
@@ -27,7 +27,7 @@ class Client:
 
 
 def partition(queries: Sequence[Query]) -> tuple[Client, ...]:
-    """Sort queries by the client and the provider that they belong to.
+    """Partition queries by client and provider.
 
     Args:
         queries: To train on; each document says whose it is.
@@ -48,7 +48,7 @@ def partition(queries: Sequence[Query]) -> tuple[Client, ...]:
 
 
 def own_part(queries: Sequence[Query], number: int) -> Client | None:
-    """What one client holds; None for nothing. Data that only this client has need no others beside it.
+    """The part of one client, or None; the other clients' data are not needed.
 
     Raises:
         AuditError: A document belongs to no client, or a provider to two.

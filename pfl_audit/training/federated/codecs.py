@@ -1,4 +1,4 @@
-"""How a vector is put into a message, for every engine. Quantised messages are another codec."""
+"""Codecs: how a vector is encoded in a message. Quantised messages would be another codec."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Payload = dict[str, Tensor]
 
 
 class Codec(Protocol):
-    """To a message and back."""
+    """Encodes vectors as messages and decodes them."""
 
     def encode(self, vector: Tensor) -> Payload:
         """Map a vector, float32 (size,), to what is sent."""
@@ -23,7 +23,7 @@ class Codec(Protocol):
 
 
 class Float32:
-    """The vector as it is: 4 bytes a number."""
+    """Float32 without compression: 4 bytes a number."""
 
     def encode(self, vector: Tensor) -> Payload:
         """One tensor."""

@@ -1,4 +1,4 @@
-"""Every message of a run, in bytes (privacy-aware-docvqa, section 6.1).
+"""Size of every message of a run in bytes (privacy-aware-docvqa, section 6.1).
 
 The initial model is not counted, nor is what a transport adds. Two figures: what is really sent, each
 tensor once; and the papers' way, where every name of a tied tensor is sent. The papers' "GB" are GiB.

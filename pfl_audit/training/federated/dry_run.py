@@ -1,4 +1,4 @@
-"""What a run would do, send, promise and take, without training."""
+"""Dry run: clients, messages, privacy guarantee, and an estimate of time and memory, without training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dry_run(
     """The plan of a federated or private run.
 
     Returns:
-        Clients, tensors, messages, promise, and an estimate of time (seconds) and memory (bytes).
+        Clients, tensors, messages, guarantee, and an estimate of time (seconds) and memory (bytes).
     """
     settings = federation.settings
     clients = federation.clients(train)

@@ -1,4 +1,4 @@
-"""What goes between a server and its clients in a round."""
+"""What server and clients exchange in a round."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 from torch import Tensor
 
 SERVER = -1
-"""The server's number where clients have theirs."""
+"""Number of the server among the numbers of clients."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class RoundTask:
 
     Attributes:
         number: From 1.
-        clients: Who takes part, ascending; may be empty.
+        clients: Numbers of the participating clients, ascending; may be empty.
     """
 
     number: int
@@ -28,7 +28,7 @@ class RoundTask:
 
 @dataclass(frozen=True)
 class Report:
-    """What a client sends back.
+    """The report of a client on a round.
 
     Attributes:
         update: Its update, or with privacy the sum of its providers' clipped updates and its share of
@@ -43,10 +43,10 @@ class Report:
 
 
 class Engine(Protocol):
-    """Brings a round to the clients: in this process, or over a network."""
+    """Runs rounds on the clients: in this process, or over a network."""
 
     def work(self, task: RoundTask) -> int:
-        """How many parts ``run`` will tell of."""
+        """Number of parts that ``run`` reports to ``advance``."""
         ...
 
     def run(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int = 0) -> Iterator[Report]:
@@ -55,7 +55,7 @@ class Engine(Protocol):
         Args:
             task: The round.
             weights: The global model, float32 (size,).
-            advance: Told of finished parts.
+            advance: Called with the number of finished parts.
             done: How many of the clients reported before the run was cut; they are not asked again.
         """
         ...

@@ -1,4 +1,4 @@
-"""A client's unfinished round on disk, so that SIGKILL costs seconds of a round that takes hours."""
+"""State of a client's unfinished round on disk, so that SIGKILL loses seconds of a round that takes hours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sum = tuple[int, Tensor, Counter[str], list[float]]
 
 
 class Partial:
-    """Keeps the sum over the providers that are done, before any noise; readable by the owner only.
+    """Stores the sum over the finished providers, before any noise; readable by the owner only.
 
     Args:
         folder: Of the run.
@@ -35,7 +35,7 @@ class Partial:
         self._saved = time.monotonic()
 
     def save(self, round_number: int, client: int, done: Sum) -> None:
-        """Keep a sum, unless one was kept just now."""
+        """Store a sum, unless one was stored a moment ago."""
         if time.monotonic() - self._saved < self._seconds:
             return
         providers, total, tally, losses = done
@@ -52,7 +52,7 @@ class Partial:
         self._seconds = max(self._seconds, _SHARE * (self._saved - began))
 
     def load(self, round_number: int, client: int) -> Sum | None:
-        """What was kept of this very round and client."""
+        """The sum stored for this round and client, or None."""
         found = read_state(self._path, self._run)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""What a private run promises, settled before it begins: noise, denominator, warnings."""
+"""The privacy guarantee of a run, fixed before it begins: noise, denominator, warnings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _spent = lru_cache(maxsize=256)(spent)
 
 @dataclass(frozen=True)
 class PrivacyPlan:
-    """A private run's promise.
+    """The privacy guarantee of a run.
 
     Attributes:
         settings: As asked for.
-        sampling: What is drawn, and how often.
+        sampling: Sampling of clients and providers.
         sigma: Noise multiplier.
         denominator: What a round's sum is divided by.
         providers: How many there are.
@@ -39,7 +39,7 @@ class PrivacyPlan:
 
     @property
     def warnings(self) -> list[str]:
-        """What a reviewer must know, a sentence each."""
+        """Warnings for a reviewer, one sentence each."""
         claim = self.claim(self.sampling.rounds)
         found = warnings_for(delta=claim.delta, providers=self.providers, noise_generator=claim.noise_generator)
         if self.settings.accounting == "published" and self.sampling.client_rate < 1:
@@ -51,12 +51,12 @@ class PrivacyPlan:
         return found
 
     def spent_after(self, rounds: int) -> Spent:
-        """What the first ``rounds`` spend."""
+        """Privacy budget that the first ``rounds`` rounds spend."""
         sampling = Sampling(self.sampling.client_rate, self.sampling.provider_rate, rounds)
         return _spent(sampling, self.sigma, self.settings.delta, self.settings.accounting)
 
     def claim(self, rounds: int) -> PrivacyClaim:
-        """The claim of a run that went ``rounds`` rounds."""
+        """The guarantee after ``rounds`` rounds, as recorded in ``training.json``."""
         settings, used = self.settings, self.spent_after(rounds)
         return PrivacyClaim(
             epsilon=used.epsilon,
@@ -85,7 +85,7 @@ class PrivacyPlan:
 
 
 def plan_privacy(mode: Mode, settings: PrivacySettings, clients: Sequence[Client], rounds: int) -> PrivacyPlan:
-    """Settle noise and denominator.
+    """Fix noise multiplier and denominator.
 
     The denominator is a constant that is fixed before providers are drawn: the number of providers to
     expect in a round, counted as the paper counts them, by the smallest client (section 6.2.2).
@@ -108,7 +108,7 @@ def plan_privacy(mode: Mode, settings: PrivacySettings, clients: Sequence[Client
 
 
 def sampling_of(mode: Mode, settings: PrivacySettings, rounds: int) -> Sampling:
-    """What is drawn, and how often.
+    """The sampling of a run.
 
     Raises:
         UsageError: A rate or the number of rounds cannot be.

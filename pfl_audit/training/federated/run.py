@@ -41,12 +41,12 @@ class Federation:
 
     Attributes:
         mode: fl, central-dp or fl-dp.
-        settings: Of the rounds.
-        privacy: Of the private modes, else None.
+        settings: Settings of the rounds.
+        privacy: Settings of the private modes, or None.
         out: Folder of the run.
-        identity: What decides the weights.
+        identity: Everything that decides the weights.
         device: torch's name of the device.
-        secure: Updates are summed securely, as numbers of 8 bytes.
+        secure: Whether updates are summed by secure aggregation, as numbers of 8 bytes.
     """
 
     mode: Mode
@@ -59,21 +59,21 @@ class Federation:
 
     @property
     def digest(self) -> str:
-        """Of the identity."""
+        """SHA-256 of the identity."""
         return sha256_json(self.identity)
 
     def clients(self, queries: Sequence[Query]) -> tuple[Client, ...]:
-        """Who holds what; in central training one client holds everything."""
+        """The clients; in central training one client holds everything."""
         return merged(queries) if self.mode == "central-dp" else partition(queries)
 
     def plan(self, clients: Sequence[Client]) -> PrivacyPlan | None:
-        """What is promised, or None."""
+        """The privacy guarantee, or None."""
         if self.privacy is None:
             return None
         return plan_privacy(self.mode, self.privacy, clients, self.settings.rounds)
 
     def agree(self, clients: Sequence[Client], progress: Progress) -> PrivacyPlan | None:
-        """Settle what is promised, and tell it.
+        """Fix the privacy guarantee and report it.
 
         Raises:
             UsageError: More clients are asked for than there are, or a setting cannot be.
@@ -96,7 +96,7 @@ class Federation:
         return plan
 
     def stream(self) -> SecretStream:
-        """The secret of the run, drawn at its start and kept until its last round is done.
+        """The secret random stream of the run; its key is drawn at the start and stored until the last round is done.
 
         Raises:
             UsageError: The folder holds another run's.
@@ -125,7 +125,7 @@ class Federation:
         return SecretStream(key)
 
     def worker(self, client: Client, trainer: Trainer, plan: PrivacyPlan | None, stream: SecretStream) -> Worker:
-        """A client's side."""
+        """The worker of a client."""
         if plan is None:
             return Worker(client, trainer, None)
         noise = GaussianNoise(plan.sigma, plan.settings.clip, stream)
@@ -170,7 +170,7 @@ def lead(
     valid: Sequence[Query],
     progress: Progress,
 ) -> dict[str, Any]:
-    """The server's part, whatever brings the rounds to the clients: as train_federated, which says more."""
+    """The server's side of a run, for any engine: see train_federated."""
     settings = federation.settings
 
     def look(state: ServerState) -> dict[str, float]:
@@ -192,7 +192,7 @@ def lead(
 def finish(
     federation: Federation, trainable: Trainable, state: ServerState, plan: PrivacyPlan | None, clients: int
 ) -> dict[str, Any]:
-    """Write the log of messages, and say what was done."""
+    """Write the log of messages, and return the record of the run."""
     if not bool(torch.isfinite(state.weights).all()):
         raise AuditError("the trained weights are no longer finite", "Lower --learning-rate or --clip")
     record: dict[str, Any] = {
@@ -212,7 +212,7 @@ def finish(
 
 
 def forget_secrets(folder: Path) -> None:
-    """Remove what must not outlive the last round: key, sums without noise, pages, and halves of such files."""
+    """Remove what must not outlive the last round: key, sums without noise, pages, and partial files of these."""
     for name in (KEY_FILE, partial.FILE, PAGES_FILE, STATE_FILE):
         left = folder.glob(f".{name}.*.part")
         whole = [] if name == STATE_FILE else [folder / name]

@@ -1,4 +1,4 @@
-"""The server's side: rounds from the first to the last (privacy-aware-docvqa, algorithm 1, lines 1 to 9)."""
+"""The server's side of all rounds (privacy-aware-docvqa, algorithm 1, lines 1 to 9)."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ class ServerState:
 
 
 class Server:
-    """Leads a run.
+    """Runs the rounds of a training.
 
     Args:
-        settings: Of the run.
+        settings: Settings of the run.
         clients: Numbers of the clients.
-        plan: What is promised, or None for a run without privacy.
+        plan: Privacy guarantee, or None.
         stream: Secret, for sampling and for the noise of empty rounds.
         path: Of the state on disk.
         run: Digest of what decides the run.
@@ -105,7 +105,7 @@ class Server:
         self._run = run
 
     def task(self, number: int) -> RoundTask:
-        """Who takes part in a round: K of N without privacy, else each by itself, possibly none."""
+        """Participants of a round: K of N without privacy, else each drawn independently, possibly none."""
         if self._plan is None:
             rng = np.random.default_rng(seed_for(self._settings.seed, "clients", number))
             wanted = min(self._settings.clients_per_round, len(self._clients))
@@ -122,13 +122,13 @@ class Server:
     def train(
         self, weights: Tensor, engine: Engine, look: Callable[[ServerState], dict[str, float]], progress: Progress
     ) -> ServerState:
-        """Lead all rounds, going on where a cut run stopped.
+        """Run all rounds, continuing where a killed run stopped.
 
         Args:
             weights: To begin with, float32 (size,).
-            engine: Brings rounds to the clients.
-            look: Measures a state on the validation part.
-            progress: Told of every local training, or round of a private run, of epsilon, and of the validation.
+            engine: Runs rounds on the clients.
+            look: Scores a state on the validation part.
+            progress: Reports every local training, or round of a private run, epsilon, and the validations.
         """
         state = ServerState.restore(self._path, self._run, weights)
         rounds = self._settings.rounds
@@ -186,7 +186,7 @@ class Server:
         state.round, state.done, state.kept, state.total = state.round + 1, 0, 0, None
 
     def _whole_noise(self, size: int, number: int) -> Tensor:
-        """What the server adds where no client takes part: a round without noise would show that it was empty."""
+        """Full noise for rounds without participants, so that an empty round is indistinguishable."""
         if self._plan is None:
             raise AssertionError("only private runs add noise")
         noise = GaussianNoise(self._plan.sigma, self._plan.settings.clip, self._stream)

@@ -1,4 +1,4 @@
-"""What a server does with a round's update, by name. Another strategy is one more entry here."""
+"""Server strategies by name: how a round's update is applied. Another strategy is one more entry here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pfl_audit.errors import UsageError
 
 
 class ServerStrategy(Protocol):
-    """From the old weights and the mean update of a round to the new weights."""
+    """Maps the old weights and the mean update of a round to the new weights."""
 
     def step(self, weights: Tensor, update: Tensor, memory: dict[str, Tensor]) -> Tensor:
         """Return the new weights.
@@ -19,7 +19,7 @@ class ServerStrategy(Protocol):
         Args:
             weights: float32 (size,).
             update: Mean of the clients' updates, or the noisy sum over the denominator, float32 (size,).
-            memory: What the strategy keeps from round to round, such as momentum; saved with the run.
+            memory: State of the strategy between rounds, such as momentum; saved with the run.
         """
         ...
 

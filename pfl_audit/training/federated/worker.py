@@ -20,13 +20,13 @@ from pfl_audit.training.federated.privatise import GaussianNoise, clip
 
 @dataclass(frozen=True)
 class ClientPrivacy:
-    """What a client does for privacy.
+    """Privacy mechanism of a client.
 
     Attributes:
         provider_rate: Probability that one of its providers takes part in a round.
         bound: C, the largest norm of a provider's update.
-        noise: Of the round, of which it adds its share.
-        stream: Where sampling comes from.
+        noise: Noise of a round, of which the client adds its share.
+        stream: Secret random stream of the sampling.
     """
 
     provider_rate: float
@@ -36,13 +36,13 @@ class ClientPrivacy:
 
 
 class Worker:
-    """Does the rounds of one client.
+    """Runs the rounds of one client.
 
     Args:
-        client: Whose.
+        client: The client.
         trainer: Does the local trainings.
         privacy: Providers as virtual clients, clipped and noised; None for one plain update.
-        partial: Where a long round is kept.
+        partial: Storage of an unfinished round.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Worker:
         self._whole = True
 
     def drawn(self, round_number: int) -> list[int]:
-        """Which providers take part, each by itself with the given probability; the parts of the work."""
+        """Indices of the participating providers, each drawn independently."""
         if self._privacy is None:
             return [0]
         rate, stream, client = self._privacy.provider_rate, self._privacy.stream, self.client
@@ -68,13 +68,13 @@ class Worker:
         ]
 
     def report(self, round_number: int, participants: int, weights: Tensor, advance: Callable[[int], None]) -> Report:
-        """Train, and say what came out.
+        """Train for a round and report the update.
 
         Args:
             round_number: From 1.
-            participants: How many clients take part, of whom each adds its share of the noise.
+            participants: Number of participating clients; each adds its share of the noise.
             weights: The global model, float32 (size,).
-            advance: Told of every provider.
+            advance: Called for every finished provider.
 
         Raises:
             AuditError: The first report left a trainable tensor as it was, or moved a frozen one.
@@ -109,7 +109,7 @@ class Worker:
         return Report(total, tally, tuple(losses))
 
     def _train_each(self, weights: Tensor, jobs: list[Job]) -> Iterator[tuple[Tensor, float]]:
-        """Train for every provider; alone and looked at closely, until one has moved what it should."""
+        """Train for every provider; one at a time, and checked, until one has moved what it should."""
         alone = 0
         while alone < len(jobs) and self._moved is None:
             rows, who = jobs[alone]
@@ -130,12 +130,12 @@ class Worker:
         return update, loss
 
     def _note(self, update: Tensor) -> None:
-        """Remember which tensors have moved."""
+        """Record which tensors have moved."""
         if not self._checked and self._moved is not None and bool(torch.isfinite(update).all()):
             self._moved |= self._trainer.trainable.moved(update)
 
     def _check(self) -> None:
-        """After the first report that holds something and was not begun by an earlier process."""
+        """Check the first report that is not empty and was not begun by an earlier process."""
         if not self._checked and self._moved is not None and self._whole:
             self._trainer.trainable.require_moved(self._moved)
             self._checked = True
