@@ -49,13 +49,13 @@ def write_federation(
     try:
         from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
         from pfl_audit.training.federated.flower.app_folder import write_app
-        from pfl_audit.training.federated.flower.place import ServerPlace
+        from pfl_audit.training.federated.flower.config import ServerConfig
     except ImportError as error:
         raise UsageError("--engine flower needs Flower", "Install it: pip install 'pfl-audit[flower]'") from error
     require_new(app)
     agreement = Agreement(run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy)
     agreement.check()
     held_out = str(data.resolve()) if data else ""
-    place = ServerPlace(str(run.start.resolve()), str(run.out.resolve()), held_out, run.half, run.device)
-    write_app(app, agreement, place)
+    server = ServerConfig(str(run.start.resolve()), str(run.out.resolve()), held_out, run.half, run.device)
+    write_app(app, agreement, server)
     note(f"{app}: app of a federation of {clients} clients. Start it with: flwr run {app} (see docs/federation.md)")

@@ -30,12 +30,12 @@ from pfl_audit.models.vt5.checkpoint import LoadedVt5
 from pfl_audit.models.vt5.training import TrainableVt5, open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.batching import local_batches
-from pfl_audit.training.federated.chance import seed_for
 from pfl_audit.training.federated.clients import merged
-from pfl_audit.training.federated.crew import trainer_for
+from pfl_audit.training.federated.gaussian_mechanism import clip
 from pfl_audit.training.federated.local import LocalTrainer
-from pfl_audit.training.federated.privatise import clip
+from pfl_audit.training.federated.secure_rng import seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.federated.worker_pool import trainer_for
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.optimizers import make_optimizer
 from pfl_audit.training.run import split_queries

@@ -15,11 +15,11 @@ from pfl_audit.documents.document import Query
 from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import communication
-from pfl_audit.training.federated.chance import SecretStream, new_key
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import CODEC, payload_bytes
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.run import Federation
+from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.loop import set_training
 from pfl_audit.training.refusals import most_refusals

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pfl_audit.models.training_protocol import TrainableModel, TrainingSet
 from pfl_audit.training.batching import local_batches
-from pfl_audit.training.federated.chance import seed_for
+from pfl_audit.training.federated.secure_rng import seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.loop import prepare_process, set_training, take_step
 from pfl_audit.training.optimizers import make_optimizer

@@ -16,19 +16,19 @@ from pfl_audit.models.tensor_record import read_state
 from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import communication, partial
-from pfl_audit.training.federated.chance import KEY_BYTES, SecretStream, new_key
 from pfl_audit.training.federated.clients import Client, merged, partition
 from pfl_audit.training.federated.codecs import CODEC, payload_bytes
-from pfl_audit.training.federated.crew import trainer_for
 from pfl_audit.training.federated.engine import LocalEngine
+from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer, Trainer
 from pfl_audit.training.federated.messages import Engine
 from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
-from pfl_audit.training.federated.privatise import GaussianNoise
+from pfl_audit.training.federated.secure_rng import KEY_BYTES, SecretStream, new_key
 from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.federated.strategies import strategy_named
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
+from pfl_audit.training.federated.worker_pool import trainer_for
 from pfl_audit.training.trainable import Trainable
 
 KEY_FILE = "secret.key"

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from pfl_audit.models.tensor_record import read_state, write_state
 from pfl_audit.progress import Progress
-from pfl_audit.training.federated.chance import SecretStream, seed_for
+from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.messages import SERVER, Engine, RoundTask
 from pfl_audit.training.federated.plan import PrivacyPlan
-from pfl_audit.training.federated.privatise import GaussianNoise
+from pfl_audit.training.federated.secure_rng import SecretStream, seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.federated.strategies import strategy_named
 

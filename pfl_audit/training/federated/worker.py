@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_audit.training.federated.chance import SecretStream
 from pfl_audit.training.federated.clients import Client
+from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise, clip
 from pfl_audit.training.federated.local import Job, Trainer
 from pfl_audit.training.federated.messages import Report
 from pfl_audit.training.federated.partial import Partial
-from pfl_audit.training.federated.privatise import GaussianNoise, clip
+from pfl_audit.training.federated.secure_rng import SecretStream
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def test_a_secret_is_drawn_once_and_leaves_nothing_behind(federate: Federate, mo
 
 def test_rounds_deal_with_clients_as_asked(federate: Federate) -> None:
     """Without privacy K of N, in the long run all alike."""
-    from pfl_audit.training.federated.chance import SecretStream, new_key
+    from pfl_audit.training.federated.secure_rng import SecretStream, new_key
     from pfl_audit.training.federated.server import Server
 
     plain = Server(QUICK, range(10), None, SecretStream(new_key(0)), Path("x"), "")

@@ -16,8 +16,8 @@ from pfl_audit.privacy.accounting import spent
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated import partial, server
+from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
-from pfl_audit.training.federated.privatise import GaussianNoise
 from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
 from pfl_audit.training.federated.server import STATE_FILE
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings

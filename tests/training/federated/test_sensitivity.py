@@ -9,10 +9,10 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
-from pfl_audit.training.federated.chance import SecretStream, new_key
 from pfl_audit.training.federated.clients import merged
+from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
-from pfl_audit.training.federated.privatise import GaussianNoise
+from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
 from pfl_audit.training.run import split_queries
 from pfl_audit.training.trainable import choose_trainable

@@ -11,7 +11,7 @@ from typing import Any
 from pfl_audit import __version__
 from pfl_audit.files import write_text
 from pfl_audit.training.federated.flower.agreement import Agreement
-from pfl_audit.training.federated.flower.place import PARTY_KEYS, ServerPlace
+from pfl_audit.training.federated.flower.config import CLIENT_KEYS, ServerConfig
 
 _APPS = "pfl_audit.training.federated.flower"
 _HEAD = f"""\
@@ -35,15 +35,15 @@ clientapp = "{_APPS}.client_app:app"
 _LICENSE = "SPDX-License-Identifier: Apache-2.0\n"
 
 
-def write_app(folder: Path, agreement: Agreement, place: ServerPlace) -> None:
+def write_app(folder: Path, agreement: Agreement, server: ServerConfig) -> None:
     """Write the folder.
 
     Args:
         folder: Made where it is missing.
         agreement: What all parties agree on.
-        place: Paths of the server; the clients see them as well. A client gives its own to its SuperNode.
+        server: Paths of the server; the clients see them as well. A client gives its own to its SuperNode.
     """
-    config = {**agreement.to_config(), "server": asdict(place), "client": dict.fromkeys(PARTY_KEYS, "")}
+    config = {**agreement.to_config(), "server": asdict(server), "client": dict.fromkeys(CLIENT_KEYS, "")}
     text = _HEAD + "\n" + "\n".join(_toml("tool.flwr.app.config", config)) + "\n"
     write_text(folder / "pyproject.toml", text, private=False)
     write_text(folder / "LICENSE", _LICENSE, private=False)

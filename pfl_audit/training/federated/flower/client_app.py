@@ -22,10 +22,10 @@ from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_STATE
 from flwr.compat.common import recorddict_compat
 
 from pfl_audit.training.federated.flower import masks
-from pfl_audit.training.federated.flower.journal import Journal
-from pfl_audit.training.federated.flower.orders import FINISH, JOIN, ROUND, RoundOrder, question, read_question
-from pfl_audit.training.federated.flower.place import PartyPlace
+from pfl_audit.training.federated.flower.client_state import ClientState
+from pfl_audit.training.federated.flower.config import ClientConfig
 from pfl_audit.training.federated.flower.refusal import RefusalError, answering
+from pfl_audit.training.federated.flower.round_config import FINISH, JOIN, ROUND, RoundConfig, question, read_question
 from pfl_audit.training.federated.flower.scale import levels, span
 
 masks.install()
@@ -39,42 +39,42 @@ def _action(message_type: str) -> str:
 @app.query(_action(JOIN), mods=[answering])
 def join(message: Message, context: Context) -> Message:
     """Say which client this is and how many providers it has: no name, no count of documents."""
-    from pfl_audit.training.federated.flower.party import Party
+    from pfl_audit.training.federated.flower.client import FlowerClient
 
-    party = Party(context, str(read_question(message.content)["run"]))
-    providers, marks = party.join()
-    answer = {"number": party.place.number, "providers": providers, "marks": marks}
+    client = FlowerClient(context, str(read_question(message.content)["run"]))
+    providers, marks = client.join()
+    answer = {"number": client.config.number, "providers": providers, "marks": marks}
     return Message(question(answer), reply_to=message)
 
 
 @app.train(_action(ROUND), mods=[answering])
 def work(message: Message, context: Context) -> Message:
     """One round; the update goes to the server as it is."""
-    from pfl_audit.training.federated.flower.party import Party
-    from pfl_audit.training.federated.flower.wire import read_order, report_content
+    from pfl_audit.training.federated.flower.client import FlowerClient
+    from pfl_audit.training.federated.flower.wire import read_round, report_content
 
-    order, weights = read_order(message.content)
-    party = Party(context, order.run)
-    if party.agreement.secure:
+    order, weights = read_round(message.content)
+    client = FlowerClient(context, order.run)
+    if client.agreement.secure:
         raise RefusalError("it sends no update outside a secure sum", "Keep to the app")
-    report = party.work(order, weights)
-    return Message(report_content(report, private=party.agreement.privacy is not None), reply_to=message)
+    report = client.work(order, weights)
+    return Message(report_content(report, private=client.agreement.privacy is not None), reply_to=message)
 
 
 @app.train(mods=[answering, secaggplus_mod])
 def work_securely(message: Message, context: Context) -> Message:
     """One round in a secure sum: Flower's modifier calls this in the third of its four stages, and masks the answer."""
-    from pfl_audit.training.federated.flower.party import Party, secure_vector
+    from pfl_audit.training.federated.flower.client import FlowerClient, secure_vector
     from pfl_audit.training.federated.flower.wire import from_parameters
 
     records = message.content
-    order = RoundOrder.from_dict(records.config_records["fitins.config"])
+    order = RoundConfig.from_dict(records.config_records["fitins.config"])
     weights = from_parameters(records.array_records["fitins.parameters"])
-    party = Party(context, order.run)
-    reach = span(order, party.agreement.privacy)
+    client = FlowerClient(context, order.run)
+    reach = span(order, client.agreement.privacy)
     _require_protocol(context, order, reach)
-    report = party.work(order, weights)
-    vector = secure_vector(report, private=party.agreement.privacy is not None, reach=reach)
+    report = client.work(order, weights)
+    vector = secure_vector(report, private=client.agreement.privacy is not None, reach=reach)
     result = FitRes(
         status=Status(Code.OK, ""),
         parameters=ndarrays_to_parameters([vector.numpy()]),
@@ -87,12 +87,12 @@ def work_securely(message: Message, context: Context) -> Message:
 @app.query(_action(FINISH), mods=[answering])
 def finish(message: Message, context: Context) -> Message:
     """The run is over: delete its secrets."""
-    place = PartyPlace.of(context.node_config, context.run_config)
-    Journal(place.work, str(read_question(message.content)["run"])).finish()
+    config = ClientConfig.of(context.node_config, context.run_config)
+    ClientState(config.work, str(read_question(message.content)["run"])).finish()
     return Message(question({}), reply_to=message)
 
 
-def _require_protocol(context: Context, order: RoundOrder, reach: float) -> None:
+def _require_protocol(context: Context, order: RoundConfig, reach: float) -> None:
     """Check what the server set for the secure sum: every share is needed, and the steps are those agreed on."""
     state: Any = context.state.config_records[RECORD_KEY_STATE]
     wanted = {

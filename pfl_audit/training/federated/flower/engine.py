@@ -14,10 +14,10 @@ from pfl_audit.training.federated.codecs import CODEC
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
-from pfl_audit.training.federated.flower.orders import ROUND, RoundOrder
+from pfl_audit.training.federated.flower.round_config import ROUND, RoundConfig
 from pfl_audit.training.federated.flower.scale import span
 from pfl_audit.training.federated.flower.secure import secure_sum
-from pfl_audit.training.federated.flower.wire import order_content, read_report
+from pfl_audit.training.federated.flower.wire import read_report, round_content
 from pfl_audit.training.federated.messages import Report, RoundTask
 
 
@@ -58,7 +58,7 @@ class FlowerEngine:
         Raises:
             AuditError: A client fails, refuses, or does not answer in time.
         """
-        order = RoundOrder(self._run, task.number, len(task.clients), self._sigma)
+        order = RoundConfig(self._run, task.number, len(task.clients), self._sigma)
         if not self._agreement.secure:
             advance(done)
             yield from self._one_by_one(order, task.clients[done:], weights, advance)
@@ -67,9 +67,9 @@ class FlowerEngine:
             advance(len(task.clients))
 
     def _one_by_one(
-        self, order: RoundOrder, clients: tuple[int, ...], weights: Tensor, advance: Callable[[int], None]
+        self, order: RoundConfig, clients: tuple[int, ...], weights: Tensor, advance: Callable[[int], None]
     ) -> Iterator[Report]:
-        content = order_content(order, weights)
+        content = round_content(order, weights)
         messages = [Message(content, node, ROUND, group_id=str(order.number)) for node in self._nodes.of(clients)]
         waiting, early = deque(clients), dict[int, Report]()
         for answer in self._messenger.ask(messages):
@@ -79,7 +79,7 @@ class FlowerEngine:
             while waiting and waiting[0] in early:
                 yield early.pop(waiting.popleft())
 
-    def _together(self, order: RoundOrder, clients: tuple[int, ...], weights: Tensor) -> Report:
+    def _together(self, order: RoundConfig, clients: tuple[int, ...], weights: Tensor) -> Report:
         """The sum of all, as one report. Without privacy its last number counts the usable updates."""
         privacy = self._agreement.privacy
         vector = CODEC.encode(weights)["vector"].numpy()

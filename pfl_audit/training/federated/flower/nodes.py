@@ -10,8 +10,8 @@ from flwr.app import Message
 from pfl_audit.errors import AuditError
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.flower.messenger import Messenger
-from pfl_audit.training.federated.flower.orders import JOIN, question, read_question
-from pfl_audit.training.federated.flower.roll import require_apart
+from pfl_audit.training.federated.flower.provider_overlap import require_disjoint
+from pfl_audit.training.federated.flower.round_config import JOIN, question, read_question
 
 _PAUSE = 0.5
 
@@ -72,7 +72,7 @@ class Nodes:
                 told = len(self._nodes)
                 self._progress.say(f"{told} of {self._clients} clients have joined")
             if told == self._clients:
-                require_apart(self._marks)
+                require_disjoint(self._marks)
                 return
             if time.monotonic() > end:
                 away = ", ".join(str(n) for n in range(self._clients) if n not in self._nodes)

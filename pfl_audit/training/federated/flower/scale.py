@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pfl_audit.training.federated.flower.orders import RoundOrder
+from pfl_audit.training.federated.flower.round_config import RoundConfig
 from pfl_audit.training.federated.settings import PrivacySettings
 
 _PLAIN_SPAN = 8.0
@@ -13,7 +13,7 @@ _SIGMAS = 8.0
 _MOST_BITS = 26
 
 
-def span(order: RoundOrder, privacy: PrivacySettings | None) -> float:
+def span(order: RoundConfig, privacy: PrivacySettings | None) -> float:
     """Largest value of a coordinate that can be sent; the same for the server and every client."""
     if privacy is None:
         return _PLAIN_SPAN

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pfl_audit.errors import AuditError
 from pfl_audit.training.federated.flower import masks
 from pfl_audit.training.federated.flower.messenger import Messenger
-from pfl_audit.training.federated.flower.orders import RoundOrder
+from pfl_audit.training.federated.flower.round_config import RoundConfig
 from pfl_audit.training.federated.flower.scale import levels
 
 masks.install()
@@ -32,7 +32,7 @@ def secure_sum(
     messenger: Messenger,
     nodes: list[int],
     weights: NDArray[np.float32],
-    order: RoundOrder,
+    order: RoundConfig,
     reach: float,
 ) -> NDArray[np.float64]:
     """Let nodes work, and return the sum of what they send.

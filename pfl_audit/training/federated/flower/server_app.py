@@ -27,11 +27,11 @@ from pfl_audit.models.open import require_device
 from pfl_audit.progress import Progress, Task
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
+from pfl_audit.training.federated.flower.config import ServerConfig
 from pfl_audit.training.federated.flower.engine import FlowerEngine
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
-from pfl_audit.training.federated.flower.orders import FINISH, question
-from pfl_audit.training.federated.flower.place import ServerPlace
+from pfl_audit.training.federated.flower.round_config import FINISH, question
 from pfl_audit.training.federated.run import Federation, lead
 from pfl_audit.training.run import (
     choose,
@@ -52,13 +52,13 @@ def main(grid: Grid, context: Context) -> None:
     """Train, and write the checkpoint; start it again after a failure, and it goes on."""
     try:
         agreement = Agreement.from_config(context.run_config)
-        lead_federation(grid, agreement, ServerPlace.from_config(context.run_config), Logged())
+        lead_federation(grid, agreement, ServerConfig.from_config(context.run_config), Logged())
     except AuditError as error:
         log(ERROR, "pfl-audit: %s", error)
         raise
 
 
-def lead_federation(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progress) -> dict[str, Any]:
+def lead_federation(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Progress) -> dict[str, Any]:
     """The server's side of a whole run.
 
     Returns:
@@ -68,22 +68,22 @@ def lead_federation(grid: Grid, agreement: Agreement, place: ServerPlace, progre
         UsageError: The folder holds another run, or a setting cannot be.
         AuditError: A client is missing, refuses or fails; what is done is kept.
     """
-    require_device(place.device)
-    if start_fingerprint(Path(place.start)) != agreement.start:
-        raise UsageError(f"{place.start} is not the checkpoint that the app was made with", "Make the app again")
-    if is_complete(Path(place.out)):  # its record says whose it is
-        return _lead(grid, agreement, place, progress)
-    with training_folder(Path(place.out), None) as folder:
-        record = _lead(grid, agreement, place, progress)
+    require_device(config.device)
+    if start_fingerprint(Path(config.start)) != agreement.start:
+        raise UsageError(f"{config.start} is not the checkpoint that the app was made with", "Make the app again")
+    if is_complete(Path(config.out)):  # its record says whose it is
+        return _lead(grid, agreement, config, progress)
+    with training_folder(Path(config.out), None) as folder:
+        record = _lead(grid, agreement, config, progress)
         folder.finish()
         return record
 
 
-def _lead(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progress) -> dict[str, Any]:
-    start, out = Path(place.start), Path(place.out)
-    messenger = Messenger(grid, place.timeout)
+def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Progress) -> dict[str, Any]:
+    start, out = Path(config.start), Path(config.out)
+    messenger = Messenger(grid, config.timeout)
     run = _run_id(out)
-    nodes = Nodes(messenger, run, agreement.clients, place.wait, progress)
+    nodes = Nodes(messenger, run, agreement.clients, config.wait, progress)
     nodes.join()
     identity = {
         **agreement.to_dict(),
@@ -93,7 +93,7 @@ def _lead(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progre
     }
     record = finished(out, identity, progress)
     if record is None:
-        model = open_trainable(start, agreement.settings, place.device)
+        model = open_trainable(start, agreement.settings, config.device)
         adapters, trainable = choose(model, agreement.lora, agreement.settings)
         federation = Federation(
             agreement.mode,
@@ -101,14 +101,14 @@ def _lead(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progre
             agreement.privacy,
             out,
             identity,
-            place.device,
+            config.device,
             secure=agreement.secure,
         )
         # Of the clients nothing but the number of their providers is known.
         clients = [Client(number, ((),) * count) for number, count in sorted(nodes.providers.items())]
         plan = federation.agree(clients, progress)
         engine = FlowerEngine(messenger, nodes, agreement, run, plan.sigma if plan else 0.0)
-        done = lead(federation, model, trainable, clients, plan, engine, _held_out(place), progress)
+        done = lead(federation, model, trainable, clients, plan, engine, _held_out(config), progress)
         record = {
             "mode": agreement.mode,
             "engine": "flower",
@@ -118,7 +118,7 @@ def _lead(grid: Grid, agreement: Agreement, place: ServerPlace, progress: Progre
             "lora": agreement.lora or None,
             "identity": identity,
         }
-        record = conclude(model, adapters, out, record, half=place.half)
+        record = conclude(model, adapters, out, record, half=config.half)
     _let_go(messenger, nodes, run, agreement.clients, progress)
     (out / RUN_FILE).unlink(missing_ok=True)
     return record
@@ -132,8 +132,8 @@ def _run_id(out: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _held_out(place: ServerPlace) -> list[Query]:
-    return split_queries(open_corpus(Path(place.data), "blue"))[1] if place.data else []
+def _held_out(config: ServerConfig) -> list[Query]:
+    return split_queries(open_corpus(Path(config.data), "blue"))[1] if config.data else []
 
 
 def _let_go(messenger: Messenger, nodes: Nodes, run: str, clients: int, progress: Progress) -> None:

@@ -12,20 +12,20 @@ from torch import Tensor
 
 from pfl_audit.errors import AuditError
 from pfl_audit.training.federated.codecs import CODEC, Payload
-from pfl_audit.training.federated.flower.orders import RUN, RoundOrder
+from pfl_audit.training.federated.flower.round_config import RUN, RoundConfig
 from pfl_audit.training.federated.messages import Report
 
 _VECTOR, _REPORT = "vector", "report"
 
 
-def order_content(order: RoundOrder, weights: Tensor) -> RecordDict:
+def round_content(order: RoundConfig, weights: Tensor) -> RecordDict:
     """A round's order with the global model, float32 (size,)."""
     return RecordDict({RUN: ConfigRecord(order.to_dict()), _VECTOR: _arrays(CODEC.encode(weights))})
 
 
-def read_order(content: RecordDict) -> tuple[RoundOrder, Tensor]:
+def read_round(content: RecordDict) -> tuple[RoundConfig, Tensor]:
     """The order, and the global model."""
-    return RoundOrder.from_dict(content.config_records[RUN]), _vector(content)
+    return RoundConfig.from_dict(content.config_records[RUN]), _vector(content)
 
 
 def report_content(report: Report, *, private: bool) -> RecordDict:

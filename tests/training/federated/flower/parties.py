@@ -13,7 +13,7 @@ from flwr.common.config import flatten_dict
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
-from pfl_audit.training.federated.flower.place import ServerPlace
+from pfl_audit.training.federated.flower.config import ServerConfig
 from pfl_audit.training.federated.flower.server_app import lead_federation
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.run import TrainRun, run_training
@@ -52,7 +52,7 @@ class Parties:
         return LocalGrid(self.nodes, flatten_dict(agreement.to_config()), watch)
 
     def lead(self, name: str, agreement: Agreement, grid: LocalGrid | None = None, wait: float = 0.0) -> dict[str, Any]:
-        place = ServerPlace(str(self.start), str(self.folder / name), str(self.corpus), wait=wait, timeout=0.5)
+        place = ServerConfig(str(self.start), str(self.folder / name), str(self.corpus), wait=wait, timeout=0.5)
         return lead_federation(grid or self.grid(agreement), agreement, place, Silent())
 
     def local(self, name: str, agreement: Agreement) -> dict[str, Any]:

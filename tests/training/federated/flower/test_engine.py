@@ -15,8 +15,8 @@ from flwr.common.config import flatten_dict
 from pfl_audit.errors import UsageError
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.app_folder import write_app
-from pfl_audit.training.federated.flower.journal import FILE as JOURNAL
-from pfl_audit.training.federated.flower.place import ServerPlace
+from pfl_audit.training.federated.flower.client_state import FILE as JOURNAL
+from pfl_audit.training.federated.flower.config import ServerConfig
 from pfl_audit.training.federated.flower.server_app import RUN_FILE
 from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
@@ -101,11 +101,11 @@ def test_a_run_that_was_cut_goes_on(parties: Parties, privacy: PrivacySettings |
 
 def test_what_is_agreed_survives_the_way_through_toml(parties: Parties, tmp_path: Path) -> None:
     for agreement in (parties.agreement(), parties.agreement(PRIVATE, secure=True), parties.agreement(lora=6)):
-        write_app(tmp_path / "app", agreement, ServerPlace("a start", 'an "out"'))
+        write_app(tmp_path / "app", agreement, ServerConfig("a start", 'an "out"'))
         table = tomllib.loads((tmp_path / "app/pyproject.toml").read_text())["tool"]["flwr"]["app"]
         config = flatten_dict(table["config"])
         assert Agreement.from_config(config) == agreement
-        assert ServerPlace.from_config(config).out == 'an "out"'
+        assert ServerConfig.from_config(config).out == 'an "out"'
         with pytest.raises(UsageError, match="runs pfl-audit 9, and this is"):
             Agreement.from_config({**config, "version": "9"})
         with pytest.raises(UsageError, match=r"cannot be read: 'rounds.seed'"):

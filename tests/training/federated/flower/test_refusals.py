@@ -18,8 +18,8 @@ from pfl_audit.cli.main import run
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError
 from pfl_audit.training.federated.flower.messenger import Messenger
-from pfl_audit.training.federated.flower.orders import ROUND
-from pfl_audit.training.federated.flower.wire import order_content, read_order
+from pfl_audit.training.federated.flower.round_config import ROUND
+from pfl_audit.training.federated.flower.wire import read_round, round_content
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
 
 Make = Callable[[int], Path]
@@ -117,10 +117,10 @@ def test_a_server_that_asks_for_more_than_agreed_is_refused(parties: Parties) ->
     with pytest.raises(KeyboardInterrupt):
         parties.lead("out", agreement, grid)
     grid.watch = lambda message: None
-    order, weights = read_order(seen[0].content)
+    order, weights = read_round(seen[0].content)
 
     def ask(order: Any, weights: torch.Tensor) -> Any:
-        (answer,) = Messenger(grid, 1).ask([Message(order_content(order, weights), 1000, ROUND)])
+        (answer,) = Messenger(grid, 1).ask([Message(round_content(order, weights), 1000, ROUND)])
         return answer.content.array_records["vector"]["vector"].numpy()
 
     assert np.array_equal(ask(order, weights), ask(order, weights))

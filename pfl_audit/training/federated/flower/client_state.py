@@ -1,4 +1,4 @@
-"""What a client remembers of a run, on disk: Flower starts a new process for every message.
+"""State of a client on disk, since Flower starts a new process for every message.
 
 It also keeps a server from asking twice. The noise of a round is drawn from the client's key, so the
 same round over other weights would have the same noise, and the difference of the two answers none.
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pfl_audit.files import write_json
 from pfl_audit.inputs import read_json
-from pfl_audit.training.federated.flower.orders import RoundOrder
 from pfl_audit.training.federated.flower.refusal import RefusalError
+from pfl_audit.training.federated.flower.round_config import RoundConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,8 +25,8 @@ FILE = "journal.json"
 _RUN = re.compile(r"[0-9a-f]{32}")
 
 
-class Journal:
-    """One run of one client.
+class ClientState:
+    """State of one client in one run.
 
     Args:
         work: The client's folder.
@@ -69,7 +69,7 @@ class Journal:
             )
         self._write(facts=facts)
 
-    def permit(self, order: RoundOrder, rounds: int, weights: Tensor) -> None:
+    def permit(self, order: RoundConfig, rounds: int, weights: Tensor) -> None:
         """Check a private round before anything is computed for it, and remember it.
 
         Raises:
@@ -90,7 +90,7 @@ class Journal:
             )
         self._write()
 
-    def note(self, order: RoundOrder, report: Report) -> None:
+    def note(self, order: RoundConfig, report: Report) -> None:
         """Keep what became of the updates, for the client's own eyes."""
         self._rounds.setdefault(str(order.number), {})["updates"] = dict(report.tally)
         self._write()

@@ -1,4 +1,4 @@
-"""Local trainings side by side: a process a core, each with one thread.
+"""Pool of processes for local trainings: one process a core, each with one thread.
 
 Small networks leave a second thread idle most of the time, while two providers fill two cores.
 """
@@ -29,21 +29,21 @@ _LARGEST = 50_000_000
 _LOOK = 1.0
 
 _mine: LocalTrainer | None = None
-"""The trainer of a process of the crew."""
+"""The trainer of a process of the pool."""
 
 
 def trainer_for(trainer: LocalTrainer, device: str) -> Trainer:
-    """The trainer itself, or a crew of as many as torch has threads, where that is faster.
+    """The trainer itself, or a pool of as many processes as torch has threads, where that is faster.
 
     The weights that a run ends with depend on torch's number of threads either way.
     """
     threads = torch.get_num_threads()
     if threads < 2 or device != "cpu" or sys.platform != "linux" or trainer.numbers > _LARGEST:
         return trainer
-    return Crew(trainer, threads)
+    return WorkerPool(trainer, threads)
 
 
-class Crew:
+class WorkerPool:
     """Copies of a trainer, which work at the same time and give what it would give with one thread.
 
     Args:
@@ -66,7 +66,7 @@ class Crew:
         """All of them from the same weights, results in the order of the jobs.
 
         Raises:
-            AuditError: A process of the crew was killed.
+            AuditError: A process of the pool was killed.
         """
         if len(jobs) < 2:
             yield from (self.train(weights, rows, *who) for rows, who in jobs)

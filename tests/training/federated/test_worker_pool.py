@@ -12,8 +12,8 @@ from pfl_audit.errors import AuditError
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.clients import merged
-from pfl_audit.training.federated.crew import Crew, trainer_for
 from pfl_audit.training.federated.local import Job, LocalTrainer
+from pfl_audit.training.federated.worker_pool import WorkerPool, trainer_for
 from pfl_audit.training.run import split_queries
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import QUICK, Federate
@@ -38,12 +38,12 @@ def work(federate: Federate) -> tuple[LocalTrainer, list[Job]]:
     return LocalTrainer(model, choose_trainable(model), examples, QUICK), jobs[:5]
 
 
-def test_a_crew_gives_what_one_thread_gives_in_order(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:
+def test_a_pool_gives_what_one_thread_gives_in_order(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:
     trainer, jobs = work
-    crew = Crew(trainer, 2)
+    pool = WorkerPool(trainer, 2)
     weights = trainer.trainable.read()
-    together = list(crew.train_each(weights, jobs))
-    alone = [crew.train(weights, rows, *who) for rows, who in jobs]
+    together = list(pool.train_each(weights, jobs))
+    alone = [pool.train(weights, rows, *who) for rows, who in jobs]
     torch.set_num_threads(1)
     wanted = list(trainer.train_each(weights, jobs))
     assert len(together) == len(jobs)
@@ -53,9 +53,9 @@ def test_a_crew_gives_what_one_thread_gives_in_order(work: tuple[LocalTrainer, l
         assert loss == same_loss == want_loss
 
 
-def test_one_thread_or_another_device_needs_no_crew(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:
+def test_one_thread_or_another_device_needs_no_pool(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:
     trainer, _ = work
-    assert isinstance(trainer_for(trainer, "cpu"), Crew)
+    assert isinstance(trainer_for(trainer, "cpu"), WorkerPool)
     assert trainer_for(trainer, "cuda") is trainer
     torch.set_num_threads(1)
     assert trainer_for(trainer, "cpu") is trainer
@@ -63,11 +63,11 @@ def test_one_thread_or_another_device_needs_no_crew(work: tuple[LocalTrainer, li
 
 def test_a_killed_process_of_the_crew_is_one_clear_line(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:
     trainer, jobs = work
-    crew = Crew(trainer, 2)
+    pool = WorkerPool(trainer, 2)
     weights = trainer.trainable.read()
-    results = crew.train_each(weights, jobs * 50)
+    results = pool.train_each(weights, jobs * 50)
     next(results)
-    assert crew._pool is not None
-    os.kill(next(iter(crew._pool._processes)), signal.SIGKILL)
+    assert pool._pool is not None
+    os.kill(next(iter(pool._pool._processes)), signal.SIGKILL)
     with pytest.raises(AuditError, match="was killed"):
         list(results)

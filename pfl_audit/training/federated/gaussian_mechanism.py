@@ -1,4 +1,4 @@
-"""Clipping and noise (privacy-aware-docvqa, algorithm 1, lines 16 to 18). Pure functions over vectors."""
+"""The Gaussian mechanism: clipping and noise (privacy-aware-docvqa, algorithm 1, lines 16 to 18)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pfl_audit.training.federated.chance import SecretStream
+from pfl_audit.training.federated.secure_rng import SecretStream
 
 Verdict = Literal["kept", "clipped", "zero", "dropped"]
 
@@ -22,7 +22,7 @@ def clip(update: Tensor, bound: float) -> tuple[Tensor, Verdict]:
         bound: C, above 0.
 
     Returns:
-        The update, and what became of it. One with a number that is not finite becomes zero.
+        The clipped update and what was done to it. An update with a number that is not finite becomes zero.
     """
     norm = float(torch.linalg.vector_norm(update, dtype=torch.float64))
     if not math.isfinite(norm):
@@ -37,12 +37,12 @@ def clip(update: Tensor, bound: float) -> tuple[Tensor, Verdict]:
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """Noise of a round, shared out over the clients that take part.
+    """Gaussian noise of a round, divided among the participating clients.
 
     Attributes:
         multiplier: sigma, standard deviation over the clipping bound.
         bound: C.
-        stream: Where it comes from.
+        stream: Secret random stream.
     """
 
     multiplier: float

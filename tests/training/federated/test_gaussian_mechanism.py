@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pfl_audit.training.federated.chance import SecretStream, new_key, seed_for
-from pfl_audit.training.federated.privatise import GaussianNoise, clip
+from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise, clip
+from pfl_audit.training.federated.secure_rng import SecretStream, new_key, seed_for
 
 numbers = st.floats(-(2.0**40), 2.0**40, width=32)
 vectors = st.lists(numbers, min_size=1, max_size=40).map(lambda values: torch.tensor(values, dtype=torch.float32))

@@ -1,4 +1,4 @@
-"""A provider that two clients have, found without a name.
+"""Detection of providers that two clients hold, without names.
 
 The protection of a provider is counted once, so it must stand with one client. The clients agree on a
 secret that the server does not have, and each sends HMACs of its providers' names under it: the server
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pfl_audit.errors import AuditError
 
 
-def marks(secret: str, providers: Iterable[str]) -> list[str]:
+def provider_marks(secret: str, providers: Iterable[str]) -> list[str]:
     """One mark a provider, in an order that is independent of the names; none without a secret."""
     if not secret:
         return []
@@ -22,7 +22,7 @@ def marks(secret: str, providers: Iterable[str]) -> list[str]:
     return sorted(hmac.new(secret.encode(), name, hashlib.sha256).hexdigest() for name in names)
 
 
-def require_apart(sent: Mapping[int, Iterable[str]]) -> None:
+def require_disjoint(sent: Mapping[int, Iterable[str]]) -> None:
     """Check that no mark is there twice.
 
     Args:

@@ -1,4 +1,4 @@
-"""Instructions and requests to a client, without the tensors: a message that needs none must not wait for torch."""
+"""Messages to clients without tensors, so that a message that needs none does not import torch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ RUN = "run"
 
 
 @dataclass(frozen=True)
-class RoundOrder:
-    """What a client is sent about a round, beside the weights.
+class RoundConfig:
+    """Configuration of a round that is sent to a client beside the weights.
 
     Attributes:
         run: Id of the run.
@@ -33,7 +33,7 @@ class RoundOrder:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Any) -> RoundOrder:
+    def from_dict(cls, values: Any) -> RoundConfig:
         """From scalars."""
         return cls(str(values["run"]), int(values["number"]), int(values["participants"]), float(values["sigma"]))
 

@@ -1,8 +1,8 @@
-"""Chance of a federated run: a secret stream for what privacy rests on, seeds for the rest.
+"""Cryptographic random generator for the draws that privacy depends on, and seeds for all others.
 
-Privacy rests on the noise, and on the secrecy of who was drawn into a round. Both come from SHAKE-256
-over a secret key, with a context of their own for every purpose, round and client: cryptographic, and
-the same after a restart without keeping any position. The key is drawn by the operating system and is
+Privacy depends on the noise, and on the secrecy of who was drawn into a round. Both come from SHAKE-256
+over a secret key, with a separate context for every purpose, round and client: cryptographic, and
+the same after a restart without storing a position. The key is drawn by the operating system and is
 deleted with the run's state. With a seed for a key a run can be repeated, and so can its noise: such a
 claim holds only against those who do not know the seed, and the record says so.
 
@@ -24,20 +24,20 @@ _PIECE = 1 << 20
 
 
 def new_key(seed: int | None, use: str = "") -> bytes:
-    """A secret key from the operating system, or one that ``seed`` decides.
+    """A secret key from the operating system, or one derived from ``seed``.
 
     Args:
-        seed: Or None for a secret.
-        use: What the key is for: noise that two runs share would cancel out between their models.
+        seed: Seed that the key is derived from, or None for a secret key.
+        use: Purpose of the key: noise that two runs share would cancel out between their models.
     """
     return os.urandom(KEY_BYTES) if seed is None else hashlib.sha256(f"pfl-audit {seed} {use}".encode()).digest()
 
 
 class SecretStream:
-    """Numbers that cannot be predicted without the key.
+    """Random numbers that cannot be predicted without the key.
 
     Args:
-        key: KEY_BYTES of them.
+        key: The key, KEY_BYTES long.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -68,12 +68,12 @@ class SecretStream:
         return bool(self.uniform(1, *context)[0] < rate)
 
     def poisson_sample(self, rate: float, size: int, *context: str | int) -> list[int]:
-        """Numbers below ``size``, each in with probability ``rate`` by itself; perhaps none."""
+        """Poisson sample of the numbers below ``size``, each drawn independently with probability ``rate``."""
         drawn: list[int] = np.flatnonzero(self.uniform(size, *context) < rate).tolist()
         return drawn
 
 
 def seed_for(seed: int, *context: str | int) -> int:
-    """A 63-bit seed of its own for a purpose that privacy does not rest on."""
+    """A 63-bit seed for a purpose that privacy does not depend on."""
     digest = hashlib.sha256("/".join(map(str, [seed, *context])).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

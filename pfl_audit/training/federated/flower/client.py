@@ -1,4 +1,4 @@
-"""A client: its own data, its own start, and the work of its rounds."""
+"""A Flower client: its data, its initial checkpoint, and its rounds."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from pfl_audit.progress import Silent
 from pfl_audit.training.federated import partial
 from pfl_audit.training.federated.clients import Client, own_part
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
-from pfl_audit.training.federated.flower.journal import Journal
-from pfl_audit.training.federated.flower.orders import RoundOrder
-from pfl_audit.training.federated.flower.place import PartyPlace
+from pfl_audit.training.federated.flower.client_state import ClientState
+from pfl_audit.training.federated.flower.config import ClientConfig
+from pfl_audit.training.federated.flower.provider_overlap import provider_marks
 from pfl_audit.training.federated.flower.refusal import RefusalError
-from pfl_audit.training.federated.flower.roll import marks
+from pfl_audit.training.federated.flower.round_config import RoundConfig
+from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.messages import Report
 from pfl_audit.training.federated.plan import sampling_of
-from pfl_audit.training.federated.privatise import GaussianNoise
 from pfl_audit.training.federated.run import PAGES_FILE, Federation
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
 from pfl_audit.training.run import choose, open_trainable, refuse_trained_start, split_queries
 
 
-class Party:
-    """A client in a run.
+class FlowerClient:
+    """A client of a federated run.
 
     Args:
         context: Flower's: settings of the run and of the node.
-        run: Id of the run, as the server says.
+        run: Id of the run, from the server.
 
     Raises:
         RefusalError: The node was started without what it needs.
@@ -44,8 +44,8 @@ class Party:
 
     def __init__(self, context: Context, run: str) -> None:
         self.agreement = Agreement.from_config(context.run_config)
-        self.place = PartyPlace.of(context.node_config, context.run_config)
-        self.journal = Journal(self.place.work, run)
+        self.config = ClientConfig.of(context.node_config, context.run_config)
+        self.state = ClientState(self.config.work, run)
         self._run = run
 
     def join(self) -> tuple[int, list[str]]:
@@ -54,19 +54,19 @@ class Party:
         Raises:
             RefusalError: It is not.
         """
-        if not 0 <= self.place.number < self.agreement.clients:
+        if not 0 <= self.config.number < self.agreement.clients:
             raise RefusalError(
                 f"there are clients 0 to {self.agreement.clients - 1} only", "Correct its partition-id, or --clients"
             )
-        if start_fingerprint(self.place.start) != self.agreement.start:
+        if start_fingerprint(self.config.start) != self.agreement.start:
             raise RefusalError("its start is another checkpoint than the run's", "Give it a copy of the server's")
         providers = len(self._client.providers)
         if self.agreement.privacy is not None:
             try:
-                refuse_trained_start(self.place.start, self._corpus.digest)
+                refuse_trained_start(self.config.start, self._corpus.digest)
             except UsageError as error:
                 raise RefusalError("the start was trained on its very documents", error.remedy) from error
-        self.journal.begin(
+        self.state.begin(
             {
                 "settings": self.agreement.digest,
                 "data": self._corpus.digest,
@@ -74,9 +74,9 @@ class Party:
                 "sigma": self._sigma(),
             }
         )
-        return providers, marks(self.place.roll, self._names)
+        return providers, provider_marks(self.config.roll, self._names)
 
-    def work(self, order: RoundOrder, weights: Tensor) -> Report:
+    def work(self, order: RoundConfig, weights: Tensor) -> Report:
         """One round.
 
         Raises:
@@ -84,24 +84,24 @@ class Party:
             AuditError: The first report left a trainable tensor as it was, or moved a frozen one.
         """
         if self.agreement.privacy is not None:
-            self.journal.permit(order, self.agreement.settings.rounds, weights)
+            self.state.permit(order, self.agreement.settings.rounds, weights)
         report = self._worker(order.sigma).report(order.number, order.participants, weights, lambda _: None)
-        self.journal.note(order, report)
+        self.state.note(order, report)
         return report
 
     @cached_property
     def _corpus(self) -> Corpus:
-        return open_corpus(self.place.data, "blue")
+        return open_corpus(self.config.data, "blue")
 
     @property
     def _names(self) -> set[str]:
         train, _ = split_queries(self._corpus)
-        return {query.document.provider for query in train if query.document.client == self.place.number}
+        return {query.document.provider for query in train if query.document.client == self.config.number}
 
     @cached_property
     def _client(self) -> Client:
         train, _ = split_queries(self._corpus)
-        client = own_part(train, self.place.number)
+        client = own_part(train, self.config.number)
         if client is None:
             raise RefusalError("its data hold no training document of its own", "Correct its data or partition-id")
         return client
@@ -119,8 +119,8 @@ class Party:
         return noise_for(privacy.epsilon, privacy.delta, sampling, privacy.accounting)
 
     def _worker(self, sigma: float) -> Worker:
-        settings, privacy, folder = self.agreement.settings, self.agreement.privacy, self.journal.folder
-        model = open_trainable(self.place.start, settings, self.place.device)
+        settings, privacy, folder = self.agreement.settings, self.agreement.privacy, self.state.folder
+        model = open_trainable(self.config.start, settings, self.config.device)
         _, trainable = choose(model, self.agreement.lora, settings)
         own, client = self._own_rows()
         train, _ = split_queries(self._corpus)
@@ -129,7 +129,7 @@ class Party:
         if privacy is None:
             return Worker(client, trainer, None)
         identity = {"run": self._run, "settings": self.agreement.digest}
-        federation = Federation(self.agreement.mode, settings, privacy, folder, identity, self.place.device)
+        federation = Federation(self.agreement.mode, settings, privacy, folder, identity, self.config.device)
         stream = federation.stream()
         private = ClientPrivacy(privacy.provider_rate, privacy.clip, GaussianNoise(sigma, privacy.clip, stream), stream)
         return Worker(client, trainer, private, partial.Partial(folder, federation.digest))

@@ -1,4 +1,4 @@
-"""Where a party keeps what is its own: the server by the run's configuration, a client by its node's."""
+"""Paths of the server, from the run's configuration, and of a client, from its node's configuration."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from pfl_audit.errors import UsageError
 from pfl_audit.training.federated.flower.refusal import RefusalError
 
-PARTY_KEYS = ("data", "start", "work")
+CLIENT_KEYS = ("data", "start", "work")
 
 
 @dataclass(frozen=True)
-class ServerPlace:
-    """The server's own.
+class ServerConfig:
+    """Configuration of the server.
 
     Attributes:
         start: Checkpoint to begin with.
@@ -36,7 +36,7 @@ class ServerPlace:
     timeout: float = 36000.0
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> ServerPlace:
+    def from_config(cls, config: Mapping[str, Any]) -> ServerConfig:
         """Read it from the run's configuration.
 
         Raises:
@@ -49,8 +49,8 @@ class ServerPlace:
 
 
 @dataclass(frozen=True)
-class PartyPlace:
-    """A client's own.
+class ClientConfig:
+    """Configuration of a client.
 
     Attributes:
         number: Of the client.
@@ -69,7 +69,7 @@ class PartyPlace:
     roll: str = ""
 
     @classmethod
-    def of(cls, node: Mapping[str, Any], config: Mapping[str, Any]) -> PartyPlace:
+    def of(cls, node: Mapping[str, Any], config: Mapping[str, Any]) -> ClientConfig:
         """Read it from the node's configuration, or from the run's where a simulation has no other.
 
         Raises:
@@ -78,8 +78,8 @@ class PartyPlace:
         number = node.get("partition-id")
         if not isinstance(number, int) or number < 0:
             raise RefusalError("it has no number", "Start its SuperNode with --node-config 'partition-id=0 ...'")
-        found = {key: str(node.get(key) or config.get(f"client.{key}") or "") for key in PARTY_KEYS}
-        if missing := [key for key in PARTY_KEYS if not found[key]]:
+        found = {key: str(node.get(key) or config.get(f"client.{key}") or "") for key in CLIENT_KEYS}
+        if missing := [key for key in CLIENT_KEYS if not found[key]]:
             raise RefusalError(
                 f"its SuperNode was started without {' and '.join(missing)}",
                 f'Start it with --node-config \'partition-id={number} data="..." start="..." work="..."\'',
