@@ -7,7 +7,7 @@ from typing import Final
 
 from pfl_audit.core.numbers import contradicts_claim, interval, number, surest_membership
 from pfl_audit.core.results import Results
-from pfl_audit.privacy.claim import ClaimReview, PrivacyClaim
+from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
 
 _WORDS: Final = {"holds": "Holds", "weaker": "Worth less", "unknown": "Unconfirmed"}
@@ -62,7 +62,7 @@ def view_claim(results: Results) -> ClaimView | None:
     )
 
 
-def _claimed(claim: PrivacyClaim) -> tuple[tuple[str, str], ...]:
+def _claimed(claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
     drawn = claim.sampling
     return (
         ("Claimed", f"epsilon {claim.epsilon:.4g} at delta {claim.delta:g}, by {claim.accountant}"),
@@ -76,7 +76,7 @@ def _claimed(claim: PrivacyClaim) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _recomputed(review: ClaimReview) -> tuple[tuple[str, str], ...]:
+def _recomputed(review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
     if review.epsilon is None or review.renyi is None:
         return ()
     prv = f"PRV {review.prv:.4g}" if review.prv is not None else f"PRV fails: {review.prv_failure}"
@@ -86,7 +86,7 @@ def _recomputed(review: ClaimReview) -> tuple[tuple[str, str], ...]:
     return found, ("Published figure", f"epsilon {review.published:.4g}; not a guarantee")
 
 
-def _measured(results: Results, review: ClaimReview) -> tuple[tuple[str, str], ...]:
+def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
     """The most balanced accuracy that is allowed, and the best that was measured."""
     if review.claimed_accuracy is None:
         return ()

@@ -39,7 +39,7 @@ from pfl_audit.core.migration import from_version_1, version_of
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_json
 from pfl_audit.inputs import read_json
-from pfl_audit.privacy.claim import ClaimedSampling, ClaimReview, PrivacyClaim
+from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, PrivacyGuarantee
 
 FILE_NAME = "results.json"
 
@@ -216,7 +216,7 @@ class Target(_Part):
     parameters: Count | None
     notes: Notes = Field(default_factory=list)
     training_claim: Record | None = None
-    claim_review: ClaimReview | None = Field(default=None, description="What its claim of privacy is worth")
+    claim_review: GuaranteeReview | None = Field(default=None, description="What its claim of privacy is worth")
 
 
 class Data(_Part):
@@ -337,6 +337,6 @@ def read_results(folder: Path) -> Results:
         raise AuditError(f"{path} does not fit schema {version}: {error}", _REMEDY) from error
 
 
-_PARTS: tuple[type[BaseModel], ...] = (*_Part.__subclasses__(), ClaimReview, PrivacyClaim, ClaimedSampling)
+_PARTS: tuple[type[BaseModel], ...] = (*_Part.__subclasses__(), GuaranteeReview, PrivacyGuarantee, GuaranteeSampling)
 _FIELDS = frozenset(name for part in _PARTS for name in part.model_fields)
 """Names that an error may print; any other name in a file may be a document's."""

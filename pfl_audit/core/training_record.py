@@ -8,9 +8,9 @@ from typing import Any, Final
 from pfl_audit.core.redaction import visible
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_there, read_json
-from pfl_audit.privacy.claim import ClaimReview
-from pfl_audit.privacy.review import read_claim
-from pfl_audit.privacy.wording import NO_PRIVACY, without_free_text
+from pfl_audit.privacy.guarantee import GuaranteeReview
+from pfl_audit.privacy.record_text import NO_PRIVACY, without_free_text
+from pfl_audit.privacy.review import review_entry
 
 FILE_NAME = "training.json"
 _LARGEST = 4 << 20
@@ -27,7 +27,7 @@ _NUMBERS: Final = ("steps", "rounds", "clients", "epoch", "loss", "accuracy")
 _COUNTS: Final = ("providers", "documents", "queries", "fields")
 
 
-def read_training(path: Path) -> tuple[dict[str, Any] | None, ClaimReview | None]:
+def read_training(path: Path) -> tuple[dict[str, Any] | None, GuaranteeReview | None]:
     """Read a training record, which may come from anywhere and hold anything.
 
     Args:
@@ -46,14 +46,14 @@ def read_training(path: Path) -> tuple[dict[str, Any] | None, ClaimReview | None
         record = _harmless(content)
     except AuditError as error:
         text = f"cannot be read ({visible(error.problem.replace(str(path), path.name))})"
-        return None, ClaimReview(claim=None, worth="unknown", text=text)
+        return None, GuaranteeReview(claim=None, worth="unknown", text=text)
     if not isinstance(record, dict):
         text = f"cannot be read ({path.name} is not an object)"
-        return None, ClaimReview(claim=None, worth="unknown", text=text)
-    return record, read_claim(record.get("privacy"))
+        return None, GuaranteeReview(claim=None, worth="unknown", text=text)
+    return record, review_entry(record.get("privacy"))
 
 
-def public_record(path: Path) -> tuple[dict[str, Any] | None, ClaimReview | None]:
+def public_record(path: Path) -> tuple[dict[str, Any] | None, GuaranteeReview | None]:
     """What of a training record may stand in results.json: facts that are numbers or words of ours.
 
     Names, paths, notes, free texts and counts by round stay in the file.
@@ -75,7 +75,7 @@ def public_record(path: Path) -> tuple[dict[str, Any] | None, ClaimReview | None
     privacy = record.get("privacy")
     if isinstance(privacy, str):
         facts["privacy"] = NO_PRIVACY if privacy.casefold().startswith("none") else "in words that are not shown"
-    return facts, read_claim(without_free_text(privacy))
+    return facts, review_entry(without_free_text(privacy))
 
 
 def _is_number(value: object) -> bool:

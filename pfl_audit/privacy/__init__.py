@@ -1,1 +1,1 @@
-"""What differential privacy a training run earns: sampling, accountants, noise for a target, and claims."""
+"""Provider-level differential privacy: sampling, accountants, noise calibration, and review of guarantees."""

@@ -1,7 +1,8 @@
-"""What a run has spent: two upper bounds side by side, and the one that is the claim.
+"""Epsilon of a training run: the smaller of two upper bounds.
 
-Both accountants bound epsilon from above, and so does the smaller of the two. That is nearly always PRV's,
-whose slack is a hundredth; Rényi's is some tens of per cent. Where PRV fails numerically Rényi's stands.
+The PRV and the Rényi accountant both bound epsilon from above, and so does the smaller bound. That is nearly always
+PRV's, whose slack is about 0.01; the slack of Rényi's is some tens of per cent. If PRV fails numerically, the Rényi
+bound is used.
 """
 
 from __future__ import annotations
@@ -10,30 +11,30 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.prv import EPSILON_ERROR, PrvFailure, prv_epsilon
+from pfl_audit.privacy.prv import EPSILON_ERROR, PrvError, prv_epsilon
 from pfl_audit.privacy.renyi import renyi_epsilon
 from pfl_audit.privacy.sampling import Sampling
 
 Accounting = Literal["valid", "published"]
-"""``valid`` treats participation of clients as known; ``published`` is the papers' figure, q = q_c p."""
+"""``valid`` treats participation of clients as known; ``published`` is the figure of the papers, q = q_c p."""
 Accountant = Literal["prv", "renyi"]
 
-LEAST_NOISE, MOST_NOISE = 1e-6, 1e9
-"""Noise multipliers between which the arithmetic neither overflows nor vanishes."""
+MIN_NOISE, MAX_NOISE = 1e-6, 1e9
+"""Range of noise multipliers without overflow or underflow."""
 
 
 @dataclass(frozen=True)
-class Spent:
-    """Epsilon of a run.
+class PrivacySpent:
+    """Privacy spent by a run.
 
     Attributes:
-        epsilon: The claim.
-        delta: It goes with.
-        accountant: Whose bound the claim is.
-        prv: PRV's upper bound, or None where it failed.
-        prv_failure: Why it failed, or None.
-        renyi: The Rényi bound.
-        accounting: How participation was treated. What is ``published`` is no guarantee where clients are sampled.
+        epsilon: Smallest upper bound of epsilon.
+        delta: Delta of the (epsilon, delta) guarantee.
+        accountant: Accountant of the smallest bound.
+        prv: Upper bound of the PRV accountant, or None if it failed.
+        prv_failure: Reason of the failure, or None.
+        renyi: Upper bound of the Rényi accountant.
+        accounting: Treatment of participation. ``published`` is not a guarantee if clients are sampled.
     """
 
     epsilon: float
@@ -45,40 +46,42 @@ class Spent:
     accounting: Accounting
 
 
-def spent(sampling: Sampling, noise_multiplier: float, delta: float, accounting: Accounting = "valid") -> Spent:
+def privacy_spent(
+    sampling: Sampling, noise_multiplier: float, delta: float, accounting: Accounting = "valid"
+) -> PrivacySpent:
     """Epsilon after all rounds, at provider-level add/remove adjacency.
 
     Args:
-        sampling: Of clients and providers, and the number of rounds.
-        noise_multiplier: Standard deviation of the noise over the clip, above 0.
-        delta: 0 to 1, both excluded.
+        sampling: Sampling of clients and providers, and the number of rounds.
+        noise_multiplier: Standard deviation of the noise divided by the clipping norm, above 0.
+        delta: Target delta, between 0 and 1.
         accounting: ``valid`` or ``published``.
 
     Raises:
-        UsageError: A value is out of its range.
+        UsageError: A value is out of range.
     """
-    require_sound(sampling, noise_multiplier, delta)
-    seen = sampling if accounting == "valid" else sampling.as_published()
-    renyi = renyi_epsilon(seen, noise_multiplier, delta)
+    check_parameters(sampling, noise_multiplier, delta)
+    assumed = sampling if accounting == "valid" else sampling.as_published()
+    renyi = renyi_epsilon(assumed, noise_multiplier, delta)
     prv: float | None = None
     failure: str | None = None
     try:
-        prv = prv_epsilon(seen, noise_multiplier, delta)
-    except PrvFailure as error:
+        prv = prv_epsilon(assumed, noise_multiplier, delta)
+    except PrvError as error:
         failure = str(error)
-    if prv is not None and prv > renyi + 2 * EPSILON_ERROR:  # true epsilon lies below Rényi's
+    if prv is not None and prv > renyi + 2 * EPSILON_ERROR:  # epsilon is at most the Rényi bound
         prv, failure = None, f"it gives {prv:.2f}, above the Rényi bound"
     if prv is not None and prv <= renyi:
-        return Spent(prv, delta, "prv", prv, None, renyi, accounting)
-    return Spent(renyi, delta, "renyi", prv, failure, renyi, accounting)
+        return PrivacySpent(prv, delta, "prv", prv, None, renyi, accounting)
+    return PrivacySpent(renyi, delta, "renyi", prv, failure, renyi, accounting)
 
 
-def require_sound(sampling: Sampling, noise_multiplier: float, delta: float) -> None:
-    """Raise UsageError where a value is out of its range."""
+def check_parameters(sampling: Sampling, noise_multiplier: float, delta: float) -> None:
+    """Raise UsageError if a value is out of range."""
     sampling.check()
-    if not LEAST_NOISE <= noise_multiplier <= MOST_NOISE:
+    if not MIN_NOISE <= noise_multiplier <= MAX_NOISE:
         raise UsageError(
-            f"the noise multiplier is {noise_multiplier:g}", f"Give a number from {LEAST_NOISE:g} to {MOST_NOISE:g}"
+            f"the noise multiplier is {noise_multiplier:g}", f"Give a number from {MIN_NOISE:g} to {MAX_NOISE:g}"
         )
     if not 0 < delta < 1:
         raise UsageError(f"delta is {delta:g}", "Give a number above 0 and below 1, such as 1e-5")

@@ -1,20 +1,18 @@
-"""Upper bound of epsilon by composing privacy random variables numerically (prv-accountant).
+"""Upper bound of epsilon by numerical composition of privacy random variables (prv-accountant).
 
-Source of the method and its error bounds: Gopi, Lee and Wutschitz 2021, "Numerical Composition of
-Differential Privacy". The library composes; what one round of ours looks like is specified here.
+Source of the method and its error bounds: Gopi, Lee and Wutschitz 2021, "Numerical Composition of Differential
+Privacy". The library composes; this module defines the privacy loss of one round.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from prv_accountant import PRVAccountant
 from prv_accountant.accountant import compute_safe_domain_size
-from prv_accountant.privacy_random_variables import PrivacyRandomVariable
 from scipy.fft import next_fast_len
 from scipy.special import ndtr
 
@@ -24,50 +22,53 @@ from pfl_audit.privacy.sampling import Sampling
 Floats = NDArray[np.float64]
 
 EPSILON_ERROR = 0.01
-"""Of the published search; what an upper bound gives away at the most is about twice that."""
+"""Error of epsilon, as in the published search; the slack of the upper bound is at most about twice that."""
 FINE_EPSILON_ERROR = 0.002
-"""Where participation is mixed, for which no figures are published, and few cells are enough."""
+"""Error of epsilon if clients are sampled, for which no values are published and few cells suffice."""
 DELTA_ERROR = 1e-9
 _MOST_CELLS = 1 << 22
-"""Of the discretised variable: a few hundred MB of extended floats, and some ten seconds."""
+"""Largest number of cells of the discretised variable: a few hundred MB, about ten seconds."""
 _FINE_CELLS = 1 << 19
 
 
-class PrvFailure(Exception):  # noqa: N818 - an outcome, and no mistake
+class PrvError(Exception):
     """The library gave no number that can be trusted; the text says why."""
 
 
-class Round(PrivacyRandomVariable):  # type: ignore[misc] # the library is untyped
-    """Privacy loss of one round of which the adversary knows whether the client took part.
+class RoundLoss:
+    """Privacy loss of one round, with participation of the client known to the adversary.
 
-    With probability 1 - q_c it did not, and the loss is 0. Else the loss is that of a Gaussian that is
-    sampled with rate p.
+    With probability 1 - q_c the client does not participate, and the loss is 0. Otherwise the loss is that of the
+    Gaussian mechanism with sampling rate p. Has the methods of prv-accountant's PrivacyRandomVariable.
 
     Args:
-        sampling: Its rounds do not matter.
-        noise_multiplier: s, above 0.
+        sampling: Sampling of clients and providers; the number of rounds is ignored.
+        noise_multiplier: Noise multiplier s, above 0.
         added: Whether the provider is added (loss of Q against P, drawn from Q) or removed (of P
             against Q, drawn from P). Neither is known to dominate the other under composition.
     """
 
+    pm_inf = 0.0
+    """Probability of an infinite loss."""
+
     def __init__(self, sampling: Sampling, noise_multiplier: float, *, added: bool) -> None:
         self._sampling, self._noise, self._added = sampling, noise_multiplier, added
 
-    def cdf(self, t: Any) -> Floats:
-        """Chance of a loss up to ``t``, of any shape."""
+    def cdf(self, t: ArrayLike) -> Floats:
+        """Probability of a loss of at most ``t``, elementwise."""
         return self._mixed(t, upper=False)
 
-    def probability(self, a: Any, b: Any) -> Floats:
-        """Chance of a loss in (a, b]; from the upper tail where that is the shorter one, to keep its digits."""
+    def probability(self, a: ArrayLike, b: ArrayLike) -> Floats:
+        """Probability of a loss in (a, b]; computed from the upper tail if that is smaller, for precision."""
         low, high = self.cdf(a), self.cdf(b)
         return np.where(low > 0.5, self._mixed(a, upper=True) - self._mixed(b, upper=True), high - low)
 
     def rdp(self, alpha: float) -> float:
-        """Divergence of order ``alpha``; the library chooses its domain by it."""
+        """Rényi divergence of order ``alpha``, by which the library chooses its domain."""
         return float(round_moments(self._sampling, self._noise, np.array([alpha]))[0]) / (alpha - 1)
 
-    def _mixed(self, t: Any, *, upper: bool) -> Floats:
-        """Chance of a loss up to t, or above t where ``upper``."""
+    def _mixed(self, t: ArrayLike, *, upper: bool) -> Floats:
+        """Probability of a loss of at most t, or above t if ``upper``."""
         t = np.asarray(t, dtype=np.float64)
         atom = (t < 0) if upper else (t >= 0)
         rate = self._sampling.client_rate
@@ -86,58 +87,61 @@ class Round(PrivacyRandomVariable):  # type: ignore[misc] # the library is untyp
 
 
 def prv_epsilon(sampling: Sampling, noise_multiplier: float, delta: float) -> float:
-    """Upper bound of epsilon after all rounds, where participation of clients is known to the adversary.
+    """Upper bound of epsilon after all rounds, with participation of clients known to the adversary.
 
     Args:
-        sampling: Of clients and providers, and the number of rounds.
-        noise_multiplier: Standard deviation of the noise over the clip, above 0.
-        delta: 0 to 1, both excluded.
+        sampling: Sampling of clients and providers, and the number of rounds.
+        noise_multiplier: Standard deviation of the noise divided by the clipping norm, above 0.
+        delta: Target delta, between 0 and 1.
 
     Returns:
-        The larger bound of adding and of removing a provider, 0 or more.
+        The larger bound of adding and of removing a provider, at least 0.
 
     Raises:
-        PrvFailure: The numbers were too hard for the library.
+        PrvError: The library fails numerically.
     """
     symmetric = sampling.provider_rate == 1
-    ways = (False,) if symmetric else (False, True)
+    directions = (False,) if symmetric else (False, True)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return max(_upper_bound(Round(sampling, noise_multiplier, added=way), sampling, delta) for way in ways)
-    except PrvFailure:
+            return max(
+                _upper_bound(RoundLoss(sampling, noise_multiplier, added=added), sampling, delta)
+                for added in directions
+            )
+    except PrvError:
         raise
     except Exception as error:  # the library asserts, raises and overflows in many ways
-        raise PrvFailure(str(error).strip().rstrip(".") or type(error).__name__) from error
+        raise PrvError(str(error).strip().rstrip(".") or type(error).__name__) from error
 
 
-def _upper_bound(one: Round, sampling: Sampling, delta: float) -> float:
+def _upper_bound(loss: RoundLoss, sampling: Sampling, delta: float) -> float:
     delta_error = min(DELTA_ERROR, delta / 1000)
     rounds = sampling.rounds
     error = EPSILON_ERROR if sampling.client_rate == 1 else FINE_EPSILON_ERROR
-    reach, cells = _domain(one, rounds, error, delta_error)
+    reach, cells = _domain(loss, rounds, error, delta_error)
     if error < EPSILON_ERROR and cells > _FINE_CELLS:
         error = EPSILON_ERROR
-        reach, cells = _domain(one, rounds, error, delta_error)
+        reach, cells = _domain(loss, rounds, error, delta_error)
     if cells > _MOST_CELLS:
-        raise PrvFailure(f"it would need {cells:.1g} cells")
+        raise PrvError(f"it would need {cells:.1g} cells")
     accountant = PRVAccountant(
-        one, eps_error=error, delta_error=delta_error, max_self_compositions=rounds, eps_max=reach
+        [loss], eps_error=error, delta_error=delta_error, max_self_compositions=[rounds], eps_max=reach
     )
     low, middle, high = accountant.compute_epsilon(delta, [rounds])
     if not (math.isfinite(high) and low <= middle <= high):
-        raise PrvFailure("its bounds contradict one another")
+        raise PrvError("its bounds contradict one another")
     return max(0.0, float(high))
 
 
-def _domain(one: Round, rounds: int, error: float, delta_error: float) -> tuple[float, float]:
-    """How far losses reach, and the number of cells that makes.
+def _domain(loss: RoundLoss, rounds: int, error: float, delta_error: float) -> tuple[float, float]:
+    """Size of the domain of losses, and its number of cells.
 
-    The library picks the width of the cells by theorem 5.5 and takes two more than fit into the reach on
-    both sides; the reach is stretched until that number is one that Fourier transforms are fast at.
+    The library chooses the width of the cells by theorem 5.5 and uses two more than fit into the domain on both sides;
+    the domain is enlarged until that number is efficient for Fourier transforms.
     """
     width = error / math.sqrt(rounds / 2 * math.log(12 / delta_error))
-    half = compute_safe_domain_size([one], [rounds], eps_error=error, delta_error=delta_error) / width
+    half = compute_safe_domain_size([loss], [rounds], eps_error=error, delta_error=delta_error) / width
     if not half < _MOST_CELLS:
         return math.inf, 2 * half
     fast = next_fast_len(math.ceil(half) + 1, real=True)

@@ -1,4 +1,4 @@
-"""Rényi differential privacy of subsampled Gaussian rounds: an upper bound that hardly ever fails.
+"""Rényi differential privacy of subsampled Gaussian rounds: a numerically robust upper bound.
 
 One round compares Q = N(0, s^2) with P = (1 - q) N(0, s^2) + q N(1, s^2); both are projected on the
 provider's clipped update, in units of the clip. Divergences are those of P from Q, which are never below
@@ -20,57 +20,57 @@ ORDERS: tuple[float, ...] = (
     *map(float, range(12, 64)),
     *(80.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 768.0, 1024.0),
 )
-"""1.1 to 10.9 and 12 to 63 as in the published search; above them what a small epsilon needs."""
+"""Rényi orders: 1.1 to 10.9 and 12 to 63 as in the published search, and larger ones for small epsilon."""
 
 _REACH = 14.0
-"""Standard deviations that the integral goes beyond its outermost peaks."""
+"""Range of the integral beyond its outermost peaks, in standard deviations."""
 _STEP = 0.1
-"""Of the integral, in standard deviations; the trapezoid rule converges exponentially here."""
+"""Step of the integral in standard deviations; the trapezoid rule converges exponentially here."""
 _SMALLEST_NOISE = 0.02
-"""Below it sampling saves next to nothing, and the integral would need many points."""
+"""Noise below which sampling has almost no effect and the integral would need many points."""
 
 
 def renyi_epsilon(sampling: Sampling, noise_multiplier: float, delta: float) -> float:
-    """Upper bound of epsilon after all rounds, where participation of clients is known to the adversary.
+    """Upper bound of epsilon after all rounds, with participation of clients known to the adversary.
 
     Args:
-        sampling: Of clients and providers, and the number of rounds.
-        noise_multiplier: Standard deviation of the noise over the clip, above 0.
-        delta: 0 to 1, both excluded.
+        sampling: Sampling of clients and providers, and the number of rounds.
+        noise_multiplier: Standard deviation of the noise divided by the clipping norm, above 0.
+        delta: Target delta, between 0 and 1.
 
     Returns:
-        The smallest bound over all orders, 0 or more.
+        The smallest bound over all orders, at least 0.
     """
     orders = np.array(ORDERS)
-    spent = sampling.rounds * round_moments(sampling, noise_multiplier, orders) / (orders - 1)
-    return to_epsilon(orders, spent, delta)
+    divergences = sampling.rounds * round_moments(sampling, noise_multiplier, orders) / (orders - 1)
+    return to_epsilon(orders, divergences, delta)
 
 
 def to_epsilon(orders: Floats, divergences: Floats, delta: float) -> float:
     """Epsilon from Rényi divergences (Canonne, Kamath and Steinke 2020, proposition 12).
 
     Args:
-        orders: float (n,), above 1.
-        divergences: float (n,), of the whole run.
-        delta: 0 to 1, both excluded.
+        orders: Rényi orders, float (n,), above 1.
+        divergences: Rényi divergences of the whole run, float (n,).
+        delta: Target delta, between 0 and 1.
     """
     bounds = divergences + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
     return max(0.0, float(np.min(bounds)))
 
 
 def round_moments(sampling: Sampling, noise_multiplier: float, orders: Floats) -> Floats:
-    """Log of E_Q[(P / Q)^a] of one round, mixed over known participation of the client.
+    """Log of E_Q[(P / Q)^a] of one round, as a mixture over known participation of the client.
 
     A round without the client reveals nothing and has moment 1, so that the mixture is
     1 - q_c + q_c exp((a - 1) r_a), with r_a the divergence of a round with the client.
 
     Args:
-        sampling: Its rounds do not matter.
-        noise_multiplier: Above 0.
-        orders: float (n,), above 1.
+        sampling: Sampling of clients and providers; the number of rounds is ignored.
+        noise_multiplier: Standard deviation of the noise divided by the clipping norm, above 0.
+        orders: Rényi orders, float (n,), above 1.
 
     Returns:
-        (a - 1) times the divergence of order a, float (n,), 0 or more.
+        (a - 1) times the divergence of order a, float (n,), at least 0.
     """
     inside = np.array([_log_moment(order, sampling.provider_rate, noise_multiplier) for order in orders])
     if sampling.client_rate == 1:

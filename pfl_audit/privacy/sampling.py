@@ -1,4 +1,4 @@
-"""Who takes part in a round, and with what chance."""
+"""Sampling of clients and providers for a round."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 from pfl_audit.errors import UsageError
 
-MOST_ROUNDS = 10_000_000
+MAX_ROUNDS = 10_000_000
 
 
 @dataclass(frozen=True)
 class Sampling:
     """Poisson sampling of a provider over a training run.
 
-    In every round the provider's client takes part with probability ``client_rate``, and in a client that
-    takes part the provider is drawn with probability ``provider_rate``, each independently of everything else.
+    In every round the client of the provider participates with probability ``client_rate``, and a participating client
+    draws the provider with probability ``provider_rate``, all independently.
 
     Attributes:
-        client_rate: 0 to 1, zero excluded; 1.0 where every client takes part in every round, so that
-            providers are drawn independently.
-        provider_rate: 0 to 1, zero excluded.
-        rounds: How many rounds are run, 1 or more.
+        client_rate: Participation probability of a client, above 0, at most 1; 1.0 if every client participates in
+            every round, so that providers are drawn independently.
+        provider_rate: Sampling probability of a provider in a participating client, above 0, at most 1.
+        rounds: Number of rounds, at least 1.
     """
 
     client_rate: float
@@ -28,18 +28,18 @@ class Sampling:
     rounds: int
 
     def check(self) -> None:
-        """Raise UsageError where a rate or the number of rounds cannot be."""
+        """Raise UsageError if a rate or the number of rounds is out of range."""
         for name, rate in (("client", self.client_rate), ("provider", self.provider_rate)):
             if not 0 < rate <= 1:
                 raise UsageError(f"the {name} sampling rate is {rate:g}", "Give a number above 0 and up to 1")
-        if not 1 <= self.rounds <= MOST_ROUNDS:
-            raise UsageError(f"{self.rounds} rounds cannot be accounted", f"Give a number from 1 to {MOST_ROUNDS}")
+        if not 1 <= self.rounds <= MAX_ROUNDS:
+            raise UsageError(f"{self.rounds} rounds cannot be accounted", f"Give a number from 1 to {MAX_ROUNDS}")
 
     @property
     def published_rate(self) -> float:
-        """The one rate that the papers account with, q = q_c p (privacy-aware-docvqa, section 6.2.3)."""
+        """Single sampling rate of the published accounting, q = q_c p (privacy-aware-docvqa, section 6.2.3)."""
         return self.client_rate * self.provider_rate
 
     def as_published(self) -> Sampling:
-        """The same run as the papers see it: every provider drawn independently with ``published_rate``."""
+        """The same run by published accounting: every provider drawn independently with ``published_rate``."""
         return Sampling(1.0, self.published_rate, self.rounds)

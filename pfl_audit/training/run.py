@@ -21,7 +21,7 @@ from pfl_audit.models.vt5.tokenizer import Tokenizer
 from pfl_audit.models.vt5.training import TrainableVt5
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.out_folder import OutFolder
-from pfl_audit.privacy.wording import NO_PRIVACY
+from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 from pfl_audit.training.central import train_central

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pfl_audit.cli.main import run
-from tests.privacy.test_claim import CLAIM
+from tests.privacy.test_guarantee import CLAIM
 
 PUBLISHED = ["--client-rate", "0.2", "--provider-rate", "1", "--steps", "10", "--delta", "1e-5"]
 ALONE = ["--sampling-rate", "0.2", "--steps", "10", "--delta", "1e-5"]
@@ -55,7 +55,7 @@ def test_two_lines_say_why_valid_is_not_published(capsys: pytest.CaptureFixture[
     (valid,) = [line for line in lines if line.startswith("valid:")]
     (published,) = [line for line in lines if line.startswith("published:")]
     assert "14.46" in valid
-    assert "which clients took part" in valid
+    assert "which clients participated" in valid
     assert "7.994" in published
     assert "not a guarantee" in published
 
@@ -68,7 +68,7 @@ def test_nothing_is_explained_where_nothing_differs(capsys: pytest.CaptureFixtur
 def test_published_is_labelled_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     run(["account", *PUBLISHED, "--sigma", "0.771484375", "--accounting", "published"])
     (epsilon,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epsilon")]
-    assert "not a guarantee where clients are sampled" in epsilon
+    assert "not a guarantee if clients are sampled" in epsilon
 
 
 def test_warnings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,8 +105,8 @@ def test_where_prv_fails_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
         (["--sampling-rate", "0.2", "--steps", "10", "--delta", "1", "--sigma", "1"], "delta is 1"),
         ([*ALONE, "--epsilon", "0.001", "-q"], "epsilon 0.001 cannot be reached"),
         ([*ALONE, "--sigma", "1", "--accounting", "hopeful"], "--accounting"),
-        ([*ALONE, "--claim", "x"], "with --claim, which says all of it"),
-        (["--claim", "x", "--fixed-size"], "--fixed-size means nothing with --claim"),
+        ([*ALONE, "--review", "x"], "with --review, which takes everything from the record"),
+        (["--review", "x", "--fixed-size"], "--fixed-size means nothing with --review"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,20 +119,20 @@ def test_bad_input_is_one_line(arguments: list[str], message: str, capsys: pytes
 
 def test_a_claim_is_reviewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "training.json").write_text(json.dumps({"mode": "fl-dp", "privacy": CLAIM}))
-    found = as_json(capsys, "--claim", str(tmp_path))
+    found = as_json(capsys, "--review", str(tmp_path))
     assert found["worth"] == "weaker"
-    assert run(["account", "--claim", str(tmp_path / "training.json")]) == 0
+    assert run(["account", "--review", str(tmp_path / "training.json")]) == 0
     out = capsys.readouterr().out
-    assert "claimed   epsilon 8 at delta 1e-05" in out
-    assert "worth     published accounting: worth epsilon 14.46" in out
+    assert "stated    epsilon 8 at delta 1e-05" in out
+    assert "review    published accounting: effective epsilon 14.46" in out
 
 
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
         (None, 2, "does not exist"),
-        ('{"privacy": "none: trained without differential privacy"}', 3, "claims no differential privacy"),
-        ("{}", 3, "claims no differential privacy"),
+        ('{"privacy": "none: trained without differential privacy"}', 3, "states no differential privacy"),
+        ("{}", 3, "states no differential privacy"),
     ],
 )
 def test_no_claim_is_one_line(
@@ -140,7 +140,7 @@ def test_no_claim_is_one_line(
 ) -> None:
     if text is not None:
         (tmp_path / "training.json").write_text(text)
-    assert run(["account", "--claim", str(tmp_path)]) == code
+    assert run(["account", "--review", str(tmp_path)]) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err
@@ -150,21 +150,21 @@ def test_no_claim_is_one_line(
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000])
 def test_a_file_that_is_no_record_is_an_error(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "training.json").write_text(text)
-    assert run(["account", "--claim", str(tmp_path)]) == 2
+    assert run(["account", "--review", str(tmp_path)]) == 2
     assert "training.json cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("privacy", ['{"epsilon": NaN}', '{"epsilon": 1}', "[1]", "8"])
 def test_a_broken_claim_cannot_be_read(privacy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "training.json").write_text(f'{{"privacy": {privacy}}}')
-    assert run(["account", "--claim", str(tmp_path)]) == 0
-    assert "worth     cannot be read" in capsys.readouterr().out
+    assert run(["account", "--review", str(tmp_path)]) == 0
+    assert "review    cannot be read" in capsys.readouterr().out
 
 
 def test_terminals_obey_nothing_in_a_claim(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hostile = {**CLAIM, "unit": "\x1b[31mprovider", "accountant": "a\nb\u202e"}
     (tmp_path / "training.json").write_text(json.dumps({"privacy": hostile}))
-    assert run(["account", "--claim", str(tmp_path)]) == 0
+    assert run(["account", "--review", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\u202e" not in out

@@ -19,7 +19,7 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.writers import write_jsonl
-from tests.privacy.test_claim import CLAIM
+from tests.privacy.test_guarantee import CLAIM
 
 MARK = "zqxj"
 PRIVATE = ("private/", "run.json", "responses.sqlite")

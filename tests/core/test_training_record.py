@@ -7,8 +7,8 @@ import pytest
 from pfl_audit.core.results import Target
 from pfl_audit.core.training_record import public_record, read_training
 from pfl_audit.files import write_json
-from pfl_audit.privacy.wording import ADJACENCY, NOT_COVERED, SECRET_NOISE, without_free_text
-from tests.privacy.test_claim import CLAIM
+from pfl_audit.privacy.record_text import ADJACENCY, NOT_COVERED, SECRET_NOISE, without_free_text
+from tests.privacy.test_guarantee import CLAIM
 
 
 def read(tmp_path: Path, text: str | bytes) -> tuple[dict[str, Any] | None, Any]:

@@ -10,13 +10,13 @@ from typing import Any
 
 from tests.hostile.case import Door
 from tests.hostile.checkpoints import INSPECT, Make, checkpoint, sparse, with_bytes
-from tests.privacy.test_claim import CLAIM
+from tests.privacy.test_guarantee import CLAIM
 
 DOOR = Door("captured")
 DONUT, FORMS, VT5 = "donut", "layoutlm-public", "vt5-finetuned"
 _TEMPLATE = Path(__file__).parents[2] / "fixtures/templates/form-01/template.png"
 INVERT = ["invert", "--model", "ckpt", "--template", str(_TEMPLATE), "--gradient", "g.safetensors", "--out", "out"]
-ACCOUNT = ["account", "--claim", "ckpt"]
+ACCOUNT = ["account", "--review", "ckpt"]
 
 
 def _gradient(header: Any, size: int = 0) -> Make:

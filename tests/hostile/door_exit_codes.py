@@ -40,7 +40,7 @@ _COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "defend": ({"--model": _DONUT}, ("--model", "--template", "--fields")),
     "train --out new": ({"--data": _BLUE}, ("--data", "--from")),
     "train --out new --task mlm": ({"--data": _FORMS}, ("--data", "--from")),
-    "account": ({}, ("--claim",)),
+    "account": ({}, ("--review",)),
     "data check": ({}, ("",)),
     "data convert --out new": ({}, ("",)),
     "data import --out new fcc-adbuy": ({}, ("",)),

@@ -110,7 +110,7 @@ def _claim(name: str, **changes: object) -> None:
     def make(folder: Path) -> list[str]:
         write(folder / "training.json", (FIXTURES / "vt5-private" / "training.json").read_bytes())
         settings(folder / "training.json", {f"privacy.{key.replace('__', '.')}": what for key, what in changes.items()})
-        return ["account", "--claim", "training.json"]
+        return ["account", "--review", "training.json"]
 
     DOOR.add(name, make, 0, 1, 2, 3)
 
@@ -124,4 +124,4 @@ _claim("chances next to nothing", sampling__provider_rate=5e-324, sampling__clie
 def _a_claim_of_brackets_and_half_characters(folder: Path) -> list[str]:
     text = json.dumps({"privacy": {"unit": "\ud800\x1b[2J", "epsilon": "HERE"}})
     write(folder / "training.json", text.replace('"HERE"', "[" * 90_000 + "]" * 90_000))
-    return ["account", "--claim", "training.json"]
+    return ["account", "--review", "training.json"]

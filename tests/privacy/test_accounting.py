@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.accounting import spent
+from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.sampling import Sampling
 
 PUBLISHED = 0.771484375
@@ -16,8 +16,8 @@ PUBLISHED = 0.771484375
 
 def test_the_published_claim_is_8_and_worth_14_46() -> None:
     run = Sampling(client_rate=0.2, provider_rate=1.0, rounds=10)
-    claimed = spent(run, PUBLISHED, 1e-5, "published")
-    valid = spent(run, PUBLISHED, 1e-5)
+    claimed = privacy_spent(run, PUBLISHED, 1e-5, "published")
+    valid = privacy_spent(run, PUBLISHED, 1e-5)
     assert 7.99 < claimed.epsilon <= 8
     assert round(valid.epsilon, 2) == 14.46
     assert round(valid.renyi, 2) == 16.28
@@ -26,8 +26,11 @@ def test_the_published_claim_is_8_and_worth_14_46() -> None:
 
 def test_independent_providers_earn_the_whole_rate() -> None:
     alone = Sampling(1.0, 0.2, 10)
-    assert spent(alone, PUBLISHED, 1e-5).epsilon == spent(alone, PUBLISHED, 1e-5, "published").epsilon
-    assert spent(alone, PUBLISHED, 1e-5).epsilon == spent(Sampling(0.2, 1.0, 10), PUBLISHED, 1e-5, "published").epsilon
+    assert privacy_spent(alone, PUBLISHED, 1e-5).epsilon == privacy_spent(alone, PUBLISHED, 1e-5, "published").epsilon
+    assert (
+        privacy_spent(alone, PUBLISHED, 1e-5).epsilon
+        == privacy_spent(Sampling(0.2, 1.0, 10), PUBLISHED, 1e-5, "published").epsilon
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,14 +46,14 @@ def test_other_libraries_say_the_same(
     rate: float, noise: float, rounds: int, delta: float, prv: float, renyi: float
 ) -> None:
     """opacus' figures: its PRV's upper bound and its RDP."""
-    found = spent(Sampling(1.0, rate, rounds), noise, delta)
+    found = privacy_spent(Sampling(1.0, rate, rounds), noise, delta)
     assert found.prv == pytest.approx(prv, abs=4e-4)
     assert found.renyi == pytest.approx(renyi, abs=4e-4)
     assert found.epsilon == found.prv
 
 
 def test_where_prv_fails_renyi_stands() -> None:
-    found = spent(Sampling(1.0, 0.2, 500), 0.7, 1e-5)
+    found = privacy_spent(Sampling(1.0, 0.2, 500), 0.7, 1e-5)
     assert (found.accountant, found.prv) == ("renyi", None)
     assert found.epsilon == found.renyi == pytest.approx(83.03, abs=0.01)
     assert "mean differs" in str(found.prv_failure)
@@ -58,7 +61,7 @@ def test_where_prv_fails_renyi_stands() -> None:
 
 def test_the_smaller_bound_is_the_claim_even_where_that_is_renyis() -> None:
     """PRV's slack of a hundredth outweighs an epsilon that is next to nothing."""
-    found = spent(Sampling(1.0, 0.001, 1), 10.0, 1e-7)
+    found = privacy_spent(Sampling(1.0, 0.001, 1), 10.0, 1e-7)
     assert found.prv is not None
     assert found.epsilon == found.renyi < found.prv
     assert found.accountant == "renyi"
@@ -78,7 +81,7 @@ def test_epsilon_never_falls_below_a_third_opinion(rate: float, noise: float, ro
         use_connect_dots=False,
     )
     lower = distribution.self_compose(rounds).get_epsilon_for_delta(delta)
-    found = spent(Sampling(1.0, rate, rounds), noise, delta)
+    found = privacy_spent(Sampling(1.0, rate, rounds), noise, delta)
     assert found.epsilon >= lower - 1e-9
     assert found.renyi >= lower - 1e-9
     assert found.epsilon <= found.renyi
@@ -91,23 +94,23 @@ def test_valid_accounting_never_promises_more_than_published(
 ) -> None:
     run = Sampling(client_rate, provider_rate, rounds)
     slack = 0.02  # of the upper bounds
-    assert spent(run, noise, 1e-5).epsilon >= spent(run, noise, 1e-5, "published").epsilon - slack
+    assert privacy_spent(run, noise, 1e-5).epsilon >= privacy_spent(run, noise, 1e-5, "published").epsilon - slack
 
 
 def test_more_rounds_less_noise_and_more_sampling_cost_more() -> None:
-    base = spent(Sampling(0.5, 0.5, 3), 1.0, 1e-5).epsilon
-    assert spent(Sampling(0.5, 0.5, 4), 1.0, 1e-5).epsilon > base
-    assert spent(Sampling(0.5, 0.5, 3), 0.9, 1e-5).epsilon > base
-    assert spent(Sampling(0.6, 0.5, 3), 1.0, 1e-5).epsilon > base
-    assert spent(Sampling(0.5, 0.6, 3), 1.0, 1e-5).epsilon > base
-    assert spent(Sampling(0.5, 0.5, 3), 1.0, 1e-6).epsilon > base
+    base = privacy_spent(Sampling(0.5, 0.5, 3), 1.0, 1e-5).epsilon
+    assert privacy_spent(Sampling(0.5, 0.5, 4), 1.0, 1e-5).epsilon > base
+    assert privacy_spent(Sampling(0.5, 0.5, 3), 0.9, 1e-5).epsilon > base
+    assert privacy_spent(Sampling(0.6, 0.5, 3), 1.0, 1e-5).epsilon > base
+    assert privacy_spent(Sampling(0.5, 0.6, 3), 1.0, 1e-5).epsilon > base
+    assert privacy_spent(Sampling(0.5, 0.5, 3), 1.0, 1e-6).epsilon > base
 
 
 def test_dp_accountings_own_interface_agrees_on_the_published_setting() -> None:
     accountant = PLDAccountant()
     event = dp_accounting.PoissonSampledDpEvent(0.2, dp_accounting.GaussianDpEvent(PUBLISHED))
     accountant.compose(event, 10)
-    found = spent(Sampling(1.0, 0.2, 10), PUBLISHED, 1e-5).epsilon
+    found = privacy_spent(Sampling(1.0, 0.2, 10), PUBLISHED, 1e-5).epsilon
     assert found == pytest.approx(accountant.get_epsilon(1e-5), abs=0.02)
 
 
@@ -126,4 +129,4 @@ def test_dp_accountings_own_interface_agrees_on_the_published_setting() -> None:
 )
 def test_what_cannot_be_is_refused(run: Sampling, noise: float, delta: float, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        spent(run, noise, delta)
+        privacy_spent(run, noise, delta)

@@ -6,8 +6,8 @@ import pytest
 
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy import calibration
-from pfl_audit.privacy.accounting import spent
-from pfl_audit.privacy.calibration import Choice, noise_for
+from pfl_audit.privacy.accounting import privacy_spent
+from pfl_audit.privacy.calibration import AccountantChoice, calibrate_noise
 from pfl_audit.privacy.sampling import Sampling
 
 TARGETS = (1.0, 4.0, 8.0)
@@ -29,34 +29,34 @@ TARGETS = (1.0, 4.0, 8.0)
     ],
 )
 def test_published_multipliers_come_out(
-    rounds: int, rate: float, accountant: Choice, expected: tuple[float, ...]
+    rounds: int, rate: float, accountant: AccountantChoice, expected: tuple[float, ...]
 ) -> None:
-    found = [noise_for(target, 1e-5, Sampling(1.0, rate, rounds), accountant=accountant) for target in TARGETS]
+    found = [calibrate_noise(target, 1e-5, Sampling(1.0, rate, rounds), accountant=accountant) for target in TARGETS]
     assert found == list(expected)
 
 
 def test_the_federated_multiplier_needs_published_accounting() -> None:
     run = Sampling(client_rate=0.2, provider_rate=1.0, rounds=10)
-    assert noise_for(8.0, 1e-5, run, "published") == 0.771484375
-    honest = noise_for(8.0, 1e-5, run)
+    assert calibrate_noise(8.0, 1e-5, run, "published") == 0.771484375
+    honest = calibrate_noise(8.0, 1e-5, run)
     assert honest > 1.2
-    assert 7.99 < spent(run, honest, 1e-5).epsilon <= 8.0
+    assert 7.99 < privacy_spent(run, honest, 1e-5).epsilon <= 8.0
 
 
 @pytest.mark.parametrize("target", [0.3, 2.0, 12.0])
 def test_results_lie_on_the_ladder(target: float) -> None:
     run = Sampling(0.5, 0.3, 3)
-    noise = noise_for(target, 1e-5, run)
+    noise = calibrate_noise(target, 1e-5, run)
     steps = noise / 20 * 2**40
     assert steps == int(steps)
-    assert target - 0.01 <= spent(run, noise, 1e-5).epsilon <= target
+    assert target - 0.01 <= privacy_spent(run, noise, 1e-5).epsilon <= target
 
 
 def test_a_target_that_only_renyi_reaches_is_reached() -> None:
     """At so little noise PRV fails, and the search goes on by the other bound."""
     run = Sampling(1.0, 0.2, 20)
-    noise = noise_for(60.0, 1e-5, run)
-    found = spent(run, noise, 1e-5)
+    noise = calibrate_noise(60.0, 1e-5, run)
+    found = privacy_spent(run, noise, 1e-5)
     assert (found.accountant, found.prv) == ("renyi", None)
     assert 59.99 <= found.epsilon <= 60.0
 
@@ -64,15 +64,15 @@ def test_a_target_that_only_renyi_reaches_is_reached() -> None:
 def test_a_jump_of_epsilon_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no noise gives an epsilon within the tolerance the search stops at the smallest that is low enough."""
     monkeypatch.setattr(calibration, "renyi_epsilon", lambda run, noise, delta: 9.0 if noise < 1.3 else 1.0)
-    assert noise_for(8.0, 1e-5, Sampling(1.0, 0.2, 10), accountant="renyi") == pytest.approx(1.3, rel=1e-6)
+    assert calibrate_noise(8.0, 1e-5, Sampling(1.0, 0.2, 10), accountant="renyi") == pytest.approx(1.3, rel=1e-6)
 
 
 def test_more_noise_than_there_is() -> None:
     with pytest.raises(UsageError, match=r"epsilon 0\.001 cannot be reached.*Raise epsilon"):
-        noise_for(0.001, 1e-5, Sampling(1.0, 0.2, 10))
+        calibrate_noise(0.001, 1e-5, Sampling(1.0, 0.2, 10))
 
 
 @pytest.mark.parametrize("target", [0.0, -1.0, math.nan, math.inf])
 def test_targets_that_are_none(target: float) -> None:
     with pytest.raises(UsageError, match="target epsilon"):
-        noise_for(target, 1e-5, Sampling(1.0, 0.2, 10))
+        calibrate_noise(target, 1e-5, Sampling(1.0, 0.2, 10))

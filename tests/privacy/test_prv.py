@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from pfl_audit.privacy.prv import EPSILON_ERROR, FINE_EPSILON_ERROR, PrvFailure, Round, prv_epsilon
+from pfl_audit.privacy.prv import EPSILON_ERROR, FINE_EPSILON_ERROR, PrvError, RoundLoss, prv_epsilon
 from pfl_audit.privacy.sampling import Sampling
 from tests.oracles import participation
 
@@ -59,28 +59,28 @@ def test_a_round_is_what_sampling_gives(client_rate: float, added: bool) -> None
     loss = np.log(1 - rate + rate * np.exp((2 * point - 1) / 2 / noise**2)) * active * (-1 if added else 1)
     at = np.array([-0.3, -0.1, -1e-9, 1e-9, 0.2, 1.0])
     seen = (loss[:, None] <= at).mean(axis=0)
-    np.testing.assert_allclose(Round(Sampling(client_rate, rate, 1), noise, added=added).cdf(at), seen, atol=0.005)
+    np.testing.assert_allclose(RoundLoss(Sampling(client_rate, rate, 1), noise, added=added).cdf(at), seen, atol=0.005)
 
 
 def test_tails_keep_their_digits() -> None:
-    one = Round(Sampling(0.5, 1.0, 1), 1.0, added=False)
+    one = RoundLoss(Sampling(0.5, 1.0, 1), 1.0, added=False)
     far = float(one.probability(10.0, 11.0))  # N(1/2, 1) above 10: some 1e-21, lost in 1 - cdf
     assert 1e-22 < far < 1e-20
     assert float(one.cdf(11.0) - one.cdf(10.0)) == 0.0
 
 
 def test_it_gives_up_with_a_reason_where_its_mean_is_off() -> None:
-    with pytest.raises(PrvFailure, match="mean differs"):
+    with pytest.raises(PrvError, match="mean differs"):
         prv_epsilon(Sampling(1.0, 0.2, 500), 0.7, 1e-5)
 
 
 def test_it_gives_up_before_it_eats_the_memory() -> None:
-    with pytest.raises(PrvFailure, match="cells"):
+    with pytest.raises(PrvError, match="cells"):
         prv_epsilon(Sampling(1.0, 0.5, 100_000), 0.3, 1e-5)
 
 
 def test_it_gives_up_where_delta_drowns() -> None:
-    with pytest.raises(PrvFailure):
+    with pytest.raises(PrvError):
         prv_epsilon(Sampling(1.0, 0.2, 10), 1.0, 1e-17)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pfl_audit.privacy.accounting import spent
+from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.sampling import Sampling
 from tests.oracles import participation
 
@@ -79,7 +79,7 @@ def measured_delta(epsilon: float, rate: float) -> tuple[float, float]:
 
 
 def test_the_published_epsilon_is_beaten() -> None:
-    claimed = spent(RUN, NOISE, DELTA, "published").epsilon
+    claimed = privacy_spent(RUN, NOISE, DELTA, "published").epsilon
     assert claimed <= 8
     delta, error = measured_delta(8.0, rate=RUN.client_rate)
     assert delta - CONFIDENT * error > 20 * DELTA
@@ -93,7 +93,7 @@ def test_the_sums_alone_beat_it_too() -> None:
 
 
 def test_the_valid_epsilon_holds_and_is_not_far_from_the_truth() -> None:
-    valid = spent(RUN, NOISE, DELTA).epsilon
+    valid = privacy_spent(RUN, NOISE, DELTA).epsilon
     delta, error = measured_delta(valid, rate=0.6)
     assert delta - CONFIDENT * error <= DELTA
     assert delta + CONFIDENT * error <= 1.5 * DELTA  # fine enough to tell

@@ -8,16 +8,16 @@ import pytest
 from pfl_audit.cli.summary import show_verdict
 from pfl_audit.core.numbers import contradicts_claim, surest_membership
 from pfl_audit.core.results import Check, Metric, Results
-from pfl_audit.privacy.review import read_claim
+from pfl_audit.privacy.review import review_entry
 from pfl_audit.reports.claim import view_claim
 from pfl_audit.reports.html import to_html
-from tests.privacy.test_claim import CLAIM, HONEST
+from tests.privacy.test_guarantee import CLAIM, HONEST
 from tests.reports.test_html import HOSTILE, check, metric, results, tags
 
 
 def claimed(claim: Any, *checks: Check) -> Results:
     base = results(*checks)
-    target = base.target.model_copy(update={"claim_review": read_claim(claim), "training_claim": {"privacy": claim}})
+    target = base.target.model_copy(update={"claim_review": review_entry(claim), "training_claim": {"privacy": claim}})
     return base.model_copy(update={"target": target})
 
 
@@ -43,13 +43,13 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
     section = html[html.index('id="claim"') : html.index("<h2>What could not be tested")]
     for text in (
         "epsilon 8 at delta 1e-05 for a provider",
-        "Published accounting: worth epsilon 14.46",
+        "Published accounting: effective epsilon 14.46",
         "add/remove one provider",
         "PRV 14.46, Rényi 16.28",
         "99.97 % balanced accuracy of any attack; above 99.99 % by the recomputed epsilon",
         "64.0 % [58.0, 70.0]",
         "does not contradict the claim",
-        "epsilon 8 is claimed, and 14.46 is what we recompute",
+        "the stated epsilon is 8, the recomputed epsilon is 14.46",
         "the weather",
     ):
         assert text in section

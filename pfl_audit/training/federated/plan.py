@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.accounting import Spent, spent
-from pfl_audit.privacy.calibration import noise_for
-from pfl_audit.privacy.claim import ClaimedSampling, PrivacyClaim, warnings_for
+from pfl_audit.privacy.accounting import PrivacySpent, privacy_spent
+from pfl_audit.privacy.calibration import calibrate_noise
+from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee, guarantee_warnings
+from pfl_audit.privacy.record_text import ADJACENCY, NOT_COVERED, SECRET_NOISE, SEEDED_NOISE
 from pfl_audit.privacy.sampling import Sampling
-from pfl_audit.privacy.wording import ADJACENCY, NOT_COVERED, SECRET_NOISE, SEEDED_NOISE
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.settings import Mode, PrivacySettings
 
-_spent = lru_cache(maxsize=256)(spent)
+_spent = lru_cache(maxsize=256)(privacy_spent)
 """An accountant takes a second or so, and is asked after every round."""
 
 
@@ -41,7 +41,7 @@ class PrivacyPlan:
     def warnings(self) -> list[str]:
         """Warnings for a reviewer, one sentence each."""
         claim = self.claim(self.sampling.rounds)
-        found = warnings_for(delta=claim.delta, providers=self.providers, noise_generator=claim.noise_generator)
+        found = guarantee_warnings(delta=claim.delta, providers=self.providers, noise_generator=claim.noise_generator)
         if self.settings.accounting == "published" and self.sampling.client_rate < 1:
             valid = _spent(self.sampling, self.sigma, claim.delta)
             found.append(
@@ -50,15 +50,15 @@ class PrivacyPlan:
             )
         return found
 
-    def spent_after(self, rounds: int) -> Spent:
+    def spent_after(self, rounds: int) -> PrivacySpent:
         """Privacy budget that the first ``rounds`` rounds spend."""
         sampling = Sampling(self.sampling.client_rate, self.sampling.provider_rate, rounds)
         return _spent(sampling, self.sigma, self.settings.delta, self.settings.accounting)
 
-    def claim(self, rounds: int) -> PrivacyClaim:
+    def claim(self, rounds: int) -> PrivacyGuarantee:
         """The guarantee after ``rounds`` rounds, as recorded in ``training.json``."""
         settings, used = self.settings, self.spent_after(rounds)
-        return PrivacyClaim(
+        return PrivacyGuarantee(
             epsilon=used.epsilon,
             delta=settings.delta,
             unit="provider",
@@ -71,7 +71,7 @@ class PrivacyPlan:
             clip=settings.clip,
             rounds=rounds,
             rounds_accounted=rounds,
-            sampling=ClaimedSampling(
+            sampling=GuaranteeSampling(
                 kind="poisson",
                 scheme="providers" if self.sampling.client_rate == 1 else "clients",
                 client_rate=self.sampling.client_rate,
@@ -99,7 +99,7 @@ def plan_privacy(mode: Mode, settings: PrivacySettings, clients: Sequence[Client
     if sigma is None:
         if settings.epsilon is None:
             raise UsageError("one of --epsilon and --sigma is needed", "Give the target or the noise")
-        sigma = noise_for(settings.epsilon, settings.delta, sampling, settings.accounting)
+        sigma = calibrate_noise(settings.epsilon, settings.delta, sampling, settings.accounting)
     smallest = min(len(client.providers) for client in clients)
     expected = sampling.client_rate * len(clients) * sampling.provider_rate * smallest
     providers = sum(len(client.providers) for client in clients)

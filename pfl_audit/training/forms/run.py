@@ -21,7 +21,7 @@ from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.form_protocol import Window
 from pfl_audit.models.open import require_device
 from pfl_audit.models.weights import fingerprint_files
-from pfl_audit.privacy.wording import NO_PRIVACY
+from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
 from pfl_audit.training.forms.begin import encoder_from, new_encoder

@@ -12,7 +12,7 @@ import torch
 
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.training import open_training
-from pfl_audit.privacy.accounting import spent
+from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated import partial, server
@@ -161,7 +161,7 @@ def test_noise_has_the_same_scale_whoever_takes_part(federate: Federate, monkeyp
 def test_epsilon_is_what_the_accountant_says_after_each_round(federate: Federate) -> None:
     record = federate("out", "fl-dp", PRIVATE)
     for entry in record["history"]:
-        wanted = spent(Sampling(1.0, 0.6, entry["round"]), 0.8, 1e-5)
+        wanted = privacy_spent(Sampling(1.0, 0.6, entry["round"]), 0.8, 1e-5)
         assert entry["epsilon"] == wanted.epsilon
     assert record["privacy"]["epsilon"] == record["history"][-1]["epsilon"]
     assert record["privacy"]["rounds"] == record["privacy"]["rounds_accounted"] == 3

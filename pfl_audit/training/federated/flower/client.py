@@ -11,7 +11,7 @@ from torch import Tensor
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.calibration import noise_for
+from pfl_audit.privacy.calibration import calibrate_noise
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated import partial
 from pfl_audit.training.federated.clients import Client, own_part
@@ -116,7 +116,7 @@ class FlowerClient:
         if privacy.epsilon is None:
             raise RefusalError("neither epsilon nor sigma is agreed", "Make the app again")
         sampling = sampling_of(self.agreement.mode, privacy, self.agreement.settings.rounds)
-        return noise_for(privacy.epsilon, privacy.delta, sampling, privacy.accounting)
+        return calibrate_noise(privacy.epsilon, privacy.delta, sampling, privacy.accounting)
 
     def _worker(self, sigma: float) -> Worker:
         settings, privacy, folder = self.agreement.settings, self.agreement.privacy, self.state.folder

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from pfl_audit.privacy.claim import PrivacyClaim, accuracy_bound, warnings_for
-from pfl_audit.privacy.review import read_claim, review
+from pfl_audit.privacy.guarantee import PrivacyGuarantee, accuracy_bound, guarantee_warnings
+from pfl_audit.privacy.review import review_entry, review_guarantee
 
 DRAWN = {"kind": "poisson", "scheme": "clients", "client_rate": 0.2, "provider_rate": 1.0}
 CLAIM: dict[str, Any] = {
@@ -26,46 +26,46 @@ ALONE = {"kind": "poisson", "scheme": "providers", "client_rate": 1.0, "provider
 HONEST = {**CLAIM, "accounting": "valid", "sampling": ALONE}
 
 
-def claim(**changes: Any) -> PrivacyClaim:
-    return PrivacyClaim.model_validate({**CLAIM, **changes})
+def claim(**changes: Any) -> PrivacyGuarantee:
+    return PrivacyGuarantee.model_validate({**CLAIM, **changes})
 
 
 def test_the_published_claim_is_worth_14_46() -> None:
-    found = review(claim())
+    found = review_guarantee(claim())
     assert found.worth == "weaker"
-    assert found.text.startswith("published accounting: worth epsilon 14.46")
+    assert found.text.startswith("published accounting: effective epsilon 14.46")
     assert found.epsilon == pytest.approx(14.46, abs=0.005)
     assert found.renyi == pytest.approx(16.28, abs=0.005)
     assert found.published == pytest.approx(8, abs=0.01)
     assert found.claimed_accuracy == accuracy_bound(8.0, 1e-5)
     assert found.largest_accuracy is not None
     assert found.largest_accuracy > found.claimed_accuracy
-    assert found.warnings == ["epsilon 8 is claimed, and 14.46 is what we recompute"]
+    assert found.warnings == ["the stated epsilon is 8, the recomputed epsilon is 14.46"]
 
 
 def test_a_claim_with_independent_providers_holds() -> None:
-    found = review(PrivacyClaim.model_validate(HONEST))
+    found = review_guarantee(PrivacyGuarantee.model_validate(HONEST))
     assert (found.worth, found.warnings, found.published) == ("holds", [], None)
     assert found.text == "holds: epsilon 7.99 for the 10 rounds that were run"
 
 
 def test_more_rounds_than_accounted_are_recomputed_for_those_that_were_run() -> None:
-    found = review(PrivacyClaim.model_validate({**HONEST, "rounds": 50}))
+    found = review_guarantee(PrivacyGuarantee.model_validate({**HONEST, "rounds": 50}))
     assert found.worth == "weaker"
     assert found.epsilon is not None
     assert found.epsilon > 15
-    assert "50 rounds were run, and 10 are accounted for" in found.warnings
+    assert "50 rounds were run, but only 10 are accounted for" in found.warnings
 
 
 @pytest.mark.parametrize(
     ("changes", "text", "warning"),
     [
-        ({"sampling": {**ALONE, "kind": "fixed-size"}}, "covers fixed-size sampling", "groups of a fixed size"),
-        ({"forced_participation": True}, "covers forced participation", "forced into rounds"),
+        ({"sampling": {**ALONE, "kind": "fixed-size"}}, "cover fixed-size sampling", "groups of a fixed size"),
+        ({"forced_participation": True}, "cover forced participation", "forced into rounds"),
     ],
 )
 def test_what_no_accountant_covers_is_not_confirmed(changes: dict[str, Any], text: str, warning: str) -> None:
-    found = review(PrivacyClaim.model_validate({**HONEST, **changes}))
+    found = review_guarantee(PrivacyGuarantee.model_validate({**HONEST, **changes}))
     assert found.worth == "unknown"
     assert text in found.text
     assert found.largest_accuracy is None
@@ -79,17 +79,17 @@ def test_what_no_accountant_covers_is_not_confirmed(changes: dict[str, Any], tex
         ({"accountant": "classical-gaussian"}, "classical Gaussian formula"),
         ({"noise_generator": "torch.randn, seed 3"}, "not cryptographic"),
         ({"unit": "document"}, "the unit is 'document'"),
-        ({"adjacency": "replace one"}, "claimed for 'replace one'"),
+        ({"adjacency": "replace one"}, "stated for 'replace one'"),
     ],
 )
 def test_weak_points_are_warned_of(changes: dict[str, Any], warning: str) -> None:
-    (only,) = review(PrivacyClaim.model_validate({**HONEST, **changes})).warnings
+    (only,) = review_guarantee(PrivacyGuarantee.model_validate({**HONEST, **changes})).warnings
     assert warning in only
 
 
 def test_no_warning_without_a_reason() -> None:
-    assert warnings_for(delta=1e-5) == []
-    assert warnings_for(
+    assert guarantee_warnings(delta=1e-5) == []
+    assert guarantee_warnings(
         delta=1e-5, epsilon=1.0, accountant="classical-gaussian", providers=99_999, rounds=10, rounds_accounted=10,
         noise_generator="Cryptographic: AES",
     ) == []  # fmt: skip
@@ -97,7 +97,7 @@ def test_no_warning_without_a_reason() -> None:
 
 @pytest.mark.parametrize("nothing", [None, "none: trained without differential privacy"])
 def test_no_claim_is_no_review(nothing: object) -> None:
-    assert read_claim(nothing) is None
+    assert review_entry(nothing) is None
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_no_claim_is_no_review(nothing: object) -> None:
     ],
 )
 def test_hostile_claims_cannot_be_read_and_say_where(changes: dict[str, Any], field: str) -> None:
-    found = read_claim({**CLAIM, **changes})
+    found = review_entry({**CLAIM, **changes})
     assert found is not None
     assert (found.claim, found.worth) == (None, "unknown")
     assert f"cannot be read ('{field}'" in found.text
@@ -126,13 +126,13 @@ def test_hostile_claims_cannot_be_read_and_say_where(changes: dict[str, Any], fi
 
 @pytest.mark.parametrize("hostile", [[], 8, True, {}])
 def test_what_is_no_claim_at_all_cannot_be_read(hostile: object) -> None:
-    found = read_claim(hostile)
+    found = review_entry(hostile)
     assert found is not None
     assert found.text.startswith("cannot be read")
 
 
 def test_noise_beyond_all_measure_is_not_recomputed() -> None:
-    found = review(claim(noise_multiplier=1e-300))
+    found = review_guarantee(claim(noise_multiplier=1e-300))
     assert found.worth == "unknown"
     assert found.text.startswith("cannot be recomputed: the noise multiplier")
 

@@ -1,10 +1,10 @@
-"""Texts of a claim of privacy: those that we write, and what a report shows of those that others wrote."""
+"""Texts of the privacy entry of a training record: those that pfl-audit writes, and masking of others."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from pfl_audit.privacy.claim import CRYPTOGRAPHIC
+from pfl_audit.privacy.guarantee import CRYPTOGRAPHIC
 
 NO_PRIVACY: Final = "none: trained without differential privacy"
 ADJACENCY: Final = "add or remove one provider with all its documents"
@@ -24,19 +24,19 @@ _KNOWN: Final = {
     "noise_generator": (SECRET_NOISE, SEEDED_NOISE, f"{CRYPTOGRAPHIC}: operating system", "torch", "numpy"),
 }
 _OWN = "not shown: in the record's own words"
-_BEGINNINGS: Final = {"adjacency": "add", "noise_generator": CRYPTOGRAPHIC}
-"""What decides how a claim is reviewed, and so stays."""
+_KEPT_PREFIXES: Final = {"adjacency": "add", "noise_generator": CRYPTOGRAPHIC}
+"""Prefixes that the review of a guarantee depends on, and that are kept."""
 
 
 def without_free_text(privacy: object) -> object:
-    """A ``privacy`` entry whose texts are ours or no text at all: others may name companies, people or folders."""
+    """A ``privacy`` entry with unknown texts masked, since they may name companies, people or folders."""
     if not isinstance(privacy, dict):
         return privacy
     found: dict[str, Any] = {**privacy}
     for name, known in _KNOWN.items():
         text = found.get(name)
         if isinstance(text, str) and text.casefold() not in {one.casefold() for one in known}:
-            kept = _BEGINNINGS.get(name, "")
+            kept = _KEPT_PREFIXES.get(name, "")
             found[name] = f"{kept} ({_OWN})" if kept and text.casefold().startswith(kept) else _OWN
     listed = found.get("not_covered")
     if isinstance(listed, list) and all(isinstance(text, str) for text in listed):

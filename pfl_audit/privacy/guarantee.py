@@ -1,0 +1,148 @@
+"""Privacy guarantee of a checkpoint: the ``privacy`` entry of ``training.json``.
+
+The file may come from anywhere: all fields are typed and bounded, and unknown fields are ignored.
+"""
+
+from __future__ import annotations
+
+from math import exp
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pfl_audit.privacy.sampling import MAX_ROUNDS, Sampling
+
+CRYPTOGRAPHIC = "cryptographic"
+"""Prefix of the name of an unpredictable noise generator."""
+
+Text = Annotated[str, Field(max_length=300)]
+Sentence = Annotated[str, Field(max_length=2000)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Epsilon = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Delta = Annotated[float, Field(gt=0, lt=1)]
+Rate = Annotated[float, Field(gt=0, le=1)]
+Rounds = Annotated[int, Field(ge=1, le=MAX_ROUNDS)]
+
+
+class GuaranteeSampling(BaseModel):
+    """Sampling of the providers of a round."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    kind: Literal["poisson", "fixed-size"]
+    scheme: Literal["providers", "clients"]
+    client_rate: Rate
+    provider_rate: Rate
+
+
+class PrivacyGuarantee(BaseModel):
+    """Stated (epsilon, delta) guarantee, with all parameters that it depends on."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    epsilon: Epsilon
+    delta: Delta
+    unit: Text = Field(description="Unit of protection: `provider`, with all its documents")
+    adjacency: Text = Field(description="Adjacency of data sets: `add/remove one provider`")
+    accountant: Text = Field(description="Accountant of epsilon: prv, renyi or another")
+    accounting: Literal["valid", "published"]
+    prv: Epsilon | None = None
+    renyi: Epsilon | None = None
+    noise_multiplier: Positive = Field(description="Standard deviation of the noise divided by the clipping norm")
+    clip: Positive = Field(description="Clipping norm of a provider's update")
+    rounds: Rounds = Field(description="Number of rounds run")
+    rounds_accounted: Rounds = Field(description="Number of rounds that epsilon was computed for")
+    sampling: GuaranteeSampling
+    providers: Annotated[int, Field(ge=1)] | None = None
+    denominator: Positive = Field(description="Constant divisor of the noisy sum")
+    noise_generator: Text = Field(description=f"Begins with `{CRYPTOGRAPHIC}` if it is unpredictable")
+    forced_participation: bool = False
+    not_covered: list[Text] = Field(default_factory=list, max_length=50)
+
+    def sampled(self) -> Sampling:
+        """Sampling with the number of rounds run."""
+        return Sampling(self.sampling.client_rate, self.sampling.provider_rate, self.rounds)
+
+
+class GuaranteeReview(BaseModel):
+    """Review of a stated guarantee.
+
+    ``epsilon`` (the effective epsilon) and the bounds of the accountants are recomputed by valid accounting for the
+    rounds run.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    claim: PrivacyGuarantee | None = Field(description="Stated guarantee; None if it cannot be read")
+    worth: Literal["holds", "weaker", "unknown"]
+    text: Sentence
+    epsilon: Finite | None = None
+    accountant: Literal["prv", "renyi"] | None = None
+    prv: Finite | None = None
+    prv_failure: Sentence | None = None
+    renyi: Finite | None = None
+    published: Finite | None = Field(default=None, description="Epsilon by published accounting, if it differs")
+    claimed_accuracy: Finite | None = Field(
+        default=None, description="Largest balanced accuracy by the stated guarantee"
+    )
+    largest_accuracy: Finite | None = Field(default=None, description="The same bound by the effective epsilon")
+    warnings: list[Sentence] = Field(default_factory=list, max_length=50)
+
+
+def accuracy_bound(epsilon: float, delta: float) -> float:
+    """Largest balanced accuracy of a membership attack on one provider: (e^epsilon + delta) / (1 + e^epsilon).
+
+    The bound is attained where the two constraints TPR <= e^epsilon FPR + delta and TNR <= e^epsilon FNR + delta meet
+    (Kairouz, Oh and Viswanath 2015, theorem 2.1).
+    """
+    return 1.0 - (1.0 - min(delta, 1.0)) * exp(-epsilon) / (1.0 + exp(-epsilon))
+
+
+def guarantee_warnings(
+    *,
+    delta: float,
+    epsilon: float | None = None,
+    accountant: str = "prv",
+    providers: int | None = None,
+    fixed_size: bool = False,
+    rounds: int | None = None,
+    rounds_accounted: int | None = None,
+    forced_participation: bool = False,
+    noise_generator: str | None = None,
+) -> list[str]:
+    """Reasons why a guarantee is weaker than stated, one sentence each; arguments that are None are not checked.
+
+    Args:
+        delta: Delta of the guarantee, between 0 and 1.
+        epsilon: Stated epsilon.
+        accountant: Accountant of the stated epsilon.
+        providers: Number of providers in training.
+        fixed_size: Whether groups of a fixed size are drawn; the accountants assume Poisson sampling.
+        rounds: Number of rounds run.
+        rounds_accounted: Number of rounds that epsilon was computed for.
+        forced_participation: Whether a provider is added to rounds in which none was drawn.
+        noise_generator: Name of the noise generator.
+    """
+    found = []
+    if providers is not None and delta >= 1 / providers:
+        found.append(
+            f"delta {delta:g} is not below 1/n for n = {providers} providers: disclosing one provider "
+            "completely would satisfy it"
+        )
+    if fixed_size:
+        found.append(
+            "groups of a fixed size are drawn, but epsilon assumes Poisson sampling: the guarantee does not apply"
+        )
+    if rounds is not None and rounds_accounted is not None and rounds > rounds_accounted:
+        found.append(f"{rounds} rounds were run, but only {rounds_accounted} are accounted for")
+    if accountant == "classical-gaussian" and epsilon is not None and epsilon > 1:
+        found.append(f"epsilon {epsilon:g} comes from the classical Gaussian formula, which is proven only up to 1")
+    if forced_participation:
+        found.append("a provider is forced into rounds in which none was drawn, which Poisson sampling never does")
+    if noise_generator is not None and not noise_generator.casefold().startswith(CRYPTOGRAPHIC):
+        found.append(
+            f"the noise comes from {noise_generator}, which is not cryptographic: its seed or state suffices "
+            "to remove the noise"
+        )
+    return found
