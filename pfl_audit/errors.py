@@ -1,4 +1,4 @@
-"""Errors that a user can act on: one line that names the thing and the remedy, and an exit code."""
+"""User errors: a one-line problem, a remedy, and an exit code."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ EXIT_INTERRUPTED = 130
 
 
 class AuditError(Exception):
-    """Something went wrong that the user can mend.
+    """An error that the user can correct.
 
     Args:
-        problem: What is wrong, naming the file, record or tensor. Never holds a document's text.
-        remedy: What to do about it, as an imperative sentence without a full stop.
+        problem: Description that names the file, record or tensor; never contains text of a document.
+        remedy: Imperative sentence without a full stop.
     """
 
     exit_code = EXIT_ERROR
@@ -27,16 +27,16 @@ class AuditError(Exception):
 
 
 class StorageError(AuditError):
-    """What the run itself writes cannot be written or read back: the run ends, whatever it was at."""
+    """The output of a run cannot be written or read back; the run ends."""
 
 
 class UnanswerableError(AuditError):
-    """One query cannot be answered, and others can.
+    """A single query cannot be answered.
 
     Args:
-        problem: As in AuditError.
-        remedy: As in AuditError.
-        reason: The problem without names of files, fit for a report.
+        problem: Description, as in AuditError.
+        remedy: Imperative sentence, as in AuditError.
+        reason: The problem without file names, for reports.
     """
 
     def __init__(self, problem: str, remedy: str, reason: str) -> None:
@@ -45,19 +45,19 @@ class UnanswerableError(AuditError):
 
 
 class NotAuditableError(AuditError):
-    """There is nothing, or not enough, to audit (exit code 3)."""
+    """There is too little to audit (exit code 3)."""
 
     exit_code = EXIT_NOT_AUDITED
 
 
 class UsageError(AuditError):
-    """The command or its configuration asks for something that cannot be (exit code 4)."""
+    """The command or its configuration is invalid (exit code 4)."""
 
     exit_code = EXIT_USAGE
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an error is an interrupt, or came up while one was on its way: a terminal that is gone takes no line."""
+    """Whether an error is an interrupt, or was raised while one was handled (e.g. by writing to a closed terminal)."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None

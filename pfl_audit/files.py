@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""Atomic writing of files, and creation of folders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pfl_audit.errors import AuditError, StorageError, UsageError
 from pfl_audit.inputs import kind_of, open_input
 
 PAGE_MARK = '<meta name="generator" content="pfl-audit">'
-"""In the head of every page that we write: only such a page is written over."""
+"""Mark in the head of every HTML page of pfl-audit; only pages with it are overwritten."""
 _HEAD = 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -26,11 +26,11 @@ _TAKEN = (*_NO_NAME, errno.EISDIR, errno.EEXIST, errno.ELOOP)
 
 
 def require_new(folder: Path) -> None:
-    """Check that nothing is there yet.
+    """Check that a folder is missing or empty.
 
     Raises:
-        UsageError: A folder that holds something, or no name of a folder.
-        AuditError: Something else than a folder.
+        UsageError: The folder is not empty, or its name is invalid.
+        AuditError: The path is not a folder.
     """
     if not is_new(folder):
         raise UsageError(f"{folder} is not empty", "Name a new folder")
@@ -40,11 +40,11 @@ def is_new(folder: Path) -> bool:
     """Whether a folder is missing or empty.
 
     Raises:
-        UsageError: No name of a folder.
-        AuditError: Something else is there, or it cannot be looked into.
+        UsageError: The name is invalid.
+        AuditError: The path is not a folder, or cannot be read.
     """
     try:
-        str(folder).encode()  # which the results have to name
+        str(folder).encode()  # results contain the name
         mode = folder.stat().st_mode
         if stat.S_ISDIR(mode):
             with os.scandir(folder) as entries:
@@ -62,17 +62,17 @@ def is_new(folder: Path) -> bool:
 
 
 def make_folder(folder: Path, *, private: bool) -> list[Path]:
-    """Make a folder, and those above it that are missing.
+    """Create a folder and its missing parents.
 
     Args:
-        folder: To be made.
-        private: For the owner only, else the umask decides.
+        folder: Folder to create.
+        private: Whether only the owner has access; otherwise the umask applies.
 
     Returns:
-        Those that were made, the topmost first.
+        Created folders, the topmost first.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The folder cannot be created.
     """
     made: list[Path] = []
     try:
@@ -91,7 +91,7 @@ def make_folder(folder: Path, *, private: bool) -> list[Path]:
 
 
 def remove_empty(folders: list[Path]) -> None:
-    """Remove folders that make_folder has made, as far as nothing is in them."""
+    """Remove folders created by make_folder, as long as they are empty."""
     for folder in reversed(folders):
         try:
             folder.rmdir()
@@ -101,15 +101,15 @@ def remove_empty(folders: list[Path]) -> None:
 
 @contextlib.contextmanager
 def atomic_write(path: Path, *, private: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file that appears under its name only once it is complete.
+    """Write a file atomically.
 
-    The bytes go to a temporary file in the same folder, are flushed to disk and renamed over
-    ``path``; on any error nothing of it is left.
+    The bytes are written to a temporary file in the same folder, flushed to disk, and renamed to ``path``; on any error
+    the temporary file is removed.
 
     Args:
-        path: Where the file shall stand. Missing parent folders are made.
-        private: For the owner only, as are the folders that are made (results hold recovered text), else the umask
-            decides.
+        path: File to write. Missing parent folders are created.
+        private: Whether only the owner has access to the file and to created folders (results contain recovered text);
+            otherwise the umask applies.
 
     Raises:
         StorageError: The disk is full, or the folder cannot be written.
@@ -137,17 +137,17 @@ def atomic_write(path: Path, *, private: bool = True) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: Path, text: str, *, private: bool = True) -> None:
-    """Write ``text`` as UTF-8, whole or not at all."""
+    """Write ``text`` as UTF-8, atomically."""
     with atomic_write(path, private=private) as file:
         file.write(text.encode())
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write an HTML page with our mark, whole or not at all, where nothing is or a page with our mark.
+    """Write an HTML page with PAGE_MARK atomically; only a page with PAGE_MARK is overwritten.
 
     Raises:
-        UsageError: Another file is there.
-        AuditError: Something else than a file is there.
+        UsageError: The path is another file.
+        AuditError: The path is not a file.
     """
     try:
         mode = path.lstat().st_mode
@@ -164,7 +164,7 @@ def write_page(path: Path, html: str) -> None:
 
 
 def write_json(path: Path, value: object, *, private: bool = True) -> None:
-    """Write ``value`` as indented JSON with a final newline, whole or not at all."""
+    """Write ``value`` as indented JSON with a final newline, atomically."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n", private=private)
 
@@ -182,7 +182,7 @@ def _umask() -> int:
 
 
 def remedy_for(error: OSError, option: str = "--out") -> str:
-    """What helps where something cannot be written: it depends on why."""
+    """Remedy for a file that cannot be written."""
     if error.errno in _FULL:
         return f"Free some space or choose another {option}"
     if error.errno in _FORBIDDEN:
@@ -193,5 +193,5 @@ def remedy_for(error: OSError, option: str = "--out") -> str:
 
 
 def cannot_write(path: Path, error: OSError) -> StorageError:
-    """The error for a file or folder that cannot be written, with what helps."""
+    """The error for a file or folder that cannot be written."""
     return StorageError(f"{path} cannot be written: {error.strerror or error}", remedy_for(error))

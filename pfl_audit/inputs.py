@@ -1,4 +1,4 @@
-"""Files that come from outside: opened only where they are regular, and read up to a limit."""
+"""Untrusted input files: only regular files are opened, and read up to a limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 def is_regular(path: Path) -> bool:
-    """Whether a path is a regular file, or a link to one; False for every name that cannot be one."""
+    """Whether a path is a regular file, or a link to one; False for invalid names."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
@@ -35,7 +35,7 @@ def is_regular(path: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name, of whatever kind."""
+    """Whether the path exists, as any kind of file; links are not followed."""
     try:
         path.lstat()
     except (OSError, ValueError):
@@ -63,24 +63,24 @@ def require_input(path: Path, remedy: str) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """What a file's mode says it is, for an error: "folder", "named pipe", "device"."""
+    """Kind of a file by its mode, for errors: "folder", "named pipe", "device"."""
     return next((name for test, name in _KINDS if test(mode)), "special file")
 
 
 def open_input(path: Path, *, limit: int | None, remedy: str = "Check that it is the right file") -> BinaryIO:
-    """Open a regular file for reading; never waits for a pipe, a socket or a device.
+    """Open a regular file for reading; never blocks on a pipe, a socket or a device.
 
     Args:
-        path: The file, or a link to one.
-        limit: Largest size in bytes, or None where the caller reads a bounded part of it.
-        remedy: What to do about a file that is of another kind or too large.
+        path: File, or a link to one.
+        limit: Largest size in bytes, or None if the caller reads a bounded part.
+        remedy: Remedy for a file of another kind or above the limit.
 
     Raises:
-        UsageError: There is no such file.
-        AuditError: It is not a regular file, is larger than ``limit``, or must not be read.
+        UsageError: The file does not exist.
+        AuditError: The file is not regular, is larger than ``limit``, or cannot be read.
     """
     try:
-        _require_regular(path, path.stat(), remedy)  # before it is opened: to open a device can already act on it
+        _require_regular(path, path.stat(), remedy)  # before opening, since opening a device can have side effects
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except ValueError as error:  # a NUL in the name
         raise UsageError(f"{path} is no name of a file", "Check the path") from error
@@ -100,18 +100,18 @@ def open_input(path: Path, *, limit: int | None, remedy: str = "Check that it is
 
 
 def read_bytes(path: Path, *, limit: int, remedy: str = "Check that it is the right file") -> bytes:
-    """Read a regular file whole.
+    """Read a regular file.
 
     Raises:
-        UsageError: There is no such file.
-        AuditError: As open_input does.
+        UsageError: The file does not exist.
+        AuditError: As for open_input.
     """
     with open_input(path, limit=limit, remedy=remedy) as file:
         try:
             data = file.read(limit + 1)
         except OSError as error:
             raise _unreadable(path, error) from error
-    if len(data) > limit:  # it grew, or belongs to a file system that names no sizes
+    if len(data) > limit:  # the file grew, or its file system reports no sizes
         raise AuditError(f"{path} is larger than {_size(limit)}", remedy)
     return data
 
@@ -122,14 +122,14 @@ def read_text(
     """Read a regular file as UTF-8 text, with or without a byte order mark.
 
     Args:
-        path: The file.
-        limit: As in open_input.
-        remedy: As in open_input.
-        errors: Whether bytes that are not UTF-8 make the file unusable, or are replaced.
+        path: File to read.
+        limit: Largest size in bytes.
+        remedy: Remedy for a file that cannot be used.
+        errors: Whether bytes that are not UTF-8 raise an error or are replaced.
 
     Raises:
-        UsageError: There is no such file.
-        AuditError: As open_input does, or it is not UTF-8.
+        UsageError: The file does not exist.
+        AuditError: As for open_input, or the file is not UTF-8.
     """
     try:
         return read_bytes(path, limit=limit, remedy=remedy).decode("utf-8-sig", errors)
@@ -138,11 +138,11 @@ def read_text(
 
 
 def read_json(path: Path, *, limit: int = 64 * MIB, remedy: str = "Export the file again") -> Any:
-    """Parse a JSON file as data.
+    """Parse a JSON file.
 
     Raises:
-        UsageError: There is no such file.
-        AuditError: As read_text does, or it is not JSON.
+        UsageError: The file does not exist.
+        AuditError: As for read_text, or the file is not JSON.
     """
     text = read_text(path, limit=limit, remedy=remedy)
     try:
@@ -156,11 +156,11 @@ def read_json(path: Path, *, limit: int = 64 * MIB, remedy: str = "Export the fi
 
 
 def sha256_input(path: Path, *, limit: int | None = None) -> str:
-    """Return the hexadecimal SHA-256 of a regular file's bytes, of which there may be ``limit``.
+    """Return the hexadecimal SHA-256 of the bytes of a regular file of at most ``limit`` bytes.
 
     Raises:
-        UsageError: There is no such file.
-        AuditError: As open_input does.
+        UsageError: The file does not exist.
+        AuditError: As for open_input.
     """
     digest = hashlib.sha256()
     with open_input(path, limit=limit) as file:

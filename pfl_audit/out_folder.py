@@ -1,4 +1,4 @@
-"""A folder that a command writes into: new, or its own from before; locked, and left as it was where nothing came."""
+"""Output folder of a command: new or its own, locked, and removed if nothing was written."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from pfl_audit.files import cannot_write, is_new, make_folder, remove_empty, sha
 
 MARKER = ".pfl-audit"
 _PART = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
-"""What atomic_write leaves of a killed run."""
+"""Temporary files of atomic_write in a killed run."""
 _LARGEST = 4096
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-_held: weakref.WeakSet[OutFolder] = weakref.WeakSet()
+_open_folders: weakref.WeakSet[OutFolder] = weakref.WeakSet()
 
 
 class OutFolder:
-    """A folder that one process writes into.
+    """Exclusive output folder of a process.
 
-    It is new (missing or empty), or holds the marker that the same kind of command has written. The marker is locked
-    as long as the process writes; the kernel lets go of it when the process ends, however it ends. Files that a killed
-    process left half-written are removed. Where nothing came of it, so are the marker and the folders that were made.
+    The folder is new (missing or empty), or contains the marker of the same kind of command. The marker is locked while
+    the process writes; the kernel releases the lock whenever the process ends. Temporary files of a killed process
+    are removed. If nothing is written, the marker and the created folders are removed as well.
 
     Args:
-        path: The folder.
-        kind: Of what is written into it, such as "audit".
-        settings: What decides what is written, as JSON; None where the caller compares it.
-        keeps: Names of files; where one is there, other settings are refused.
-        private: For the owner only, else the umask decides.
+        path: Output folder.
+        kind: Kind of output, such as "audit".
+        settings: Settings that determine the output, as JSON; None if the caller compares them.
+        keeps: File names; if one exists, other settings are refused.
+        private: Whether only the owner has access; otherwise the umask applies.
 
     Raises:
-        UsageError: It holds what others made, or what other settings made, or it is no name of a folder.
-        AuditError: Another process writes into it, a link is in it, or it cannot be a folder.
+        UsageError: The folder has files of another command or of other settings, or its name is invalid.
+        AuditError: Another process writes into the folder, it contains a link, or it is not a folder.
     """
 
     def __init__(
@@ -50,33 +50,33 @@ class OutFolder:
         self.path = path
         self._kind = kind
         new = is_new(path)
-        self._mine = new
+        self._owned = new
         try:
             self._made = make_folder(path, private=private) if new else []
         except OSError as error:
             raise cannot_write(path, error) from error
         try:
             self._handle = self._lock(new)
-            self._let_go = weakref.finalize(self, os.close, self._handle)
-            _held.add(self)
+            self._release = weakref.finalize(self, os.close, self._handle)
+            _open_folders.add(self)
             self._claim(None if settings is None else sha256_json(settings), keeps)
         except BaseException:
             self.close()
             raise
 
     def finish(self) -> None:
-        """Remove the marker: what is in the folder is complete, and no command goes on in it."""
+        """Remove the marker: the output is complete, and no command continues in the folder."""
         (self.path / MARKER).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the folder."""
-        if (let_go := getattr(self, "_let_go", None)) is None:
+        """Release the folder."""
+        if (release := getattr(self, "_release", None)) is None:
             remove_empty(self._made)
-        elif let_go.alive:
-            if self._mine and self._names() == {MARKER}:
+        elif release.alive:
+            if self._owned and self._names() == {MARKER}:
                 (self.path / MARKER).unlink(missing_ok=True)
                 remove_empty(self._made)
-            let_go()
+            release()
 
     def __enter__(self) -> OutFolder:
         return self
@@ -87,7 +87,7 @@ class OutFolder:
         self.close()
 
     def _lock(self, new: bool) -> int:
-        """The open marker, which no other process has locked."""
+        """Open and lock the marker."""
         marker = self.path / MARKER
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if new else 0)
         while True:
@@ -95,11 +95,11 @@ class OutFolder:
                 handle = os.open(marker, flags, 0o600)
             except OSError as error:
                 if error.errno in (errno.ENOENT, errno.ELOOP, errno.EISDIR, errno.ENXIO):
-                    raise self._foreign() from error
+                    raise self._foreign_error() from error
                 raise cannot_write(marker, error) from error
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(handle), marker.stat()):  # or another has just removed it
+                if os.path.samestat(os.fstat(handle), marker.stat()):  # unless another process has just removed it
                     return handle
             except FileNotFoundError:
                 pass
@@ -117,8 +117,8 @@ class OutFolder:
 
     def _claim(self, settings: str | None, keeps: Sequence[str]) -> None:
         held = self._content()
-        if held is None and self._names() != {MARKER}:  # an empty marker is one whose writer was killed
-            raise self._foreign()
+        if held is None and self._names() != {MARKER}:  # a marker is empty if its writer was killed
+            raise self._foreign_error()
         if held is not None and held.get("kind") != self._kind:
             raise UsageError(f"{self.path} holds the files of another command", "Name another --out")
         if held is not None and held.get("settings") != settings and any((self.path / name).exists() for name in keeps):
@@ -126,8 +126,8 @@ class OutFolder:
                 f"{self.path} holds a run with other data or settings",
                 "Name another --out, or repeat the command that began it",
             )
-        self._mine = True
-        self._tidy()
+        self._owned = True
+        self._clean_up()
         content = json.dumps({"made_by": "pfl-audit", "kind": self._kind, "settings": settings}).encode()
         try:
             os.pwrite(self._handle, content, 0)
@@ -136,20 +136,20 @@ class OutFolder:
             raise cannot_write(self.path / MARKER, error) from error
 
     def _content(self) -> dict[str, Any] | None:
-        """What the marker says; None where it is empty."""
+        """Content of the marker, or None if it is empty."""
         if not stat.S_ISREG(os.fstat(self._handle).st_mode):
-            raise self._foreign()
+            raise self._foreign_error()
         text = os.pread(self._handle, _LARGEST, 0)
         try:
             content = json.loads(text) if text else None
         except (ValueError, RecursionError) as error:
-            raise self._foreign() from error
+            raise self._foreign_error() from error
         if text and not (isinstance(content, dict) and content.get("made_by") == "pfl-audit"):
-            raise self._foreign()
+            raise self._foreign_error()
         return content
 
-    def _tidy(self) -> None:
-        """Refuse links, which would lead out of the folder, and remove what a killed run left half-written."""
+    def _clean_up(self) -> None:
+        """Refuse links, which lead out of the folder, and remove temporary files of a killed run."""
         for place, folders, files in os.walk(self.path):
             for name in (*folders, *files):
                 path = Path(place) / name
@@ -158,20 +158,20 @@ class OutFolder:
             for name in files:
                 if _PART.fullmatch(name):
                     (Path(place) / name).unlink(missing_ok=True)
-            # Another run's folder in this one is its own affair.
+            # Folders of other runs are not touched.
             folders[:] = [name for name in folders if not (Path(place) / name / MARKER).exists()]
 
     def _names(self) -> set[str]:
         return {path.name for path in self.path.iterdir()}
 
-    def _foreign(self) -> UsageError:
+    def _foreign_error(self) -> UsageError:
         return UsageError(f"{self.path} holds files that this command did not make", "Name another --out")
 
 
-def _let_go_in_child() -> None:
-    """A forked worker may outlive the process that holds the lock, and must not hold it."""
-    for folder in list(_held):
-        folder._let_go()
+def _release_in_child() -> None:
+    """Release locks in a forked worker, which may outlive the process that holds them."""
+    for folder in list(_open_folders):
+        folder._release()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_release_in_child)

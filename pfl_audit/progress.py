@@ -1,4 +1,4 @@
-"""Progress of long work, reported independently of how it is displayed."""
+"""Progress reporting protocol, independent of the display."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Protocol
 
 
 class Task(Protocol):
-    """A piece of work with a known amount."""
+    """A task of known size."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
-        """Tell that ``amount`` more is done, and perhaps what was seen."""
+        """Report ``amount`` more units as done, optionally with a note."""
         ...
 
 
 class Progress(Protocol):
-    """Display of progress."""
+    """Progress reporting protocol."""
 
     def task(self, name: str, total: int, done: int = 0) -> AbstractContextManager[Task]:
-        """Start a piece of work of ``total`` parts, ``done`` of which were done before."""
+        """Start a task of ``total`` units, ``done`` of which are already done."""
         ...
 
     def say(self, text: str) -> None:
-        """Tell something once."""
+        """Report a message."""
         ...
 
 
 class Silent:
-    """Displays nothing."""
+    """Progress reporting without output."""
 
     @contextmanager
     def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
-        """Show nothing."""
+        """Do nothing."""
         yield _SilentTask()
 
     def say(self, text: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 class _SilentTask:
     def advance(self, amount: int = 1, note: str = "") -> None:
-        """Show nothing."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Which versions made a result, and the command that makes it again."""
+"""Provenance of a result: package versions and command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGES = ("torch", "transformers", "scikit-learn", "numpy", "pandas", "rapidf
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """Versions of the packages that the results depend on."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -22,5 +22,5 @@ def package_versions() -> dict[str, str]:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command as one would type it."""
+    """The command line, quoted for a shell."""
     return shlex.join(["pfl-audit", *arguments])

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from pfl_audit.confined import Confined, ConfinedError
 from pfl_audit.documents.npy_pickle import Array
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, open_input
+from pfl_audit.sandbox import Sandbox, SandboxError
 
 MAX_BYTES = 8 << 30
 _CHILD = "pfl_audit.documents.npy_rows:next_rows"
@@ -47,7 +47,7 @@ def read_object_arrays(paths: Sequence[Path]) -> Iterator[tuple[Path, int, Any]]
     if not sizes:
         return
     memory, seconds = _MEMORY + _MEMORY_PER_BYTE * max(sizes), _SECONDS + _SECONDS_PER_BYTE * sum(sizes)
-    with Confined(_CHILD, memory=memory, seconds=seconds) as child:
+    with Sandbox(_CHILD, memory=memory, seconds=seconds) as child:
         for path in paths:
             for row, value in enumerate(_elements(child, path)):
                 yield path, row, value
@@ -58,7 +58,7 @@ def _size(path: Path) -> int:
         return file.seek(0, io.SEEK_END)
 
 
-def _elements(child: Confined, path: Path) -> Iterator[Any]:
+def _elements(child: Sandbox, path: Path) -> Iterator[Any]:
     while (piece := _call(child, path)) is not None:
         unpickler = _Unpickler(io.BytesIO(piece))
         while True:
@@ -69,10 +69,10 @@ def _elements(child: Confined, path: Path) -> Iterator[Any]:
             yield value
 
 
-def _call(child: Confined, path: Path) -> Any:
+def _call(child: Sandbox, path: Path) -> Any:
     try:
         return child.call(str(path))
-    except ConfinedError as error:
+    except SandboxError as error:
         reasons = {
             "refused": error.text,
             "memory": "it needs more memory than a file of its size may use",

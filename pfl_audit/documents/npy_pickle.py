@@ -1,7 +1,7 @@
 """Unpickler of numpy arrays without numpy: calls in the pickle create objects of this module that store its content.
 
 No numpy object is created from a state in the file, because numpy trusts that state: a forged dtype makes it read bytes
-as pointers. ``Array.count`` compares sizes, types and shapes after everything is read. Runs in a confined child.
+as pointers. ``Array.count`` compares sizes, types and shapes after everything is read. Runs in a sandbox.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from pfl_audit.confined import RefusedError
+from pfl_audit.sandbox import RefusedError
 
 _LETTERS = re.compile(r"b1|[iu][1248]|f[248]|[US]\d{1,9}|O\d?")
 _CODES = {"b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "f2": "e", "f4": "f", "f8": "d"} | {

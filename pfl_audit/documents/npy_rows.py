@@ -13,9 +13,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pfl_audit.confined import RefusedError
 from pfl_audit.documents.npy_pickle import Array, Dtype, load
 from pfl_audit.inputs import MIB, open_input
+from pfl_audit.sandbox import RefusedError
 
 _MAGIC = b"\x93NUMPY"
 _HEADER_SIZES = {(1, 0): "<H", (2, 0): "<I"}

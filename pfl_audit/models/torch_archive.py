@@ -1,4 +1,4 @@
-"""Table of contents of a ``torch.save`` file, read without torch. Runs in a confined process: see ``torch_file``.
+"""Table of contents of a ``torch.save`` file, read without torch. Runs in a sandbox: see ``torch_file``.
 
 Its pickle is read with inert classes: every global of a plain state dict becomes one of ours, which keeps what it is
 given and computes nothing. Every other global is refused, so nothing of the file is ever run.
@@ -14,9 +14,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from pfl_audit.confined import RefusedError
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, open_input
+from pfl_audit.sandbox import RefusedError
 
 LARGEST_PICKLE = 16 * MIB
 """Of ``data.pkl``: some hundred bytes a tensor, and real models have hundreds."""

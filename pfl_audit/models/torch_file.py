@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from pfl_audit.confined import ConfinedError, call_confined
 from pfl_audit.errors import AuditError
 from pfl_audit.models.tensor_file import (
     ELEMENT_TYPES,
@@ -18,6 +17,7 @@ from pfl_audit.models.tensor_file import (
     whole_numbers,
 )
 from pfl_audit.models.torch_archive import NOT_A_TABLE, Row
+from pfl_audit.sandbox import SandboxError, call_sandboxed
 
 _NAMES = {"FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
           "DoubleStorage": "float64", "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16",
@@ -38,10 +38,10 @@ def read_archive(path: Path) -> Mapping[str, Entry]:
     """
     size = size_of(path)
     try:
-        rows: list[Row] = call_confined(
+        rows: list[Row] = call_sandboxed(
             "pfl_audit.models.torch_archive:table_of", os.fsencode(path.resolve()), memory=_MEMORY, seconds=_SECONDS
         )
-    except ConfinedError as error:
+    except SandboxError as error:
         raise _refused(path, error) from error
     try:
         entries = {row[0]: _entry(row) for row in rows}
@@ -63,7 +63,7 @@ def _entry(row: Row) -> Entry:
     return entry
 
 
-def _refused(path: Path, error: ConfinedError) -> AuditError:
+def _refused(path: Path, error: SandboxError) -> AuditError:
     if error.kind != "refused":
         why = {"memory": "needs too much memory", "time": "takes too long"}.get(error.kind, "cannot be read")
         return AuditError(f"{path} is damaged: its table of contents {why}", _REMEDY)

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pfl_audit.confined import ConfinedError, RefusedError
 from pfl_audit.documents.npy import read_object_arrays
 from pfl_audit.documents.npy_rows import next_rows
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.sandbox import RefusedError, SandboxError
 from tests.oracles.imdb import read_object_array as numpy_reads
 
 
@@ -159,11 +159,11 @@ def test_a_file_with_other_bytes_is_read_or_refused(
             try:
                 return next_rows(path)
             except (RefusedError, RecursionError) as error:
-                raise ConfinedError("refused", str(error)) from error
+                raise SandboxError("refused", str(error)) from error
             except Exception as error:
-                raise ConfinedError("ended", type(error).__name__) from error
+                raise SandboxError("ended", type(error).__name__) from error
 
-    monkeypatch.setattr("pfl_audit.documents.npy.Confined", Here)
+    monkeypatch.setattr("pfl_audit.documents.npy.Sandbox", Here)
     path = save(tmp_path / f"{uuid.uuid4()}.npy", *_GENUINE)
     content = bytearray(path.read_bytes())
     places = st.integers(0, len(content) - 1)

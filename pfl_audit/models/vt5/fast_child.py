@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from pfl_audit.confined import Confined, ConfinedError, RefusedError
 from pfl_audit.errors import AuditError
+from pfl_audit.sandbox import RefusedError, Sandbox, SandboxError
 
 _MEMORY = 2 << 30
 _SECONDS = 20
@@ -29,7 +29,7 @@ class ConfinedPieces:
 
     def __init__(self, content: str, where: str) -> None:
         self._where = where
-        self._child = Confined(f"{__name__}:answer", memory=_MEMORY, seconds=_SECONDS)
+        self._child = Sandbox(f"{__name__}:answer", memory=_MEMORY, seconds=_SECONDS)
         self.size = int(self._ask("open", content))
 
     def encode(self, text: str) -> list[int]:
@@ -50,7 +50,7 @@ class ConfinedPieces:
     def _ask(self, what: str, value: object) -> Any:
         try:
             return self._child.call(what, value)
-        except ConfinedError as error:
+        except SandboxError as error:
             why = error.text if error.kind == "refused" else "they crash, or take too much time or memory"
             raise AuditError(
                 f"{self._where} has rules of its own that cannot be used: {why}",

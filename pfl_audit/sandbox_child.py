@@ -1,4 +1,4 @@
-"""The child's side of ``pfl_audit.confined``: sets the limits, imports the function, answers calls."""
+"""Child process of ``pfl_audit.sandbox``: sets the limits, imports the function, executes calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
-from pfl_audit.confined import RefusedError, plain
+from pfl_audit.sandbox import RefusedError, load_plain_data
 
 
 def _answer(function: Callable[..., Any], arguments: Any) -> bytes:
@@ -24,14 +24,14 @@ def _answer(function: Callable[..., Any], arguments: Any) -> bytes:
         return pickle.dumps(("memory", ""))
     except RecursionError:
         return pickle.dumps(("refused", "it is nested too deeply"))
-    except Exception as error:  # the input is hostile, and libraries raise anything
+    except Exception as error:  # untrusted input makes libraries raise any exception
         return pickle.dumps(("ended", type(error).__name__))
 
 
 def _serve(target: str, memory: int, seconds: int, number: int) -> None:
-    """The child's side: answer calls until the pipe is closed."""
+    """Execute calls until the pipe is closed."""
     for interrupt in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(interrupt, signal.SIG_IGN)  # the parent decides
+        signal.signal(interrupt, signal.SIG_IGN)  # handled by the parent
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -47,7 +47,7 @@ def _serve(target: str, memory: int, seconds: int, number: int) -> None:
                 question = pipe.recv_bytes()
             except EOFError:
                 return
-            pipe.send_bytes(_answer(function, plain(question)))
+            pipe.send_bytes(_answer(function, load_plain_data(question)))
 
 
 if __name__ == "__main__":

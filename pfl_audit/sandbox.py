@@ -1,6 +1,6 @@
-"""Functions that run in a child process under limits of memory and time, because their input may be hostile.
+"""Sandbox: runs functions on untrusted input in a child process with limits of memory and CPU time.
 
-What goes to the child and what comes back is plain data: None, bool, int, float, str, bytes, list, tuple, dict.
+Arguments and results are plain data: None, bool, int, float, str, bytes, list, tuple, dict.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Kind = Literal["refused", "memory", "time", "ended"]
 
 
 class RefusedError(Exception):
-    """Raised by a confined function: its input is not what it must be, and the text says how."""
+    """Raised by a sandboxed function that refuses its input; the message has the reason."""
 
 
-class ConfinedError(Exception):
-    """A confined call came to no result.
+class SandboxError(Exception):
+    """A sandboxed call failed.
 
     Args:
         kind: "refused" (the function raised RefusedError), "memory" or "time" (a limit was reached), or "ended"
-            (the function raised something else, or the process died).
-        text: What was refused, or the name of the exception; never its text, which may hold data.
+            (the function raised another exception, or the process died).
+        text: Reason of the refusal, or the type of the exception; never its message, which may contain data.
     """
 
     def __init__(self, kind: Kind, text: str = "") -> None:
@@ -36,15 +36,16 @@ class ConfinedError(Exception):
         self.text = text
 
 
-class Confined:
-    """A child process that answers calls of one function.
+class Sandbox:
+    """A child process that executes calls of one function.
 
-    The limits hold over the whole life of the child. It is gone with ``close`` or the end of the with block.
+    The limits apply to the lifetime of the child, which ends with ``close`` or the with block.
 
     Args:
-        target: "module:function" of an importable module of ours.
-        memory: Address space in bytes, the interpreter's own (some 100 MiB with numpy) included.
-        seconds: CPU seconds of all calls together; a call may wait ten seconds more by the clock.
+        target: "module:function" of an importable module.
+        memory: Limit of the address space in bytes, including the interpreter (about 100 MiB with numpy).
+        seconds: Limit of the CPU seconds of all calls together; a call also ends after twice that, plus ten seconds, of
+            wall-clock time.
     """
 
     def __init__(self, target: str, *, memory: int, seconds: float) -> None:
@@ -53,8 +54,8 @@ class Confined:
         with theirs:
             number = theirs.fileno()
             limits = [str(memory), str(int(seconds) + 1), str(number)]
-            # -P: a module in the working folder, which may be hostile, must not shadow a real one.
-            command = [sys.executable, "-P", "-m", "pfl_audit.confined_child", target, *limits]
+            # -P: a module in the untrusted working folder must not shadow a real one.
+            command = [sys.executable, "-P", "-m", "pfl_audit.sandbox_child", target, *limits]
             self._child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -65,24 +66,24 @@ class Confined:
         """Call the function in the child.
 
         Raises:
-            ConfinedError: No result; after "memory", "time" and "ended" the child is gone.
+            SandboxError: The call failed; after "memory", "time" and "ended" the child has exited.
         """
         try:
             self._pipe.send_bytes(pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
             if not self._pipe.poll(2 * self._seconds + 10):
                 self.close()
-                raise ConfinedError("time")
-            status, value = plain(self._pipe.recv_bytes())
+                raise SandboxError("time")
+            status, value = load_plain_data(self._pipe.recv_bytes())
         except (EOFError, OSError) as error:
-            raise ConfinedError(self._why_it_died()) from error
+            raise SandboxError(self._failure_kind()) from error
         except pickle.UnpicklingError as error:
             self.close()
-            raise ConfinedError("ended", "a result that is not plain data") from error
+            raise SandboxError("ended", "a result that is not plain data") from error
         if status == "done":
             return value
         if status != "refused":
             self.close()
-        raise ConfinedError(status, str(value))
+        raise SandboxError(status, str(value))
 
     def close(self) -> None:
         """End the child."""
@@ -90,7 +91,7 @@ class Confined:
         self._child.kill()
         self._child.wait()
 
-    def __enter__(self) -> Confined:
+    def __enter__(self) -> Sandbox:
         return self
 
     def __exit__(
@@ -98,24 +99,24 @@ class Confined:
     ) -> None:
         self.close()
 
-    def _why_it_died(self) -> Kind:
+    def _failure_kind(self) -> Kind:
         code = self._child.wait()
         return "time" if code in (-signal.SIGXCPU, -signal.SIGKILL) else "ended"
 
 
-def call_confined(target: str, *arguments: object, memory: int, seconds: float) -> Any:
-    """Call a function once in a child process of its own.
+def call_sandboxed(target: str, *arguments: object, memory: int, seconds: float) -> Any:
+    """Call a function once in a new sandbox.
 
     Args:
-        target: As in Confined.
+        target: "module:function", as in Sandbox.
         arguments: Plain data.
-        memory: As in Confined.
-        seconds: As in Confined.
+        memory: Limit of the address space in bytes.
+        seconds: Limit of the CPU time in seconds.
 
     Raises:
-        ConfinedError: No result.
+        SandboxError: The call failed.
     """
-    with Confined(target, memory=memory, seconds=seconds) as child:
+    with Sandbox(target, memory=memory, seconds=seconds) as child:
         return child.call(*arguments)
 
 
@@ -124,10 +125,10 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError("not plain data")
 
 
-def plain(data: bytes) -> Any:
-    """Plain data from a pickle that holds nothing else.
+def load_plain_data(data: bytes) -> Any:
+    """Unpickle plain data.
 
     Raises:
-        pickle.UnpicklingError: It asks for a global.
+        pickle.UnpicklingError: The pickle refers to a global.
     """
     return _PlainUnpickler(io.BytesIO(data)).load()
