@@ -1,0 +1,66 @@
+"""The Python examples of ARCHITECTURE.md have the attributes that the registries require."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from importlib.metadata import EntryPoint
+from types import ModuleType
+
+import pytest
+
+from pfl_audit.core.attack import ATTACKS
+from pfl_audit.core.subject import SUBJECTS
+from pfl_audit.documents.readers import READERS
+from pfl_audit.registry import Registry
+from tests.docs.pages import ROOT, blocks
+
+IMPORTS = {
+    "numpy": ("quantile",),
+    "pydantic": ("Field",),
+    "pfl_audit.core.attack": ("CheckSpec",),
+    "pfl_audit.core.metric": ("build_metric",),
+    "pfl_audit.core.settings": ("Settings",),
+    "pfl_audit.documents.corpus": ("Corpus",),
+    "pfl_audit.files": ("write_text",),
+    "pfl_audit.models.family": ("QUESTIONS",),
+    "pfl_audit.models.open": ("open_model",),
+}
+"""Names that the examples use, and the modules that have them."""
+
+
+@pytest.fixture(scope="module")
+def examples() -> ModuleType:
+    made = ModuleType("examples")
+    made.TableInputs = object  # the example leaves it to the reader
+    for module, names in IMPORTS.items():
+        for name in names:
+            setattr(made, name, getattr(importlib.import_module(module), name))
+    for block in blocks(ROOT / "ARCHITECTURE.md"):
+        if block.language == "python":
+            exec("from __future__ import annotations\n" + block.text, made.__dict__)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("registry", "name"),
+    [(ATTACKS, "Length"), (SUBJECTS, "Tables"), (READERS, "CsvReader")],
+    ids=["attack", "subject", "reader"],
+)
+def test_examples_are_accepted(
+    registry: Registry[object], name: str, examples: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples.INSTANCE = getattr(examples, name)()
+    monkeypatch.setitem(sys.modules, "examples", examples)
+    point = EntryPoint("example", "examples:INSTANCE", registry.group)
+    monkeypatch.setattr("pfl_audit.registry.entry_points", lambda group: [point])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert registry.installed() == {"example": examples.INSTANCE}
+
+
+def test_the_family_and_the_report_are_complete(examples: ModuleType) -> None:
+    assert examples.TwinFamily().recognises({"model_type": "twin"}, frozenset())
+    assert examples.TwinFamily().capabilities({}, frozenset()) == examples.QUESTIONS
+    assert callable(examples.render)
