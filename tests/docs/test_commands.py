@@ -50,6 +50,15 @@ def test_every_option_exists(page: Path) -> None:
         require_options([re.sub(r"\$\w+", "1", word) for word in words])
 
 
+@pytest.mark.parametrize("script", sorted((ROOT / "docs/results").glob("*.sh")), ids=lambda path: path.name)
+def test_every_option_of_a_script_exists(script: Path) -> None:
+    lines = script.read_text().replace("\\\n", " ").splitlines()
+    found = [match[1] for line in lines if (match := re.search(r"^[^#]*\bpfl(?:-audit)? ([a-z]+ .*)$", line))]
+    assert found
+    for words in commands("\n".join(f"pfl-audit {line}" for line in found)):
+        require_options([re.sub(r"\$[\w@]+", "1", word) for word in words])
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("commands")

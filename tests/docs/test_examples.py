@@ -1,11 +1,13 @@
-"""The Python examples of ARCHITECTURE.md have the attributes that the registries require."""
+"""The examples of ARCHITECTURE.md are accepted by the registries, and scripts of docs/results import what exists."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import sys
 import warnings
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -64,3 +66,11 @@ def test_the_family_and_the_report_are_complete(examples: ModuleType) -> None:
     assert examples.TwinFamily().recognises({"model_type": "twin"}, frozenset())
     assert examples.TwinFamily().capabilities({}, frozenset()) == examples.QUESTIONS
     assert callable(examples.render)
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "docs/results").glob("*.py")), ids=lambda path: path.name)
+def test_scripts_import_what_exists(script: Path) -> None:
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pfl_audit"):
+            module = importlib.import_module(node.module or "")
+            assert not [name.name for name in node.names if not hasattr(module, name.name)]
