@@ -1,7 +1,7 @@
 """MkDocs hooks: the Markdown files of the repository root become pages, and links between them and docs/ work in both.
 
 Links are written for the repository, as GitHub and editors resolve them. Here a link to a root file becomes a link to
-its page, and the prefix ``docs/`` of links in a root file is removed.
+its page, the prefix ``docs/`` of links in a root file is removed, and a link to source becomes its path as text.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ ROOT_PAGES = {
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
 }
+_SOURCE = re.compile(r"\[[^\]]*\]\((?P<path>(?:attacks|fixtures|pfl_audit|reports|tests)/[^)\s]+)\)")
 _TARGET = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?=[)#])")
 
 
@@ -27,7 +28,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the root files to the pages of the site."""
     root = Path(config.config_file_path).parent
     for name, page in ROOT_PAGES.items():
-        text = _TARGET.sub(lambda match: _from_root(match["path"]), (root / name).read_text())
+        text = _SOURCE.sub(r"`\g<path>`", (root / name).read_text())
+        text = _TARGET.sub(lambda match: _from_root(match["path"]), text)
         files.append(File.generated(config, page, content=text))
     return files
 

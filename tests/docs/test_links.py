@@ -28,6 +28,13 @@ def test_paths_in_code_exist(page: Path) -> None:
     assert not [path for path in named if not (ROOT / path).exists()]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lists_and_tables_follow_a_blank_line(page: Path) -> None:
+    """GitHub takes them anywhere; the site takes them for a part of the paragraph."""
+    assert not re.findall(r"^(?![-*|#<\s]|\d+\. ).+\n(?:[-*] |\d+\. |\|).*", prose(page), re.M)
+    assert not re.findall(r"^\n +[^-*\s\d`].*\n(?: +.*\n)*[-*] .*", prose(page), re.M)
+
+
 def test_every_decision_is_in_the_index() -> None:
     index = ROOT / "docs/decisions/index.md"
     listed = {(index.parent / target).resolve() for target in links(index)}
