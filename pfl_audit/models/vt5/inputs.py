@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.images import PageImage
 from pfl_audit.models.vt5.config import BoxScale, Vt5Config
 from pfl_audit.models.vt5.modeling import TextBatch
 from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
@@ -69,7 +70,12 @@ class InputBuilder:
         Resized without regard to its proportions, bilinear, as DiT's image processor does. A page
         without an image is white.
         """
-        return page_pixels(document.image.open() if document.image else None, int(self.config.visual.image_size))
+        size = int(self.config.visual.image_size)
+        page = Image.new("RGB", (size, size), (255, 255, 255))
+        if document.image is not None:
+            page = _resized(document.image, document.image.digest, size)
+        pixels: Tensor = _processor()(page, return_tensors="pt")["pixel_values"][0]
+        return pixels
 
     def _page(self, document: Document) -> Text:
         known = self._words.get(id(document))
@@ -93,23 +99,18 @@ def box_indices(boxes: NDArray[np.float32], config: Vt5Config) -> NDArray[np.int
     return np.clip((boxes.astype(np.float64) * scale).astype(np.int64), 0, highest)
 
 
-def page_pixels(page: Image.Image | None, size: int) -> Tensor:
-    """Scale a page to ``size`` and to -1..1, float32 (3, size, size)."""
-    page = page if page is not None else Image.new("RGB", (size, size), (255, 255, 255))
-    pixels: Tensor = _processor(size)(page, return_tensors="pt")["pixel_values"][0]
-    return pixels
+@lru_cache(maxsize=1024)
+def _resized(image: PageImage, digest: str, size: int) -> Image.Image:
+    """A page of the given digest, resized: the models of an audit look at the same pages, and reading one is slow."""
+    return image.open().resize((size, size), Image.Resampling.BILINEAR)
 
 
-@lru_cache(maxsize=4)
-def _processor(size: int) -> Any:
+@lru_cache(maxsize=1)
+def _processor() -> Any:
     from transformers.models.beit.image_processing_pil_beit import BeitImageProcessorPil
 
     return BeitImageProcessorPil(
-        size={"height": size, "width": size},
-        resample=Image.Resampling.BILINEAR,
-        image_mean=[0.5, 0.5, 0.5],
-        image_std=[0.5, 0.5, 0.5],
-        do_center_crop=False,
+        image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5], do_resize=False, do_center_crop=False
     )
 
 
