@@ -16,6 +16,7 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import templates
 from pfl_audit.documents.synthetic.generator import Recipe, companies_of, make_corpus
 from pfl_audit.errors import UsageError
+from pfl_audit.fixtures import build
 from pfl_audit.fixtures.build import OUTSIDE, PAGES, PRIVATE
 from pfl_audit.fixtures.cut_pages import BEFORE, NAMES, CutPages, Cutting, cut, find_value
 from pfl_audit.fixtures.reading_lessons import BACK, ReadingLessons, look_back, teach_reading
@@ -52,6 +53,13 @@ def test_no_two_corpora_share_a_company_with_the_audited_one() -> None:
     """RED's companies are PRIVATE's, and a model that learnt to read on them would know them."""
     names = [{company.name.lower() for company in companies_of(recipe)} for recipe in (PRIVATE, OUTSIDE, PAGES)]
     assert not any(some & others for some, others in itertools.combinations(names, 2))
+
+
+def test_the_pages_of_the_demo_are_the_first_of_each_class(tmp_path: Path) -> None:
+    red = Path(build.__file__).parent / "red"
+    (tmp_path / "corpus.jsonl").write_bytes((red / "corpus.jsonl").read_bytes())
+    build.write_selection(tmp_path)
+    assert (tmp_path / "demo.jsonl").read_bytes() == (red / "demo.jsonl").read_bytes()
 
 
 def test_a_corpus_holds_the_companies_of_its_recipe(tmp_path: Path) -> None:

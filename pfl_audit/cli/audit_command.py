@@ -211,7 +211,15 @@ def parse_set(text: str) -> tuple[str, str, object]:
         return owner, key, value.strip()
 
 
-def run_and_show(plan: AuditPlan, *, as_json: bool, quiet: bool, gate: bool = True, show: bool = True) -> Results:
+def run_and_show(
+    plan: AuditPlan,
+    *,
+    as_json: bool,
+    quiet: bool,
+    gate: bool = True,
+    show: bool = True,
+    ready: Callable[[], None] | None = None,
+) -> Results:
     """Run the audit, render its report, show the verdict, and leave with the right exit code.
 
     Args:
@@ -220,13 +228,14 @@ def run_and_show(plan: AuditPlan, *, as_json: bool, quiet: bool, gate: bool = Tr
         quiet: Show no progress.
         gate: Whether findings decide the exit code.
         show: Print the verdict, unless results.json is wanted.
+        ready: Called once the folder of the run is claimed, before the models are opened.
     """
     from pfl_audit.cli.summary import show_verdict
     from pfl_audit.core.renderers import render_all
     from pfl_audit.core.runner import run_audit
     from pfl_audit.core.verdict import exit_code
 
-    results = run_audit(plan, make_progress(quiet=quiet))
+    results = run_audit(plan, make_progress(quiet=quiet), ready)
     reports = render_all(results, plan.out)
     if as_json:
         print_json(results.model_dump(mode="json"))

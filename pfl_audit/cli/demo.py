@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -40,77 +41,92 @@ def demo(
     """
     from pfl_audit.cli.audit_command import run_and_show
     from pfl_audit.cli.console import note, print_json
+    from pfl_audit.cli.second_process import SecondProcess
     from pfl_audit.cli.summary import show_comparison
     from pfl_audit.core.comparison import compare
     from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.renderers import render_comparison
+    from pfl_audit.core.results import Results
 
     fixtures = options.embedded()
 
-    def plan(title: str, model: str, folder: Path, checks: tuple[str, ...], *, pretrained: bool = True) -> AuditPlan:
+    def plan(
+        title: str, model: str, folder: Path, checks: tuple[str, ...], subject: str, given: Mapping[str, object]
+    ) -> AuditPlan:
         return AuditPlan(
             title=title,
             out=folder,
             model=str(fixtures / model),
-            inputs={
-                "questions": {
-                    "red": fixtures / "red",
-                    "pretrained": str(fixtures / "vt5-pretrained") if pretrained else None,
-                    "control": str(fixtures / "vt5-out"),
-                    "blue": fixtures / "blue-secrets",
-                    "classes_random": True,  # one recipe draws all providers, and the first are the members
-                }
-            },
+            inputs={subject: given},
             checks=checks,
-            store=out / "responses.sqlite",
+            # The forms have a store of their own: they are audited while the first audit has the other one open.
+            store=out / ("forms.sqlite" if subject == "forms" else "responses.sqlite"),
             seed=seed,
             device=device,
             reveal=reveal,
             command=f"pfl-audit demo --out {out}",
         )
 
-    plans = (
-        plan("Fine-tuned demo model, made so that attacks can succeed", "vt5-finetuned", out, CHECKS),
-        plan("Pre-trained demo model", "vt5-pretrained", out / "pre-trained", CONTROL, pretrained=False),
-        plan(
-            "Private demo model, which learnt nothing and proves nothing", "vt5-private", out / "with-privacy", CONTROL
-        ),
+    given: dict[str, object] = {
+        "red": fixtures / "red" / "demo.jsonl",
+        "pretrained": str(fixtures / "vt5-pretrained"),
+        "control": str(fixtures / "vt5-out"),
+        "blue": fixtures / "blue-secrets",
+        "classes_random": True,  # one recipe draws all providers, and the first are the members
+    }
+    tuned = plan(
+        "Fine-tuned demo model, made so that attacks can succeed", "vt5-finetuned", out, CHECKS, "questions", given
     )
-    found = [
-        (run_and_show(one, as_json=False, quiet=quiet, gate=False, show=one is plans[0] and not as_json), one.out)
-        for one in plans
-    ]
-    comparison = compare([found[1], found[0], found[2]])
+    before = plan(
+        "Pre-trained demo model",
+        "vt5-pretrained",
+        out / "pre-trained",
+        CONTROL,
+        "questions",
+        given | {"pretrained": None},
+    )
+    private = plan(
+        "Private demo model, which learnt nothing and proves nothing",
+        "vt5-private",
+        out / "with-privacy",
+        CONTROL,
+        "questions",
+        given,
+    )
+    forms = plan(
+        "Reconstruction of scrubbed fields",
+        "layoutlm-private",
+        out / "reconstruction",
+        ("reconstruction",),
+        "forms",
+        {"forms": fixtures / "forms", "public": str(fixtures / "layoutlm-public")},
+    )
+    gradients = plan(
+        "Gradient inversion",
+        "donut",
+        out / "inversion",
+        ("inversion.text", "inversion.lbfgs"),
+        "gradients",
+        {"template": fixtures / "templates" / "form-01" / "template.png", "public_form": True},
+    )
+
+    def run(one: AuditPlan, ready: Callable[[], None] | None = None) -> Results:
+        return run_and_show(one, as_json=False, quiet=quiet, gate=False, show=not as_json, ready=ready)
+
+    with SecondProcess([before, private]) as beside:
+
+        def begin() -> None:
+            """Once the folder is claimed, show the shortest audit, and start those that run beside the longest."""
+            run(forms)
+            beside.start()
+
+        results = run(tuned, begin)
+        run(gradients)
+        found = beside.results()
+    comparison = compare([(found[0], before.out), (results, out), (found[1], private.out)])
     pages = render_comparison(comparison, out / "comparison.html")
-    forms = AuditPlan(
-        title="Reconstruction of scrubbed fields",
-        out=out / "reconstruction",
-        model=str(fixtures / "layoutlm-private"),
-        inputs={"forms": {"forms": fixtures / "forms", "public": str(fixtures / "layoutlm-public")}},
-        checks=("reconstruction",),
-        store=out / "responses.sqlite",
-        seed=seed,
-        device=device,
-        reveal=reveal,
-        command=f"pfl-audit demo --out {out}",
-    )
-    gradients = AuditPlan(
-        title="Gradient inversion",
-        out=out / "inversion",
-        model=str(fixtures / "donut"),
-        inputs={"gradients": {"template": fixtures / "templates" / "form-01" / "template.png", "public_form": True}},
-        checks=("inversion.text", "inversion.lbfgs"),
-        store=out / "responses.sqlite",
-        seed=seed,
-        device=device,
-        reveal=reveal,
-        command=f"pfl-audit demo --out {out}",
-    )
-    if as_json:
+    if as_json:  # once everything is done, so that a failure is the only document
         note(f"side by side: {', '.join(map(str, pages))}")
+        print_json(results.model_dump(mode="json"))
     else:
         show_comparison(comparison, pages)
-    for one in (forms, gradients):
-        run_and_show(one, as_json=False, quiet=quiet, gate=False, show=not as_json)
-    if as_json:  # once everything is done, so that a failure is the only document
-        print_json(found[0][0].model_dump(mode="json"))

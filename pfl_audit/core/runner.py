@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,18 +65,26 @@ class _Chosen:
         return self.attacks[spec.family].subject
 
 
-def run_audit(plan: AuditPlan, progress: Progress) -> Results:
+def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | None = None) -> Results:
     """Audit, write ``results.json``, and return it.
 
     Killed at any time, the same plan goes on from the response store.
+
+    Args:
+        plan: What to audit, and how.
+        progress: Receives the progress of the run.
+        ready: Called once the folder of the run is claimed and its store is open, before the models are. It must not
+            open the same store: SQLite's locks belong to the process.
 
     Raises:
         AuditError: The model or the documents cannot be used at all.
     """
     chosen = _choose(plan)
-    started, clock = datetime.now(UTC), time.monotonic()
     with RunFolder(plan.out, plan.identity()) as folder:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
+            if ready is not None:
+                ready()
+            started, clock = datetime.now(UTC), time.monotonic()
             try:
                 subjects = _open(plan, chosen, store, progress)
                 redactor = Redactor(store.salt, reveal=plan.reveal)

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[AuditPlan]:
     """Plans of the audits that would have run."""
     seen: list[AuditPlan] = []
 
-    def record(plan: AuditPlan, progress: Any) -> None:
+    def record(plan: AuditPlan, *_: object) -> None:
         seen.append(plan)
         raise AuditError("not run")
 

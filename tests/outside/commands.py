@@ -56,6 +56,7 @@ def make_inputs(place: Path) -> None:
 
     from pfl_audit.documents.readers import open_corpus
     from pfl_audit.documents.synthetic.generator import make_corpus
+    from pfl_audit.documents.writers import write_jsonl
     from pfl_audit.progress import Silent
     from pfl_audit.training.scratch import train_tokenizer
     from tests.attacks.inversion.template.drawn import save_form
@@ -70,6 +71,8 @@ def make_inputs(place: Path) -> None:
         (place / folder).mkdir()
     make_corpus(RECIPE, given / "corpus", Silent())
     corpus = open_corpus(given / "corpus")
+    write_jsonl(open_corpus(given / "corpus", "red"), given / "red")
+    (given / "red/corpus.jsonl").rename(given / "red/demo.jsonl")
     train_tokenizer(corpus, given, 150)
     for seed in (0, 1):
         save_tiny_vt5(given, given / f"vt5-{seed}", seed)
@@ -83,7 +86,7 @@ def make_inputs(place: Path) -> None:
     shutil.copy(given / "t.png", embedded / "templates/form-01/template.png")
     shutil.copy(given / "fields.json", embedded / "templates/form-01/fields.json")
     for name, target in {
-        "red": given / "corpus", "blue-secrets": given / "corpus", "forms": place / "out/forms",
+        "red": given / "red", "blue-secrets": given / "corpus", "forms": place / "out/forms",
         "vt5-finetuned": given / "vt5-0", "vt5-pretrained": given / "vt5-1", "vt5-private": given / "vt5-0",
         "vt5-out": given / "vt5-1",
         "donut": given / "donut", "layoutlm-private": ROOT / "fixtures/layoutlm-private",
