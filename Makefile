@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check docs bench fixtures format clean
+.PHONY: help demo test check suite docs bench fixtures format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -12,7 +12,10 @@ help: ## Show this list
 demo: $(VENV)/.installed ## Install, and audit the embedded model into audit-demo/
 	$(BIN)/pfl-audit demo --out audit-demo
 
-test: $(VENV)/.developed check ## Install what is missing, check, and run the whole test suite
+test: $(VENV)/.developed ## Install what is missing, check, and run the whole test suite
+	@$(MAKE) --no-print-directory --jobs=2 check suite
+
+suite: $(VENV)/.developed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.developed ## Lint, formatting and types
