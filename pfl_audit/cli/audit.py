@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from pfl_audit.cli.audit_command import AuditCommand, Request
-from pfl_audit.cli.settings_options import Options, flag_of
-from pfl_audit.core.settings import Settings
+from pfl_audit.cli.settings_options import Options
+from pfl_audit.core.settings import Settings, shared_fields
 from pfl_audit.core.subject import SUBJECTS
 
 
@@ -24,7 +24,7 @@ def _prepare(request: Request) -> bool:
 def audit_command() -> AuditCommand:
     """The command, with the main inputs of every installed subject as options."""
     inputs = tuple(
-        Options(name, subject.Inputs, tuple(_shared_fields(subject.Inputs)), panel=f"Documents: {subject.title}")
+        Options(name, subject.Inputs, shared_fields(subject.Inputs), panel=f"Documents: {subject.title}")
         for name, subject in SUBJECTS.installed().items()
     )
     return AuditCommand(
@@ -42,7 +42,3 @@ def audit_command() -> AuditCommand:
         prepare=_prepare,
         download=True,
     )
-
-
-def _shared_fields(model: type[Settings]) -> list[str]:
-    return [name for name, info in model.model_fields.items() if flag_of(info).shared]

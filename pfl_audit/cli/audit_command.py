@@ -144,27 +144,29 @@ def register(app: typer.Typer, command: AuditCommand) -> None:
 
 def run_command(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> None:
     """Read the options of a command and audit."""
-    from pfl_audit.core.plan import AuditPlan
+    from pfl_audit.api import audit
 
     request = request_of(command, context, given)
     if not command.prepare(request):
         return
-    plan = AuditPlan(
-        title=command.title,
-        out=run_folder(request.out, command.name),
-        model=request.model,
-        inputs=request.inputs,
+    folder = run_folder(request.out, command.name)
+    results = audit(
+        request.model,
         checks=request.checks,
         settings=request.settings,
+        inputs=request.inputs,
+        out=folder,
         store=request.store or shared_store(request.out),
         seed=request.seed,
         device=request.device,
         download=given.get("download", False),
         fail_on=given["fail_on"],
         reveal=request.reveal,
+        title=command.title,
         command=command_line(),
+        progress=make_progress(quiet=request.quiet),
     )
-    run_and_show(plan, as_json=request.as_json, quiet=request.quiet)
+    show_results(results, folder, as_json=request.as_json)
 
 
 def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> Request:
@@ -220,30 +222,35 @@ def run_and_show(
     show: bool = True,
     ready: Callable[[], None] | None = None,
 ) -> Results:
-    """Run the audit, render its report, show the verdict, and leave with the right exit code.
-
-    Args:
-        plan: What to audit.
-        as_json: Print results.json instead of the verdict.
-        quiet: Show no progress.
-        gate: Whether findings decide the exit code.
-        show: Print the verdict, unless results.json is wanted.
-        ready: Called once the folder of the run is claimed, before the models are opened.
-    """
-    from pfl_audit.cli.summary import show_verdict
-    from pfl_audit.core.renderers import render_all
+    """Run an audit and show its results; see `run_audit` for ``ready``, and `show_results`."""
     from pfl_audit.core.runner import run_audit
-    from pfl_audit.core.verdict import exit_code
 
     results = run_audit(plan, make_progress(quiet=quiet), ready)
-    reports = render_all(results, plan.out)
+    show_results(results, plan.out, as_json=as_json, gate=gate, show=show)
+    return results
+
+
+def show_results(results: Results, folder: Path, *, as_json: bool, gate: bool = True, show: bool = True) -> None:
+    """Render the reports, show the verdict, and leave with the right exit code.
+
+    Args:
+        results: Results of an audit.
+        folder: Folder of the run.
+        as_json: Whether results.json is printed in place of the verdict.
+        gate: Whether findings decide the exit code.
+        show: Whether the verdict is printed.
+    """
+    from pfl_audit.api import render
+    from pfl_audit.cli.summary import show_verdict
+    from pfl_audit.core.verdict import exit_code
+
+    reports = render(results, folder)
     if as_json:
         print_json(results.model_dump(mode="json"))
     elif show:
-        show_verdict(results, plan.out, reports)
+        show_verdict(results, folder, reports)
     if gate and (code := exit_code(results.verdict, results.checks)):
         raise typer.Exit(code)
-    return results
 
 
 def run_folder(out: Path | None, command: str) -> Path:

@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from pfl_audit.core.settings import Flag
+from pfl_audit.core.settings import Flag, flag_of
 
 _PLAIN: Final = (bool, int, float, str, Path)
 _GIVEN: Final = ("COMMANDLINE", "DEFAULT_MAP", "ENVIRONMENT")
@@ -89,11 +89,6 @@ class Options:
             default=inspect.Parameter.empty if required else default,
             annotation=Annotated[annotation, option],
         )
-
-
-def flag_of(info: FieldInfo) -> Flag:
-    """How a field appears on the command line."""
-    return next((part for part in info.metadata if isinstance(part, Flag)), Flag())
 
 
 def option_type(annotation: object, metadata: Sequence[object]) -> tuple[type, float | None, float | None]:

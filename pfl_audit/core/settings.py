@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 
 from pfl_audit.errors import UsageError
 
@@ -44,6 +45,16 @@ class Flag:
     panel: str | None = None
     shared: bool = False
     hidden: bool = False
+
+
+def flag_of(info: FieldInfo) -> Flag:
+    """How a field appears on the command line."""
+    return next((part for part in info.metadata if isinstance(part, Flag)), Flag())
+
+
+def shared_fields(model: type[Settings]) -> tuple[str, ...]:
+    """Names of the fields that ``pfl-audit audit`` has as options."""
+    return tuple(name for name, info in model.model_fields.items() if flag_of(info).shared)
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)

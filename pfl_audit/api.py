@@ -1,0 +1,159 @@
+"""Python interface: open a model or a corpus, audit, render. The command line is a thin layer over these functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pfl_audit.errors import UsageError
+
+if TYPE_CHECKING:
+    from pfl_audit.core.results import Results
+    from pfl_audit.core.verdict import FailOn
+    from pfl_audit.documents.corpus import Corpus
+    from pfl_audit.documents.readers import Part
+    from pfl_audit.models.protocol import DocumentModel
+    from pfl_audit.progress import Progress
+
+RUNS = Path("pfl-audit-runs")
+"""Folder of runs that are given none."""
+
+
+def open_model(path: str | Path, *, device: str = "cpu", download: bool = False) -> DocumentModel:
+    """Open a model that answers questions about pages.
+
+    Args:
+        path: Checkpoint folder, or with ``download`` a hub id.
+        device: torch's name of the device.
+        download: Whether a hub id may be fetched.
+
+    Raises:
+        UsageError: There is no such folder or device.
+        NotAuditableError: Models of its family answer no questions.
+        AuditError: It is no checkpoint of a known family, or damaged.
+    """
+    from pfl_audit.models.open import open_model as opened
+
+    return opened(str(path), device=device, download=download)
+
+
+def open_corpus(path: str | Path, part: Part = "all") -> Corpus:
+    """Read a corpus in any installed format.
+
+    Args:
+        path: Folder or file.
+        part: ``red`` for the documents to ask about, ``blue`` for training documents, or ``all``.
+
+    Raises:
+        UsageError: The path does not exist.
+        AuditError: The format is not known, or the corpus cannot be read.
+    """
+    from pfl_audit.documents.readers import open_corpus as opened
+
+    return opened(Path(path), part)
+
+
+def audit(
+    model: str | Path | None,
+    *,
+    checks: Sequence[str] = (),
+    settings: Mapping[str, Mapping[str, object]] | None = None,
+    inputs: Mapping[str, Mapping[str, object]] | None = None,
+    out: str | Path | None = None,
+    store: str | Path | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    download: bool = False,
+    fail_on: FailOn = "leak",
+    reveal: bool = False,
+    title: str = "Audit of a document model",
+    name: str = "audit",
+    command: str = "",
+    progress: Progress | None = None,
+    **documents: object,
+) -> Results:
+    """Run every check that the model and the documents allow.
+
+    Results are written to ``results.json`` in the folder of the run, and returned. The same call goes on where a killed
+    one stopped.
+
+    Args:
+        model: Checkpoint folder, or None where recorded answers are given.
+        checks: Ids of checks or names of attacks; all if empty.
+        settings: Attack to its settings, as ``pfl-audit explain NAME`` lists them.
+        inputs: Subject to its inputs, for those that have no argument of their own.
+        out: Folder of the run; a new one in ``pfl-audit-runs`` if None.
+        store: Database of answers; shared by all runs without a folder of their own if None.
+        seed: Seed of all random draws.
+        device: torch's name of the device.
+        download: Whether hub ids may be fetched.
+        fail_on: Findings that ``Results.verdict.gate`` counts.
+        reveal: Whether names, values and pages are shown.
+        title: Title of the report.
+        name: First part of the name of a new folder.
+        command: Command line, for the report.
+        progress: Progress display; none if None.
+        **documents: Inputs that ``pfl-audit audit`` has as options, such as ``red``, ``pretrained``, ``forms`` or
+            ``template``; a corpus may be a path or a `Corpus` in memory.
+
+    Raises:
+        UsageError: A setting, check or input does not exist or is wrong, or the folder belongs to another audit.
+        NotAuditableError: The model cannot be audited with these documents.
+        AuditError: The model or the documents cannot be opened.
+    """
+    from pfl_audit.core.plan import AuditPlan
+    from pfl_audit.core.runner import run_audit
+    from pfl_audit.progress import Silent
+
+    folder = Path(out) if out is not None else RUNS / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    if store is None and out is None:
+        store = RUNS / "responses.sqlite"
+    plan = AuditPlan(
+        title=title,
+        out=folder,
+        model=str(model) if model is not None else None,
+        inputs=_with_documents(inputs or {}, documents),
+        checks=tuple(checks),
+        settings=settings or {},
+        store=Path(store) if store is not None else None,
+        seed=seed,
+        device=device,
+        download=download,
+        fail_on=fail_on,
+        reveal=reveal,
+        command=command,
+    )
+    return run_audit(plan, progress or Silent())
+
+
+def render(results: Results, folder: str | Path) -> list[Path]:
+    """Write every installed kind of report.
+
+    Args:
+        results: Results of an audit.
+        folder: Folder of the run, which holds the pictures.
+
+    Returns:
+        Paths of the reports, sorted by the names of the kinds.
+    """
+    from pfl_audit.core.renderers import render_all
+
+    return render_all(results, Path(folder))
+
+
+def _with_documents(
+    inputs: Mapping[str, Mapping[str, object]], documents: Mapping[str, object]
+) -> dict[str, dict[str, object]]:
+    """Inputs with the documents sorted into their subjects."""
+    from pfl_audit.core.settings import shared_fields
+    from pfl_audit.core.subject import SUBJECTS
+
+    merged = {name: dict(values) for name, values in inputs.items()}
+    owners = {key: name for name, one in SUBJECTS.installed().items() for key in shared_fields(one.Inputs)}
+    for key, value in documents.items():
+        if key not in owners:
+            raise UsageError(f"audit() has no input '{key}'", f"Choose among: {', '.join(sorted(owners))}")
+        merged.setdefault(owners[key], {})[key] = value
+    return merged
