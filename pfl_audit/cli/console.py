@@ -1,4 +1,4 @@
-"""What the command line shows: progress and notes on stderr, results on stdout."""
+"""Output of the command line: progress and notes on stderr, results on stdout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _errors_as_json = False
 
 
 def make_progress(*, quiet: bool) -> Progress:
-    """Bars on a terminal, a line now and then elsewhere, nothing where quiet is wanted."""
+    """Progress bars on a terminal, periodic lines elsewhere, no output if ``quiet``."""
     if quiet:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         return Silent()
@@ -30,28 +30,28 @@ def make_progress(*, quiet: bool) -> Progress:
 
 
 def print_json(value: Any) -> None:
-    """Print the one JSON document of a command on stdout; a failure after it is a line on stderr alone."""
+    """Print the JSON document of a command on stdout; a later failure is printed on stderr only."""
     global _errors_as_json  # noqa: PLW0603 - a process runs one command at a time
     _errors_as_json = False
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    typer.echo(text.encode(errors="backslashreplace").decode())  # a path may hold bytes that are no text
+    typer.echo(text.encode(errors="backslashreplace").decode())  # a path may contain bytes that are not valid text
 
 
 def note(text: str) -> None:
-    """A line on stderr, without anything that a terminal would obey."""
+    """Print a line on stderr, without terminal control characters."""
     if sys.stderr is not None:
-        with contextlib.suppress(OSError):  # a terminal that is gone is no reason to lose a run
+        with contextlib.suppress(OSError):  # a closed terminal must not end a run
             sys.stderr.write(visible(text, _LONGEST_NOTE) + "\n")
 
 
 def errors_as_json(wanted: bool) -> None:
-    """Choose whether a failure is printed as JSON, too."""
+    """Set whether failures are also printed as JSON."""
     global _errors_as_json  # noqa: PLW0603 - a process runs one command at a time
     _errors_as_json = wanted
 
 
 def fail(problem: str, remedy: str, code: int) -> int:
-    """Say what went wrong in a line on stderr, and as JSON on stdout where that is wanted; return the exit code."""
+    """Print an error on stderr, and as JSON on stdout if enabled; return the exit code."""
     problem, remedy = problem.strip().removesuffix("."), remedy.strip()
     note(f"pfl-audit: {problem}. {remedy}." if remedy else f"pfl-audit: {problem}.")
     if _errors_as_json:
@@ -62,7 +62,7 @@ def fail(problem: str, remedy: str, code: int) -> int:
 
 
 class _Bars:
-    """rich's bars, with time left."""
+    """Progress bars of rich, with the remaining time."""
 
     @contextmanager
     def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
@@ -93,7 +93,7 @@ class _Bars:
 
 
 class _Lines:
-    """A line every ten seconds, for logs."""
+    """A progress line every ten seconds, for logs."""
 
     @contextmanager
     def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
@@ -108,20 +108,20 @@ class _Lines:
 class _Line:
     def __init__(self, name: str, total: int, done: int) -> None:
         self._name, self._total, self._done, self._before = name, total, done, done
-        self._began = self._told = time.monotonic()
+        self._began = self._reported = time.monotonic()
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         self._done += amount
         now = time.monotonic()
-        if now - self._told >= _PLAIN_SECONDS:
-            self._told = now
-            self._tell(now, note)
+        if now - self._reported >= _PLAIN_SECONDS:
+            self._reported = now
+            self._print(now, note)
 
     def end(self) -> None:
         if self._done > self._before:
             note(f"{self._name}: {self._done} of {self._total} in {_span(time.monotonic() - self._began)}")
 
-    def _tell(self, now: float, extra: str) -> None:
+    def _print(self, now: float, extra: str) -> None:
         rate = (self._done - self._before) / (now - self._began)
         left = _span((self._total - self._done) / rate) if rate else "unknown"
         note(f"{self._name}: {self._done} of {self._total}, {left} left{', ' + extra if extra else ''}")

@@ -33,23 +33,23 @@ def _names(*groups: str) -> str:
 app = App(rich_markup_mode=None, help="Check, convert, import and make corpora.")
 _MOST_REASONS = 10
 OUT_MODEL = "out-model"
-"""Folder of the corpus that a control is trained on, below that of the corpus to audit with."""
+"""Subfolder of the corpus that a control model is trained on."""
 _Source = Annotated[Path, typer.Argument(help=f"Corpus in a known format: {_names('corpora')}.")]
-_Target = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
+_Target = Annotated[Path, typer.Option("--out", help="Output folder.")]
 
 
 @app.command()
 def check(
     path: Annotated[Path, typer.Argument(help=f"A corpus ({_names('corpora')}) or forms ({_names('forms')}).")],
-    images: Annotated[bool, typer.Option(help="Open every page image as well.")] = True,
+    images: Annotated[bool, typer.Option(help="Open every page image.")] = True,
     reveal: options.Reveal = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Count what a corpus holds (the paper's Table 5) or what forms do, and name every record that cannot be used.
+    """Count a corpus (the paper's Table 5) or forms, and list unusable records.
 
-    Of a corpus with members and non-members it also prints how often an audit would find a leak of a stated size.
+    For a corpus with members and non-members it also prints the power of an audit by the size of the leak.
 
     Example: pfl-audit data check data/red
     """
@@ -87,7 +87,7 @@ def check(
             show_power(power)
     if empty:
         raise NotAuditableError(
-            f"{path} holds no record that can be used", "Mend what is listed as unusable, or give another"
+            f"{path} holds no record that can be used", "Correct the records listed as unusable, or give another corpus"
         )
 
 
@@ -99,7 +99,7 @@ def convert(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Turn a PFL-DocVQA folder (pickles) into the safe format: corpus.jsonl and images/.
+    """Convert a corpus into the safe format (no pickles): corpus.jsonl and images/.
 
     Example: pfl-audit data convert data/pfl-docvqa --out data/safe
     """
@@ -111,7 +111,7 @@ def convert(
     corpus = open_corpus(path)
     require_questions(corpus, path)
     write_jsonl(corpus, out)
-    _tell({out: corpus}, as_json=as_json, quiet=quiet)
+    _report({out: corpus}, as_json=as_json, quiet=quiet)
 
 
 @app.command("import")
@@ -124,7 +124,7 @@ def import_(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Make a corpus of documents that come in another form, and below it, in out-model/, one to train a control on.
+    """Import documents of another source; the training corpus of a control model is written to out-model/.
 
     Example: pfl-audit data import fcc-adbuy fcc_adbuy --out data/fcc
     """
@@ -140,19 +140,19 @@ def import_(
     written = {out: found.audit} | ({out / OUT_MODEL: found.out_model} if found.out_model is not None else {})
     for folder, corpus in written.items():
         write_jsonl(corpus, folder)
-    _tell(written, as_json=as_json, quiet=quiet)
+    _report(written, as_json=as_json, quiet=quiet)
 
 
 @app.command()
 def make(
     out: _Target,
-    members: Annotated[int, typer.Option(help="Providers that the BLUE clients hold.")] = 120,
-    non_members: Annotated[int, typer.Option(help="Providers of the negative parts.")] = 120,
+    members: Annotated[int, typer.Option(help="Member providers, held by the BLUE clients.")] = 120,
+    non_members: Annotated[int, typer.Option(help="Non-member providers.")] = 120,
     red_providers: Annotated[int, typer.Option(help="Providers of each class in RED.")] = 100,
-    clients: Annotated[int, typer.Option(help="BLUE clients.")] = 10,
-    documents: Annotated[float, typer.Option(help="Mean training documents a member.")] = 8.0,
-    red_documents: Annotated[float, typer.Option(help="Mean RED documents a provider.")] = 2.5,
-    questions: Annotated[float, typer.Option(help="Mean questions a document.")] = 5.5,
+    clients: Annotated[int, typer.Option(help="Number of BLUE clients.")] = 10,
+    documents: Annotated[float, typer.Option(help="Mean training documents per member.")] = 8.0,
+    red_documents: Annotated[float, typer.Option(help="Mean RED documents per provider.")] = 2.5,
+    questions: Annotated[float, typer.Option(help="Mean questions per document.")] = 5.5,
     ocr_noise: Annotated[float, typer.Option(help="Share of OCR words that are misread.")] = 0.01,
     wordings: Annotated[str, typer.Option(help="Labels and dates of the pages: general or broadcast.")] = "general",
     seed: options.Seed = 0,
@@ -160,7 +160,7 @@ def make(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Draw a synthetic corpus in PFL-DocVQA's layout. The same seed gives the same bytes.
+    """Generate a synthetic corpus in the layout of PFL-DocVQA. The same seed gives the same bytes.
 
     Example: pfl-audit data make --out data/synthetic --seed 7
     """
@@ -170,22 +170,22 @@ def make(
     counts = (members, non_members, red_providers, clients, documents, red_documents, questions)
     recipe = Recipe(*counts, ocr_noise, seed, wordings)
     progress = make_progress(quiet=quiet)
-    _tell({out: make_corpus(recipe, out, progress)}, as_json=as_json, quiet=quiet)
+    _report({out: make_corpus(recipe, out, progress)}, as_json=as_json, quiet=quiet)
 
 
 @app.command("make-forms")
 def make_forms_(
     out: _Target,
-    private: Annotated[int, typer.Option(help="Forms to train the model under audit on.")] = 40,
-    public: Annotated[int, typer.Option(help="Forms that the adversary may have.")] = 40,
-    validation: Annotated[int, typer.Option(help="Forms to choose checkpoints by.")] = 20,
-    planted: Annotated[int, typer.Option(help="Random values a form, 2 to 4.")] = 3,
+    private: Annotated[int, typer.Option(help="Training forms of the model under audit.")] = 40,
+    public: Annotated[int, typer.Option(help="Public forms, available to the adversary.")] = 40,
+    validation: Annotated[int, typer.Option(help="Forms for the selection of checkpoints.")] = 20,
+    planted: Annotated[int, typer.Option(help="Planted random values per form, 2 to 4.")] = 3,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Draw synthetic forms in three parts, with random values planted. The same seed gives the same bytes.
+    """Generate synthetic forms in three parts, with planted random values. The same seed gives the same bytes.
 
     Example: pfl-audit data make-forms --out data/forms --seed 7
     """
@@ -201,7 +201,7 @@ def make_forms_(
 
 
 def _corpus_rows(found: CorpusCheck) -> list[str]:
-    """The paper's Table 5."""
+    """Rows of the paper's Table 5."""
     from pfl_audit.core.redaction import visible
 
     columns = ("split", "client", "providers", "documents", "pages", "questions")
@@ -211,28 +211,28 @@ def _corpus_rows(found: CorpusCheck) -> list[str]:
 
 
 def _form_rows(found: FormCheck) -> list[str]:
-    """Forms by part, and fields by label."""
+    """Rows of fields by label and forms by part."""
     from pfl_audit.core.redaction import visible
 
     rows = [f"format {found.format}: {found.forms} forms of {found.documents} documents, {found.links} links"]
     rows += [f"fields  {visible(label):>24}  {count:>9}" for label, count in found.fields.items()]
     rows += [f"forms   {part:>24}  {count:>9}" for part, count in found.parts.items()]
     if found.parts:
-        source = "parts as drawn with seed 0" if found.drawn else "parts as the source names them"
+        source = "parts drawn with seed 0" if found.drawn else "parts given by the source"
         rows.append(f"{source}; forms with a near-duplicate: {found.near_duplicates}, left out: {found.left_out}")
     return rows
 
 
 def _masked(problems: Sequence[Problem], *, reveal: bool = False) -> tuple[Problem, ...]:
-    """Problems with a pseudonym instead of the name of a page."""
+    """Problems with pseudonyms instead of page names."""
     from pfl_audit.core.redaction import Redactor
 
     hide = Redactor(secrets.token_hex(), reveal=reveal)
     return tuple(replace(one, record=hide.page(one.record)) if one.is_page else one for one in problems)
 
 
-def _tell(written: Mapping[Path, Corpus], *, as_json: bool, quiet: bool) -> None:
-    """Say what was written, the main corpus first, and what was left out."""
+def _report(written: Mapping[Path, Corpus], *, as_json: bool, quiet: bool) -> None:
+    """Print the corpora that were written, the main corpus first, and the records left out."""
     for corpus in () if quiet else written.values():
         for problem in _masked(corpus.problems):
             note(f"left out: {problem.record}: {problem.reason}")

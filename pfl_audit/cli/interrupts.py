@@ -1,4 +1,4 @@
-"""Signals that end a command: Ctrl-C, SIGTERM and SIGHUP alike, once."""
+"""Signal handling: SIGINT, SIGTERM and SIGHUP interrupt a command once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 5.0
-"""Seconds in which a further signal is the same wish: what the first one ends is not cut short."""
+"""Seconds in which further signals are ignored, so that the shutdown is not interrupted."""
 _last = -_GRACE
 
 
 def obey_signals() -> None:
-    """Let each of the signals raise KeyboardInterrupt; what nohup has made ignored stays so."""
+    """Make each signal raise KeyboardInterrupt; signals ignored by nohup stay ignored."""
     sys.unraisablehook = _interrupt_again
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -24,7 +24,7 @@ def obey_signals() -> None:
 
 
 def ignore_signals() -> None:
-    """Let nothing interrupt the last lines of the process."""
+    """Ignore all signals at the end of the process."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -38,7 +38,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """Give an interrupt once more that fell into a destructor, where Python drops it."""
+    """Repeat an interrupt that was raised in a destructor, where Python drops it."""
     global _last  # noqa: PLW0603 - a process has one
     if issubclass(lost.exc_type, KeyboardInterrupt):
         _last = -_GRACE

@@ -1,4 +1,4 @@
-"""What the libraries underneath may not do: reach the network, write beside the run, print on the terminal."""
+"""Restrictions of third-party libraries: no network, no files outside the run, no output to the terminal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pfl_audit.registry import ExtensionWarning
 
 
 def restrain() -> None:
-    """Set what libraries read from the environment as they are imported, and drop their warnings and log lines.
+    """Set environment variables that libraries read at import, and suppress their warnings and log messages.
 
-    ``python -W default`` or PYTHONWARNINGS=default shows both. onnxruntime is restrained where it is
+    ``python -W default`` or PYTHONWARNINGS=default enables both. onnxruntime is restrained where it is
     imported (``models/rapid_ocr.py``).
     """
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing touches the network unless --download asks for it
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no network access unless --download is given
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -43,6 +43,6 @@ def _show_once(text: str) -> None:
 
 
 def cache_folder() -> Path:
-    """The one folder outside the run that is written to: matplotlib keeps its list of the installed fonts there."""
-    # expanduser, unlike Path.home, does not fail where there is no home.
+    """The only folder outside the run that is written to: matplotlib caches its font list there."""
+    # expanduser, unlike Path.home, does not fail without a home folder.
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "pfl-audit"  # noqa: PTH111

@@ -1,4 +1,4 @@
-"""The power table of a corpus in the terminal."""
+"""Power table of a corpus for the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS: Final = ("alone", "with_control")
 
 
 def show_power(power: PowerTable) -> None:
-    """Print which share of audits of the corpus would find a leak, by its size."""
+    """Print the power of an audit of the corpus by the size of the leak."""
     console = Console(highlight=False, emoji=False)
     members, others = len(power.members), len(power.others)
     if not power.rows:

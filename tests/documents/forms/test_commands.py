@@ -36,7 +36,7 @@ def test_check_tells_it_in_words(forms: Path, tmp_path: Path, capsys: Capture) -
     assert run(["data", "check", str(tmp_path), "-q"]) == 0
     out = capsys.readouterr().out
     assert "11 forms of 11 documents" in out
-    assert "parts as drawn with seed 0; forms with a near-duplicate: 3, left out: 0" in out
+    assert "parts drawn with seed 0; forms with a near-duplicate: 3, left out: 0" in out
     assert "unusable: forms.jsonl line 11: " in out
     assert "1 records cannot be used" in out
     assert "\x1b" not in out
