@@ -32,7 +32,7 @@ _FINE_CELLS = 1 << 19
 
 
 class PrvError(Exception):
-    """The library gave no number that can be trusted; the text says why."""
+    """The library gave no reliable bound; the message has the reason."""
 
 
 class RoundLoss:
@@ -78,7 +78,7 @@ class RoundLoss:
     def _sampled(self, t: Floats, *, upper: bool) -> Floats:
         p, s = self._sampling.provider_rate, self._noise
         if self._added:
-            # loss <= t where the point lies above the one with log(P / Q) = -t
+            # loss <= t if the point is above the one with log(P / Q) = -t
             point = s * _log_odds(-t, p) + 0.5 / s
             return np.asarray(ndtr(point if upper else -point))
         point = s * _log_odds(t, p) + 0.5 / s

@@ -10,36 +10,14 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
-_LOOKALIKES = {
-    "a": "аα",
-    "b": "вβ",
-    "c": "сϲ",
-    "d": "ԁđ",
-    "e": "еє",
-    "h": "нһη",
-    "i": "іıι",
-    "j": "јϳ",
-    "k": "кκ",
-    "l": "ӏł",
-    "m": "мμ",
-    "n": "ν",
-    "o": "оοøօ",
-    "p": "рρ",
-    "q": "ԛ",
-    "s": "ѕ",
-    "t": "тτ",
-    "u": "ս",
-    "v": "ѵ",
-    "w": "ԝѡ",
-    "x": "хχ",
-    "y": "уυү",
-    "z": "ζ",
-    "ae": "æ",
-    "oe": "œ",
-}
+_LOOKALIKES = """
+a:аα b:вβ c:сϲ d:ԁđ e:еє h:нһη i:іıι j:јϳ k:кκ l:ӏł m:мμ n:ν o:оοøօ p:рρ q:ԛ s:ѕ t:тτ u:ս v:ѵ w:ԝѡ x:хχ y:уυү
+z:ζ ae:æ oe:œ
+"""
 """Latin letters and the letters of other alphabets that look like them, as capitals if the two cases differ."""
 
-_TO_LATIN = str.maketrans({other: latin for latin, others in _LOOKALIKES.items() for other in others})
+_PAIRS = [pair.split(":") for pair in _LOOKALIKES.split()]
+_TO_LATIN = str.maketrans({other: latin for latin, others in _PAIRS for other in others})
 _OCR_LETTERS = str.maketrans("012568iq", "olzsgblg")
 _OCR_PAIRS = (("rn", "m"), ("vv", "w"), ("cl", "d"))
 

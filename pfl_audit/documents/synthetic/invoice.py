@@ -7,24 +7,9 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from pfl_audit.documents.synthetic.providers import Provider, company, street_address
+from pfl_audit.documents.synthetic.providers import Provider, company, street_address, words
 
-_GOODS = [
-    "spot",
-    "package",
-    "banner",
-    "design",
-    "print",
-    "delivery",
-    "licence",
-    "service",
-    "hosting",
-    "support",
-    "survey",
-    "filter",
-    "cable",
-    "panel",
-]
+_GOODS = words("spot package banner design print delivery licence service hosting support survey filter cable panel")
 _TERMS = ("Net 15", "Net 30", "Net 45", "Net 60", "Due on receipt", "2/10 Net 30")
 _DAYS = ("%m/%d/%Y", "%Y-%m-%d", "%d.%m.%Y", "%d-%b-%y", "%Y/%m/%d", "%d %B %Y")
 """Date format of each wording."""

@@ -6,88 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_ONSETS = [
-    "b",
-    "br",
-    "c",
-    "cl",
-    "cr",
-    "d",
-    "dr",
-    "f",
-    "fl",
-    "g",
-    "gr",
-    "h",
-    "j",
-    "k",
-    "kl",
-    "l",
-    "m",
-    "n",
-    "p",
-    "pr",
-    "r",
-    "s",
-    "st",
-    "t",
-    "th",
-    "tr",
-    "v",
-    "w",
-]
+
+def words(text: str) -> list[str]:
+    """Words separated by spaces."""
+    return text.split()
+
+
+_ONSETS = words("b br c cl cr d dr f fl g gr h j k kl l m n p pr r s st t th tr v w")
 _VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "oa"]
 _CODAS = ["l", "n", "r", "s", "t", "nd", "rn", "ld", "ck", "m", "x", "lt"]
-_TRADES = [
-    "media",
-    "group",
-    "supply",
-    "partners",
-    "logistics",
-    "studio",
-    "systems",
-    "print",
-    "labs",
-    "foods",
-    "energy",
-    "works",
-]
-_SUFFIXES = "Inc LLC Ltd GmbH & Co".replace("& Co", "Co").split()
+_TRADES = words("media group supply partners logistics studio systems print labs foods energy works")
+_SUFFIXES = words("Inc LLC Ltd GmbH Co")
 _STREETS = ["Street", "Avenue", "Road", "Lane", "Drive", "Boulevard", "Court", "Way"]
-_STATES = [
-    "AL",
-    "AZ",
-    "CA",
-    "CO",
-    "CT",
-    "FL",
-    "GA",
-    "IA",
-    "IL",
-    "IN",
-    "KS",
-    "KY",
-    "MA",
-    "MD",
-    "MI",
-    "MN",
-    "MO",
-    "NC",
-    "NE",
-    "NJ",
-    "NM",
-    "NV",
-    "NY",
-    "OH",
-    "OR",
-    "PA",
-    "TN",
-    "TX",
-    "UT",
-    "VA",
-    "WA",
-    "WI",
-]
+_STATES = words("AL AZ CA CO CT FL GA IA IL IN KS KY MA MD MI MN MO NC NE NJ NM NV NY OH OR PA TN TX UT VA WA WI")
 _STATION_TAILS = ("-TV", "-FM", "-AM", "")
 _DOMAINS = ["com", "net", "org", "tv", "co"]
 _MAILBOXES = ["billing", "accounts", "invoice", "office", "info", "traffic"]
