@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pfl_audit.core.numbers import headline
 from pfl_audit.core.results import Check, Metric, Results
 from pfl_audit.reports import words
-from pfl_audit.reports.claim import ClaimView, view_claim
+from pfl_audit.reports.guarantee import GuaranteeView, view_guarantee
 
 _MOSTLY_EMPTY = 20
 """Cells for one number, from which on a grid would be mostly empty: then every number has a row of its own."""
@@ -51,14 +51,14 @@ class View:
         cards: Checks that ran, worst first.
         missing: Checks that did not run or are unresolved.
         membership: Membership attacks, in the order of the results.
-        claim: Claim of the model under audit, or None.
+        guarantee: Privacy guarantee of the model under audit, or None.
         problems: Records of all data sets that could not be used.
     """
 
     cards: tuple[Card, ...]
     missing: tuple[Card, ...]
     membership: tuple[Check, ...]
-    claim: ClaimView | None
+    guarantee: GuaranteeView | None
     problems: tuple[str, ...]
 
 
@@ -78,7 +78,7 @@ def arrange(results: Results) -> View:
             for check in results.checks
             if check.part_of and check.family == "membership" and check.status == "ran"
         ),
-        claim=view_claim(results),
+        guarantee=view_guarantee(results),
         problems=tuple(problem for data in results.datasets for problem in data.problems),
     )
 

@@ -83,7 +83,7 @@ NO_PROOF: Final = (
 )
 
 
-CLAIM: Final = (
+GUARANTEE: Final = (
     "How the model was trained is taken from training.json, and cannot be checked from outside. The allowed accuracy "
     "is that of any attack on one provider; the comparison takes members and non-members to be of one kind. To stay "
     "below it proves nothing."

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pfl_audit.core.comparison import Comparison
-from pfl_audit.core.numbers import chance, contradicts_claim, headline, interval, number
+from pfl_audit.core.numbers import chance, contradicts_guarantee, headline, interval, number
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Results
 
@@ -50,7 +50,7 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
         elif check.finding and check.finding.level == "unresolved":
             console.print(f"unresolved: {_plain(check.id)}: {_plain(check.finding.text)}", soft_wrap=True)
     if results.target.claim_review is not None:
-        console.print(f"claim: {_plain(_claim(results))}", soft_wrap=True)
+        console.print(f"privacy guarantee: {_plain(_guarantee(results))}", soft_wrap=True)
     for path in [*reports, folder / "results.json"]:
         console.print(_plain(str(path)), soft_wrap=True)
 
@@ -65,7 +65,7 @@ def show_comparison(comparison: Comparison, pages: Sequence[Path]) -> None:
         table.add_column(_plain(column.title))
     table.add_column("chance", style="dim")
     table.add_row("verdict", *(_HEADS[column.status] for column in comparison.columns), "")
-    table.add_row("claim of privacy", *(_plain(column.claim) for column in comparison.columns), "")
+    table.add_row("privacy guarantee", *(_plain(column.guarantee) for column in comparison.columns), "")
     for row in (*comparison.utility, *comparison.checks):
         cells = []
         for cell in row.cells:
@@ -86,14 +86,14 @@ def _plain(text: str) -> str:
     return escape(visible(text, 1000))
 
 
-def _claim(results: Results) -> str:
-    """What the checkpoint claims, and what that is worth."""
+def _guarantee(results: Results) -> str:
+    """The stated privacy guarantee and its effective epsilon."""
     review = results.target.claim_review
     if review is None or review.claim is None:
         return review.text if review else ""
-    claimed = f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}"
-    against = "; contradicted by what was measured" if contradicts_claim(results) else ""
-    return f"{claimed}: {review.text}{against}"
+    stated = f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}"
+    against = "; contradicted by what was measured" if contradicts_guarantee(results) else ""
+    return f"{stated}: {review.text}{against}"
 
 
 def _cells(check: Check) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class Column:
     title: str
     folder: Path
     status: str
-    claim: str
+    guarantee: str
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
     if not shared or any(len({one[subject] for one in digests}) > 1 for subject in shared):
         notes.append("The audits asked about different documents: their numbers cannot be held against each other.")
     return Comparison(
-        columns=tuple(Column(found.title, folder, found.verdict.status, _claim(found)) for found, folder in runs),
+        columns=tuple(Column(found.title, folder, found.verdict.status, _guarantee(found)) for found, folder in runs),
         datasets=tuple(data for found in results for data in found.datasets),
         utility=_utility(results),
         checks=tuple(_row(results, name) for name in ids),
@@ -93,7 +93,7 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
     )
 
 
-def _claim(results: Results) -> str:
+def _guarantee(results: Results) -> str:
     review = results.target.claim_review
     if review is None:
         return "none"

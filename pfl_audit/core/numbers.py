@@ -62,8 +62,8 @@ def surest_membership(checks: Sequence[Check]) -> Measured | None:
     return Measured(check, metric, value - wider * (value - low))
 
 
-def contradicts_claim(results: Results) -> bool:
-    """Whether an attack was more accurate than the claimed (epsilon, delta) allows any attack to be."""
+def contradicts_guarantee(results: Results) -> bool:
+    """Whether an attack was more accurate than the stated (epsilon, delta) guarantee allows any attack to be."""
     review = results.target.claim_review
     measured = surest_membership(results.checks)
     return (

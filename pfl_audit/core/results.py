@@ -216,7 +216,7 @@ class Target(_Part):
     parameters: Count | None
     notes: Notes = Field(default_factory=list)
     training_claim: Record | None = None
-    claim_review: GuaranteeReview | None = Field(default=None, description="What its claim of privacy is worth")
+    claim_review: GuaranteeReview | None = Field(default=None, description="Review of its privacy guarantee")
 
 
 class Data(_Part):

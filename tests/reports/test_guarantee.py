@@ -1,4 +1,4 @@
-"""The claim of privacy in the report and in the terminal."""
+"""The privacy guarantee in the report and in the terminal."""
 
 from pathlib import Path
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from pfl_audit.cli.summary import show_verdict
-from pfl_audit.core.numbers import contradicts_claim, surest_membership
+from pfl_audit.core.numbers import contradicts_guarantee, surest_membership
 from pfl_audit.core.results import Check, Metric, Results
 from pfl_audit.privacy.review import review_entry
-from pfl_audit.reports.claim import view_claim
+from pfl_audit.reports.guarantee import view_guarantee
 from pfl_audit.reports.html import to_html
 from tests.privacy.test_guarantee import CLAIM, HONEST
 from tests.reports.test_html import HOSTILE, check, metric, results, tags
@@ -32,28 +32,28 @@ def balanced(value: float, low: float, **about: Any) -> Metric:
 
 
 def text_of(found: Results) -> str:
-    view = view_claim(found)
+    view = view_guarantee(found)
     assert view is not None
-    return " | ".join([view.word, view.headline, view.worth, *(f"{name}: {text}" for name, text in view.rows)])
+    return " | ".join([view.word, view.headline, view.effective, *(f"{name}: {text}" for name, text in view.rows)])
 
 
 def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
     found = claimed({**CLAIM, "not_covered": ["the weather"]}, check(metrics=[metric(), balanced(0.64, 0.58)]))
     html = to_html(found, tmp_path)
-    section = html[html.index('id="claim"') : html.index("<h2>What could not be tested")]
+    section = html[html.index('id="guarantee"') : html.index("<h2>What could not be tested")]
     for text in (
         "epsilon 8 at delta 1e-05 for a provider",
         "Published accounting: effective epsilon 14.46",
         "add/remove one provider",
         "PRV 14.46, Rényi 16.28",
-        "99.97 % balanced accuracy of any attack; above 99.99 % by the recomputed epsilon",
+        "99.97 % balanced accuracy of any attack; above 99.99 % by the effective epsilon",
         "64.0 % [58.0, 70.0]",
-        "does not contradict the claim",
+        "does not contradict the guarantee",
         "the stated epsilon is 8, the recomputed epsilon is 14.46",
         "the weather",
     ):
         assert text in section
-    assert "Worth less" in section
+    assert "Weaker" in section
 
 
 def test_a_claim_that_holds_says_so() -> None:
@@ -68,7 +68,7 @@ TIGHT = {**HONEST, "epsilon": 0.1, "noise_multiplier": 30.0}
 def test_a_measurement_above_the_claim_contradicts_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = claimed(TIGHT, check(metrics=[balanced(0.7, 0.6)]))
     assert "Contradicted" in text_of(found)
-    assert "70.0 % [60.0, 80.0] (AZK · s = 5): contradicts the claim" in text_of(found)
+    assert "70.0 % [60.0, 80.0] (AZK · s = 5): contradicts the guarantee" in text_of(found)
     show_verdict(found, tmp_path, [])
     assert "contradicted by what was measured" in capsys.readouterr().out
 
@@ -77,8 +77,8 @@ def test_the_best_of_many_must_be_clearer_than_one() -> None:
     one = balanced(0.7, 0.53)
     alone = claimed(TIGHT, check(metrics=[one]))
     among = claimed(TIGHT, check(metrics=[one, *(balanced(0.5, 0.4, s=at) for at in range(20))]))
-    assert contradicts_claim(alone)
-    assert not contradicts_claim(among)
+    assert contradicts_guarantee(alone)
+    assert not contradicts_guarantee(among)
     assert "not once the choice of the best attack is counted" in text_of(among)
 
 
@@ -94,7 +94,7 @@ def test_the_control_and_other_metrics_do_not_count() -> None:
 @pytest.mark.parametrize("hostile", [{"epsilon": HOSTILE}, [HOSTILE], {**CLAIM, "sampling": HOSTILE}])
 def test_a_claim_that_cannot_be_read_is_shown_as_such(hostile: object, tmp_path: Path) -> None:
     html = to_html(claimed(hostile), tmp_path)
-    assert "This claim cannot be read" in html
+    assert "The stated guarantee cannot be read" in html
     assert "<script" not in html
 
 
@@ -109,7 +109,7 @@ def test_hostile_text_of_a_claim_is_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("privacy", [None, "none: trained without differential privacy"])
 def test_without_a_claim_there_is_no_section(privacy: object, tmp_path: Path) -> None:
     html = to_html(claimed(privacy), tmp_path)
-    assert 'id="claim"' not in html
+    assert 'id="guarantee"' not in html
     assert privacy is None or str(privacy) in html
 
 

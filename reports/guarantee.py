@@ -1,16 +1,16 @@
-"""The claim of privacy beside what was measured."""
+"""Privacy guarantee of the model under audit beside what was measured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.core.numbers import contradicts_claim, interval, number, surest_membership
+from pfl_audit.core.numbers import contradicts_guarantee, interval, number, surest_membership
 from pfl_audit.core.results import Results
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
 
-_WORDS: Final = {"holds": "Holds", "weaker": "Worth less", "unknown": "Unconfirmed"}
+_WORDS: Final = {"holds": "Holds", "weaker": "Weaker", "unknown": "Unconfirmed"}
 _ACCOUNTING: Final = {
     "valid": "valid: the adversary knows which clients took part",
     "published": "published: as if every provider were drawn independently; no guarantee where clients are sampled",
@@ -19,53 +19,53 @@ _MARKS: Final = {"holds": "none", "weaker": "weak", "unknown": "unresolved"}
 
 
 @dataclass(frozen=True)
-class ClaimView:
-    """A claim as it is shown.
+class GuaranteeView:
+    """A privacy guarantee as a report prints it.
 
     Attributes:
-        mark: Class of the coloured mark.
-        word: In the mark.
-        headline: What is claimed.
-        worth: A sentence.
-        rows: Names and texts, as (name, text).
-        warnings: A sentence each.
-        not_covered: As the claim says.
+        mark: CSS class of the coloured mark.
+        word: Text of the mark.
+        headline: The stated guarantee.
+        effective: Sentence about the effective epsilon.
+        rows: Labels and texts, as (label, text).
+        warnings: Sentences on what weakens the guarantee.
+        not_covered: Data or outputs that the guarantee does not cover.
     """
 
     mark: str
     word: str
     headline: str
-    worth: str
+    effective: str
     rows: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
 
 
-def view_claim(results: Results) -> ClaimView | None:
-    """Arrange the claim of the model under audit; None where nothing is claimed."""
+def view_guarantee(results: Results) -> GuaranteeView | None:
+    """Arrange the guarantee that the model's training record states; None where it states none."""
     review = results.target.claim_review
     if review is None:
         return None
     mark, word = _MARKS[review.worth], _WORDS[review.worth]
     if review.claim is None:
-        return ClaimView(mark, word, "a claim of privacy", f"This claim {review.text}.", ())
-    if contradicts_claim(results):
+        return GuaranteeView(mark, word, "a privacy guarantee", f"The stated guarantee {review.text}.", ())
+    if contradicts_guarantee(results):
         mark, word = "leak", "Contradicted"
-    return ClaimView(
+    return GuaranteeView(
         mark=mark,
         word=word,
         headline=f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}",
-        worth=f"{review.text[:1].upper()}{review.text[1:]}.",
-        rows=(*_claimed(review.claim), *_recomputed(review), *_measured(results, review)),
+        effective=f"{review.text[:1].upper()}{review.text[1:]}.",
+        rows=(*_stated(review.claim), *_recomputed(review), *_measured(results, review)),
         warnings=tuple(review.warnings),
         not_covered=tuple(review.claim.not_covered),
     )
 
 
-def _claimed(claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
+def _stated(claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
     drawn = claim.sampling
     return (
-        ("Claimed", f"epsilon {claim.epsilon:.4g} at delta {claim.delta:g}, by {claim.accountant}"),
+        ("Stated", f"epsilon {claim.epsilon:.4g} at delta {claim.delta:g}, by {claim.accountant}"),
         ("Accounting", _ACCOUNTING[claim.accounting]),
         ("Protects", f"{claim.unit}; adjacent data sets: {claim.adjacency}"),
         (
@@ -80,34 +80,36 @@ def _recomputed(review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
     if review.epsilon is None or review.renyi is None:
         return ()
     prv = f"PRV {review.prv:.4g}" if review.prv is not None else f"PRV fails: {review.prv_failure}"
-    found = ("Recomputed", f"epsilon {review.epsilon:.4g} by valid accounting ({prv}, Rényi {review.renyi:.4g})")
+    found = ("Effective epsilon", f"{review.epsilon:.4g} by valid accounting ({prv}, Rényi {review.renyi:.4g})")
     if review.published is None:
         return (found,)
     return found, ("Published figure", f"epsilon {review.published:.4g}; not a guarantee")
 
 
 def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
-    """The most balanced accuracy that is allowed, and the best that was measured."""
+    """Largest balanced accuracy that the guarantee allows, and the largest that was measured."""
     if review.claimed_accuracy is None:
         return ()
     allowed = f"{_share(review.claimed_accuracy)} balanced accuracy of any attack"
     if review.largest_accuracy is not None and review.worth == "weaker":
-        allowed += f"; {_share(review.largest_accuracy)} by the recomputed epsilon"
+        allowed += f"; {_share(review.largest_accuracy)} by the effective epsilon"
     best = surest_membership(results.checks)
     if best is None:
-        return ("The claim allows", allowed), ("Measured", "no membership attack ran")
+        return ("The guarantee allows", allowed), ("Measured", "no membership attack ran")
     kept = {name: value for name, value in best.metric.slice.items() if name != "model"}
     what = " · ".join(filter(None, (best.check.title, slice_name(kept))))
     measured = f"{number(best.metric)} {interval(best.metric)} ({what})"
-    if contradicts_claim(results):
-        measured += f": contradicts the claim, even with the interval widened for the choice (from {_share(best.low)})"
+    if contradicts_guarantee(results):
+        measured += (
+            f": contradicts the guarantee, even with the interval widened for the choice (from {_share(best.low)})"
+        )
     elif best.metric.ci is not None and best.metric.ci[0] > review.claimed_accuracy:
         measured += ": above what is allowed, but not once the choice of the best attack is counted"
     else:
-        measured += ": does not contradict the claim"
-    return ("The claim allows", allowed), ("Measured at best", measured)
+        measured += ": does not contradict the guarantee"
+    return ("The guarantee allows", allowed), ("Measured at best", measured)
 
 
 def _share(value: float) -> str:
-    """Per cent; what is nearly everything does not become everything."""
+    """A share in per cent; shares just below one are not rounded to one."""
     return "above 99.99 %" if 0.9999 < value < 1 else f"{100 * value:.4g} %"
