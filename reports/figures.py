@@ -1,4 +1,4 @@
-"""Pictures, as SVG text: the same numbers give the same bytes."""
+"""Figures as SVG text; the same numbers give the same bytes."""
 
 from __future__ import annotations
 

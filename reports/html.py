@@ -28,8 +28,8 @@ def render(results: Results, folder: Path) -> Path:
     """Write ``report.html`` into a run's folder, readable by its owner only.
 
     Args:
-        results: What is reported. Every text of it is treated as hostile and escaped.
-        folder: Of the run; pictures of the evidence are taken from there and put into the file.
+        results: Results of the audit. Every text of it is treated as hostile and escaped.
+        folder: Folder of the run; pictures of the evidence are taken from there and put into the file.
 
     Returns:
         Path of the report.

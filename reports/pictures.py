@@ -29,7 +29,7 @@ class Pictures:
     """The pictures of one report, up to a limit altogether; None for what is beyond, or is no picture.
 
     Args:
-        folder: Of the run. Only pictures in its ``evidence`` folder are read.
+        folder: Folder of the run. Only pictures in its ``evidence`` folder are read.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Results arranged for reading: worst first, numbers in grids, what is missing in a list of its own."""
+"""Results arranged for a report: worst findings first, metrics in grids, checks that did not run in a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reviewer reads beside the numbers."""
+"""Texts of a report beside the numbers: levels, glossary, column heads."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def glossary(datasets: Sequence[Data]) -> dict[str, str]:
 
 
 def slice_name(metric_slice: dict[str, str | int | float]) -> str:
-    """What a number is about, as a column's head."""
+    """Slice of a metric as a column's head."""
     parts = [
         f"{name} = {value}" if isinstance(value, int | float) else str(value) for name, value in metric_slice.items()
     ]
@@ -112,7 +112,7 @@ def slice_name(metric_slice: dict[str, str | int | float]) -> str:
 
 
 def small_print(metric: Metric) -> str:
-    """What stands below a number: spread over seeds, chance, and how many are behind it."""
+    """Text below a number: spread over seeds, chance level, and number of units."""
     parts = []
     if metric.std is not None and metric.seeds and metric.seeds > 1:
         parts.append(f"± {in_format(metric.std, metric.format, bare=True)} over {metric.seeds} seeds")

@@ -1,4 +1,4 @@
-"""From what came back to what results.json says of it."""
+"""Metrics, tables, evidence and findings of gradient inversion."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _PLACES = {"fields": "private fields", "whole": "page"}
 
 
 class Presenter:
-    """Words and numbers of one audit.
+    """Builds the checks of one audit.
 
     Args:
-        context: Of the audit.
-        settings: Of the attack.
-        engine: Who read, with its version.
+        context: Context of the audit.
+        settings: Settings of the attack.
+        engine: Name and version of the reading engine.
     """
 
     def __init__(self, context: GradientContext, settings: InversionSettings, engine: str) -> None:

@@ -33,7 +33,7 @@ class Scored:
         read: What can be read.
         guessed: Share of the words in values drawn anew that would have passed for hits.
         steps: Gradients of the model that it took; 0 for a closed form.
-        objective: What was left of the distance, or None.
+        objective: Distance that was left, or None.
     """
 
     name: str
@@ -83,13 +83,13 @@ def _guessed(read: Sequence[FieldReading], guesses: Sequence[Mapping[str, str]])
 
 @dataclass(frozen=True)
 class Summary:
-    """Over documents.
+    """Scores over documents.
 
     Attributes:
-        unit: What was resampled: documents, or fields where there are too few of these.
-        units: How many.
-        documents: How many.
-        words: That were written.
+        unit: Unit that is resampled: documents, or fields where there are too few of these.
+        units: Number of resampled units.
+        documents: Number of documents.
+        words: Number of written words.
         exact: Share of the words that are read exactly (the paper's Binary).
         relative: The same of the words that the engine reads on the original.
         ratio: Mean fuzz ratio of the fields.

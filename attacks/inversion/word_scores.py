@@ -1,4 +1,4 @@
-"""How much of what a client wrote can be read in the reconstruction.
+"""Share of a client's words that can be read in the reconstruction.
 
 An engine errs on perfect pages as well. It therefore reads the original too, and two shares are reported: of all words
 those that are read exactly (``exact``; the paper's Binary, "text segments that are perfectly reconstructed", section

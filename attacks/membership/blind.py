@@ -41,15 +41,15 @@ _TINY: Final = 1e-12
 
 @dataclass(frozen=True)
 class Blind:
-    """What the documents alone give away of membership.
+    """Result of the blind baseline.
 
     Attributes:
-        providers: In the order of the scores.
+        providers: Names, in the order of the scores.
         labels: bool (n,), true for members.
         scores: float (n,), of a regression that was fitted without the provider's fold; higher means "member".
-        auc: Of the scores, with the bootstrap interval over providers; the regressions are not refitted, so that it is
-            narrower than what chance gives, which the p-value accounts for.
-        balanced_accuracy: Of the calls, likewise.
+        auc: AUC of the scores, with the bootstrap interval over providers; the regressions are not refitted, so that
+            the interval is narrower than what chance gives, which the p-value accounts for.
+        balanced_accuracy: Balanced accuracy of the calls, likewise.
         p_value: Share of permuted labellings whose AUC is as large, each fitted anew; at least 1 / (PERMUTATIONS + 1).
         kinds: Kind of feature to the AUC that it gives alone.
     """
@@ -72,13 +72,13 @@ class Blind:
 def blind_baseline(
     features: DocumentFeatures, labels: Bools, rng: np.random.Generator, permutations: int = PERMUTATIONS
 ) -> Blind:
-    """Tell members from non-members by their documents.
+    """Classify providers as members or non-members by their documents.
 
     Args:
         features: One row a provider.
         labels: bool (n,), membership of the rows.
         rng: Draws the folds, the permutations and the bootstrap.
-        permutations: How many labellings are drawn.
+        permutations: Number of permuted labellings.
 
     Raises:
         ValueError: A class is missing.
@@ -205,14 +205,14 @@ def out_of_fold_scores(matrix: Floats, folds: Integers, labels: Bools) -> Floats
 def permutation_p_value(
     matrix: Floats, folds: Integers, labels: Bools, rng: np.random.Generator, permutations: int
 ) -> float:
-    """How often permuted labels are distinguished as well as these, each labelling fitted anew; one-sided, by AUC.
+    """One-sided permutation p-value of the AUC, with the regression refitted for each labelling.
 
     Args:
         matrix: float (n, n), from ``out_of_fold_matrix``.
         folds: int (n,).
         labels: bool (n,), both classes.
-        rng: The only source of chance.
-        permutations: How many are drawn.
+        rng: Random generator.
+        permutations: Number of permutations.
     """
 
     def auc(drawn: Bools) -> Floats:

@@ -93,7 +93,7 @@ def residual_scores(after: Floats, before: Floats, queries: Floats, reference: N
     Args:
         after: Mean log-likelihood of the right answers under the model, float (n,).
         before: The same under the public model.
-        queries: Behind each mean.
+        queries: Number of queries behind each mean.
         reference: Numbers of the known non-members, int (m,).
 
     Returns:

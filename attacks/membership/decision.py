@@ -30,7 +30,7 @@ _RANK: Final[tuple[Level, ...]] = ("leak", "weak", "unresolved", "none")
 
 @dataclass(frozen=True)
 class Compared:
-    """An attack beside something that explains it without a leak.
+    """An attack compared with what explains its number without a leak.
 
     Attributes:
         other: What that reaches by the same metric.
@@ -47,13 +47,13 @@ class Compared:
 
 @dataclass(frozen=True)
 class Judged:
-    """One attack, judged.
+    """An attack with its test results and level.
 
     Attributes:
         outcome: On the model under audit.
         p_value: Permutation, adjusted for the attacks of its level and for the levels.
         beside: ``control`` and ``documents`` to what they show, as far as there are.
-        level: Of this attack.
+        level: Level of this attack by itself.
         smallest: Smallest value of its metric that four of five such audits would have found.
         strength: Its gap in standard deviations under permutation.
     """
@@ -78,10 +78,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class Decision:
-    """Provider membership.
+    """Decision on provider membership over all attacks.
 
     Attributes:
-        level: Of the finding.
+        level: Level of the finding.
         by_access: Attacks of each level of access, strongest first; levels from the least access.
         strongest: The attack that the finding rests on.
     """
@@ -106,8 +106,8 @@ def decide_membership(
         outcomes: One an attack, of one T_s, evaluated with the same seeds and bootstrap.
         control: Id of an attack to the same attack on the control, over the same providers.
         blind: What the documents alone reach, evaluated in the same way.
-        budget: Of the finding.
-        rng: Of the permutations.
+        budget: Error budget of the finding.
+        rng: Random generator of the permutations.
         trusted: Whether something speaks against the classes being unlike in themselves: a control, or the user, who
             declares that they were drawn at random. Else the finding is weak at most.
     """

@@ -1,4 +1,4 @@
-"""What can be said of a provider from its documents alone, with no model asked: the input of the blind baseline."""
+"""Features of providers from their documents alone, without any model: the input of the blind baseline."""
 
 from __future__ import annotations
 

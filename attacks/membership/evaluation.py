@@ -1,4 +1,4 @@
-"""How well an attack distinguishes members from non-members: over seeds, subsets and resampled providers."""
+"""Evaluation of membership attacks over seeds, subsets and resampled providers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENOUGH = 20
 
 @dataclass(frozen=True)
 class Trial:
-    """One seed's outcome.
+    """Calls and scores of one seed.
 
     Attributes:
         test: Rows that were attacked.
@@ -45,8 +45,8 @@ class Outcome:
     """An attack on the providers with more than ``s`` queries.
 
     Attributes:
-        row: Which attack.
-        s: Which subset.
+        row: Row of the attack.
+        s: Subset: providers with more than ``s`` queries.
         labels: bool (n,), of the subset.
         trials: One a seed.
         estimates: Metric name to its estimate; no entry where it cannot be resolved.
@@ -132,11 +132,11 @@ def run_trial(
     Labels of the attacked providers are used for nothing but the draw that leaves them out.
 
     Args:
-        row: Which attack.
+        row: Row of the attack.
         table: Features of the subset.
         labels: bool (n,), membership.
-        seed: Of draw and classifier.
-        share: Of the providers that are known.
+        seed: Seed of the draw and the classifier.
+        share: Share of the providers that are known.
         search: Tune the forest.
         base: For a vote, what the attack without the vote decided with this seed, where that is known.
     """
@@ -176,7 +176,7 @@ def run_trial(
 
 
 def trial_of(scores: Floats, called: Bools, labels: Bools, seed: int, share: float) -> Trial:
-    """What scores and calls of all providers are on those that the draw of a seed leaves to be attacked."""
+    """Restrict scores and calls to the providers that the draw of a seed leaves to be attacked."""
     test = np.setdiff1d(np.arange(len(labels)), classifiers.draw_known(labels, share, seed))
     return Trial(test, called[test], scores[test])
 
@@ -196,13 +196,13 @@ def evaluate(
     """Run an attack with every seed and put intervals around what it achieves.
 
     Args:
-        row: Which attack.
+        row: Row of the attack.
         table: One row a provider, from ``features.aggregate``.
         labels: bool (n,), membership of the rows.
         s: Providers with ``s`` queries or fewer are left out.
-        seeds: Of the draws and classifiers.
-        share: Of the providers that a supervised attacker knows; the rest is attacked by all.
-        rng: Of the bootstrap.
+        seeds: Seeds of the draws and classifiers.
+        share: Share of the providers that a supervised attacker knows; the rest is attacked by all.
+        rng: Random generator of the bootstrap.
         search: Tune forests.
         base: For a vote, the outcome of the attack without it on the same subset and seeds.
     """
@@ -219,11 +219,11 @@ def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rn
     """Put intervals around what the trials achieved.
 
     Args:
-        row: Which attack.
-        s: Which subset.
+        row: Row of the attack.
+        s: Subset: providers with more than ``s`` queries.
         labels: bool (n,), of the subset.
         trials: One a seed.
-        rng: Of the bootstrap; from the same state, attacks on the same providers are resampled alike.
+        rng: Random generator of the bootstrap; from the same state, attacks on the same providers are resampled alike.
     """
     weights = bootstrap_weights(labels, rng)
     values = [_statistics(trial, labels[trial.test], np.ones((1, len(trial.test)))) for trial in trials]

@@ -1,4 +1,4 @@
-"""From outcomes to what results.json says of them."""
+"""Metrics, tables and curves of membership attacks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def accuracy_table(title: str, rows: Mapping[str, Sequence[Outcome]], missing: S
     """Accuracy by attack and s, as the paper prints it, with its interval.
 
     Args:
-        title: Of the table.
+        title: Title of the table.
         rows: Attack to its outcomes.
         missing: Attacks without one, and why.
     """

@@ -1,4 +1,4 @@
-"""What results.json says of the decision on provider membership."""
+"""Finding, metrics and table of the decision on provider membership."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BESIDE = {"control": "the control", "documents": "the documents alone"}
 
 
 def finding(decision: Decision, control: str | None, *, trusted: bool) -> Finding:
-    """What the decision means.
+    """Finding of the decision.
 
     Args:
         decision: On the primary subset.
@@ -79,7 +79,7 @@ def _assumed(control: str | None, *, trusted: bool) -> str:
 
 
 def metrics(decision: Decision, control: str) -> list[Metric]:
-    """The number that the finding rests on, and what is subtracted from it."""
+    """Metrics that the finding rests on, and those that are subtracted from it."""
     strongest = decision.strongest
     name, title = strongest.outcome.metric, strongest.outcome.row.title
     count, form = len(strongest.outcome.attacked), FORMATS.get(name, "percent")

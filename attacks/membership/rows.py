@@ -31,13 +31,13 @@ class AttackRow:
 
     Attributes:
         id: Last part of the check's id.
-        title: As the paper has it.
+        title: Name of the attack in the paper.
         kind: Clusters are AZK's, forests APK's; vote adds CLS1 and CLS2. A ratio is compared as it is,
             several by their standardised mean, a residual after the public model's line has been fitted on known
             non-members.
         features: Columns it uses.
         knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
-        base: Of a vote, the attack whose calls CLS1 and CLS2 join.
+        base: For a vote, the attack whose calls CLS1 and CLS2 join.
         scores: Of an attack from another package, its function with its settings, once a run has bound it.
     """
 

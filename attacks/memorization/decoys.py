@@ -1,4 +1,4 @@
-"""How many true secrets chance alone would hit: the same answers against values that are drawn.
+"""Decoy test for disclosed secrets: the same answers compared with random values of the same format.
 
 A decoy has the format of a secret, digits for digits and letters for letters; each of its characters is drawn from
 those that the secrets of the format have at its place, mixed with all of its kind. Drawn apart from the answers, as the
@@ -28,11 +28,11 @@ _VALUES = 1 << 22
 
 @dataclass(frozen=True)
 class Hits:
-    """How many of the secrets were answered, against chance.
+    """Number of secrets among the answers, and of decoys.
 
     Attributes:
         true: Secrets among the answers.
-        decoys: The same of each decoy set, int (sets,).
+        decoys: Number of hits of each decoy set, int (sets,).
     """
 
     true: int
@@ -58,8 +58,8 @@ def hits(answers: Collection[str], secrets: Collection[str], rng: np.random.Gene
     Args:
         answers: Distinct, compact.
         secrets: Distinct, compact.
-        rng: Of the decoys.
-        sets: Of decoys, each as many as there are secrets.
+        rng: Random generator of the decoys.
+        sets: Number of decoy sets, each as large as the set of secrets.
     """
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for secret in sorted(secrets):

@@ -1,4 +1,4 @@
-"""Pages that show what came back: kept whole privately, drawn in a masked report."""
+"""Evidence pages of the memorization test: complete ones in the private folder, drawings in a masked report."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def keep_evidence(
     answers: Answers,
     before: Answers | None,
 ) -> list[Evidence]:
-    """Keep scrubbed pages, the most telling first, and show the first few.
+    """Keep scrubbed pages, right answers first, and show the first few.
 
     Args:
-        context: Of the audit.
+        context: Context of the audit.
         hide: With the pseudonyms of the check.
-        kept: How many pages are kept.
-        shown: How many of them the report shows.
+        kept: Number of pages that are kept.
+        shown: Number of these pages that the report shows.
         test: The questions that were put.
-        answers: Of the model under audit.
-        before: Of the pre-trained model, or None.
+        answers: Answers of the model under audit.
+        before: Answers of the pre-trained model, or None.
     """
     ranked = sorted(
         (query for query in test.queries if query in answers), key=lambda query: _rank(context, hide, query, answers)
@@ -86,7 +86,7 @@ def _describe(
 
 
 def _answer(hide: Redactor, said: str, query: Query) -> str:
-    """What was said; masked, how near it comes to what was taken off."""
+    """The answer; masked, whether it is right or similar."""
     if hide.reveal:
         return hide.value(said)
     right = "right" if accuracy(said, query.answers) else "similar" if anls(said, query.answers) else "another"

@@ -23,7 +23,7 @@ ENOUGH = 3
 
 @dataclass(frozen=True)
 class Candidates:
-    """What is compared on one page.
+    """Candidate values of one page.
 
     Attributes:
         query: The question about the scrubbed page.
@@ -44,7 +44,7 @@ def draw_candidates(
     Args:
         queries: About scrubbed pages of one key.
         with_clue: Ids of those on which something still points to the value.
-        rng: Of pages and values.
+        rng: Random generator of the pages and values.
         others: Most values of other providers.
     """
     pages: dict[str, list[Query]] = {}

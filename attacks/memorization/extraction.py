@@ -33,7 +33,7 @@ class Shares:
     Attributes:
         extractable: Given by the target and not by the control.
         simplicity: Given by both.
-        pages: Behind them.
+        pages: Number of pages.
     """
 
     extractable: Estimate
@@ -42,11 +42,11 @@ class Shares:
 
 
 def shares(pages: pd.DataFrame, rng: np.random.Generator) -> Shares | None:
-    """What comes out on the pages of one class; None where there is no page that both models answered.
+    """Extractable shares of the pages of one class; None where there is no page that both models answered.
 
     Args:
         pages: ``provider``, ``acc`` and ``acc_control`` (NaN where the control said nothing).
-        rng: Of the bootstrap.
+        rng: Random generator of the bootstrap.
     """
     both = pages[pages["acc_control"].notna()]
     if both.empty:
@@ -103,7 +103,7 @@ def blank_hits(
     Args:
         queries: About scrubbed pages.
         said: Wording to the target's answer about nothing.
-        before: Likewise of the control.
+        before: Wording to the control's answer about no page.
         members: Provider to whether it was trained on.
     """
     return {

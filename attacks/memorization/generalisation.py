@@ -1,4 +1,4 @@
-"""How well the model reads new pages, of companies that it was trained on and of others: its utility.
+"""Utility: accuracy on new pages of companies that the model was trained on, and of others.
 
 A gap says that the model reads the layouts and wordings of known companies better. That is what training is for, and
 gives no value away, so it is a weak sign at most. Source: privacy-aware-docvqa, Tables 1 and 9: ACC and ANLS on RED, on
@@ -44,12 +44,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reading:
-    """How the classes differ once like questions about like pages are compared.
+    """Stratified difference in accuracy between the classes, and its test.
 
     Attributes:
-        gap: In ACC, stratified.
+        gap: Stratified gap in ACC.
         over_control: How far it lies above the control's, or None.
-        p_value: Of the permutation over providers.
+        p_value: p-value of the permutation over providers.
         level: Weak at most.
         smallest: Gap that four of five such audits would have found, or None.
     """
@@ -102,12 +102,12 @@ def reading(
     """Compare members with others within strata of key and length of page.
 
     Args:
-        questions: From ``questions_table``; both classes.
-        control: The same of the control, or None.
-        budget: Of the finding.
-        rng: Of permutations and resamples.
-        permutations: How many are drawn.
-        resamples: Likewise.
+        questions: Table from ``questions_table``, with both classes.
+        control: The same table of the control, or None.
+        budget: Error budget of the finding.
+        rng: Random generator of permutations and resamples.
+        permutations: Number of permutations.
+        resamples: Number of bootstrap resamples.
     """
     who = Providers.of(questions)
     where = strata(questions)

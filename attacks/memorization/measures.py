@@ -1,4 +1,4 @@
-"""What scrubbed pages say of memory: four numbers, one test. Pure functions over a table of pages.
+"""Four measures of memorization on scrubbed pages with one joint test, as pure functions over a table of pages.
 
 Answers (ACC, ANLS) show what comes out; the likelihood ratio and the exposure show what is in the model although it
 does not come out. They are tested together by the largest (max-T), so that four looks cost no more than one.
@@ -49,7 +49,7 @@ class Providers:
 
     Attributes:
         labels: Whether each was trained on, bool (n,).
-        codes: Of each page, the place of its provider, int (pages,).
+        codes: Index of each page's provider, int (pages,).
     """
 
     labels: Bools
@@ -79,10 +79,10 @@ class Providers:
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of the test.
+    """A measure of the test.
 
     Attributes:
-        name: Of the metric.
+        name: Name of the metric.
         chance: Its value without memory.
         contrast: How far it lies above that.
         over_control: How far it lies above the control, or None without one.
@@ -96,16 +96,16 @@ class Measure:
 
 @dataclass(frozen=True)
 class Result:
-    """A measure and what came of it.
+    """A measure with its test results.
 
     Attributes:
-        name: Of the metric.
+        name: Name of the metric.
         chance: Its value without memory.
         value: With its interval.
         over_control: Its distance to the control's, None without one.
-        p_value: Of the permutation test, adjusted for the choice among the measures.
+        p_value: p-value of the permutation test, adjusted for the choice among the measures.
         strength: Distance to chance in deviations under permutation.
-        level: By this measure alone.
+        level: Level by this measure alone.
         smallest: Smallest true value that four of five such audits would have found, None where none would be.
     """
 
@@ -121,14 +121,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the pages of one key say.
+    """Memorization of one key.
 
     Attributes:
-        results: Of every measure that could be taken.
+        results: Result of every measure that could be taken.
         headline: The strongest of those that were found, else ACC; None where nothing could be measured.
-        level: Of the finding.
-        pages: Of members, and of non-members.
-        providers: Likewise.
+        level: Level of the finding.
+        pages: Number of pages of members and of non-members.
+        providers: Number of member and of non-member providers.
     """
 
     results: tuple[Result, ...]
@@ -171,10 +171,10 @@ def memory(
 
     Args:
         pages: One row a page, as in ``measures``.
-        budget: Of the finding.
-        rng: Of permutations and resamples.
-        permutations: How many are drawn.
-        resamples: Likewise.
+        budget: Error budget of the finding.
+        rng: Random generator of permutations and resamples.
+        permutations: Number of permutations.
+        resamples: Number of bootstrap resamples.
         powered: Whether the smallest effects are computed; without them "no evidence" is not resolved.
     """
     who = Providers.of(pages)

@@ -1,4 +1,4 @@
-"""What a test of answers would have found: memory is planted into the audit's own pages, with the labels shuffled.
+"""Power of the test on answers: memorization is planted into the audit's own pages, with the labels shuffled.
 
 A formula for means fails here, since a model that gives nothing back has scores without any spread.
 """
@@ -37,10 +37,10 @@ def smallest_gap(
         sums: Sum of the scores (0 to 1) of each provider, float (n,).
         counts: Pages of each provider, float (n,).
         labels: bool (n,), membership; both classes.
-        alpha: Of the test.
+        alpha: Significance level of the test.
         critical: Standardised gap that the choice among several measures asks for besides.
-        rng: The only source of chance.
-        power: Of the test.
+        rng: Random generator.
+        power: Power of the test.
 
     Returns:
         The gap; None where even memory of all members would not be found.

@@ -1,4 +1,4 @@
-"""From scores to what results.json says of them."""
+"""Metrics and finding of the memorization test."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def memory_metrics(found: Memory, control: str) -> list[Metric]:
 
 
 def memory_finding(key: str, found: Memory, scores: Mapping[str, GapEstimate], control: str | None) -> Finding:
-    """What the pages of a key say.
+    """Finding on the pages of a key.
 
     Args:
-        key: What was asked for.
+        key: Key that was asked for.
         found: The test, on pages without residual clues.
         scores: ``ACC`` and ``ANLS`` of the target on these pages.
         control: Name of the control, or None.
@@ -112,7 +112,7 @@ def memory_finding(key: str, found: Memory, scores: Mapping[str, GapEstimate], c
 
 
 def power_sentence(results: Sequence[Result]) -> str:
-    """What four of five such audits would have found, and where that is too little, what is asked of an audit."""
+    """Sentence on the smallest effects that four of five such audits would have found."""
     wanted = [one for one in results if one.name in (ACC, RATIO)]
     would = " or ".join(_smallest(one) for one in wanted if one.smallest is not None)
     sentence = f"Four of five such audits would have found {would}" if would else "No effect would have been found"

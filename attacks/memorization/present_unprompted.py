@@ -1,4 +1,4 @@
-"""What results.json says of unprompted disclosure."""
+"""Metrics, tables and finding of unprompted disclosure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REMEDY = (
 
 
 def disclosure_metrics(found: Disclosed, share: Estimate | None, others: int, providers: int) -> list[Metric]:
-    """How many true secrets came out, how many chance brings out, and the paper's second count."""
+    """Number of disclosed true secrets, the number expected by chance, and the paper's second count."""
     decoys = float(found.numbers.decoys.mean())
     return [
         build_metric(
@@ -74,7 +74,7 @@ def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor, control: 
 
 
 def without_blue() -> Finding:
-    """What is said where the training corpus is not known."""
+    """Finding where the training corpus is not given."""
     return Finding(
         level="unresolved",
         text="Without the training corpus (--blue) it cannot be said whether the answers are true secrets.",
@@ -83,12 +83,12 @@ def without_blue() -> Finding:
 
 
 def disclosure_finding(found: Disclosed, asked: int, secrets: int, owners: int, control: str | None) -> Finding:
-    """What the disclosed answers mean.
+    """Finding on the disclosed answers.
 
     Args:
         found: The test.
-        asked: How many questions were answered.
-        secrets: How many values the training corpus holds.
+        asked: Number of questions that were answered.
+        secrets: Number of values in the training corpus.
         owners: Companies whose secrets came out.
         control: Name of the control, or None.
     """

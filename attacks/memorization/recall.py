@@ -29,7 +29,7 @@ from pfl_audit.models.protocol import Capability
 
 @dataclass(frozen=True)
 class Said:
-    """What a model said about the pages of a key.
+    """Answers of a model about the pages of a key.
 
     Attributes:
         answers: To every question.

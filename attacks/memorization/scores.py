@@ -1,4 +1,4 @@
-"""How much of what was taken off the pages comes back. Pure functions over a table of answers.
+"""Scores of answers about scrubbed pages, as pure functions over a table of pages.
 
 Source: privacy-aware-docvqa, section 5.1, Tables 2, 7 and 8.
 """
@@ -21,7 +21,7 @@ CONFIDENT = 0.9
 
 @dataclass(frozen=True)
 class GapEstimate:
-    """A score on members, on non-members, and what lies between.
+    """A score on members and on non-members, and their gap.
 
     Attributes:
         members: Mean over members' pages, None where there are none.
@@ -42,7 +42,7 @@ def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapE
     Args:
         pages: One row a page: ``provider``, ``member`` (bool) and the score's column.
         score: Name of the column, values 0 to 1.
-        rng: Of the bootstrap.
+        rng: Random generator of the bootstrap.
     """
     groups = pages.groupby("provider", sort=True)
     sums = groups[score].sum().to_numpy(dtype=np.float64)

@@ -1,4 +1,4 @@
-"""One row a page: what a model said about it, and what a control said. Everything after this is pure."""
+"""Table of pages with the scores of a model and of a control."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pages_table(
     clues: Mapping[str, int],
     exposures: Mapping[str, float],
 ) -> pd.DataFrame:
-    """What was said about every page that could be asked.
+    """Scores of every page that could be asked about.
 
     Args:
         queries: About scrubbed pages.

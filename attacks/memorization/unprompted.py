@@ -29,11 +29,11 @@ class Disclosure:
     """An answer that came up on pages which do not hold it.
 
     Attributes:
-        key: What was asked for.
-        answer: As the model said it first.
-        times: On how many questions.
+        key: Key that was asked for.
+        answer: First spelling by the model.
+        times: Number of questions that it was the answer to.
         secret_of: Providers of the training corpus whose secret it is; empty where it is none.
-        said_before: How often the control said it to the same questions, or None.
+        said_before: Number of these questions that the control gave the same answer to, or None.
     """
 
     key: str
@@ -54,8 +54,8 @@ def unprompted_questions(corpus: Corpus, keys: Sequence[str], rng: np.random.Gen
 
     Args:
         corpus: RED.
-        keys: That are asked for.
-        rng: Of the templates.
+        keys: Keys that are asked for.
+        rng: Random generator that draws the templates of questions.
 
     Returns:
         Queries without a right answer; their accepted answer is empty.
@@ -84,9 +84,9 @@ def disclosures(
     """Count what was said although the page does not hold it, most frequent first.
 
     Args:
-        queries: From ``unprompted_questions``.
+        queries: Queries from ``unprompted_questions``.
         answers: Query id to answer of the model under audit.
-        before: The same of the control.
+        before: Query id to answer of the control.
         blue: Training corpus; a disclosed answer that is a value of any provider there is a true secret.
     """
     secrets = secrets_of(blue)

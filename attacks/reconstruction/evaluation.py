@@ -1,4 +1,4 @@
-"""What the reconstructions are worth. Attack and baseline are compared in the same resamples of documents.
+"""Evaluation of reconstructions: attack and baseline in the same resamples of documents.
 
 Source: cdmi-reconstruction, sections 5.2 and 5.3.
 """
@@ -42,10 +42,10 @@ def evaluate(
     """Score the reconstructions of some fields.
 
     Args:
-        fields: Of forms that the target was trained on, or of forms that it has never seen; one at least.
-        epsilon: Of the improvement factor.
-        rng: Of the bootstrap.
-        resamples: Of documents.
+        fields: Fields of forms that the target was trained on, or of forms that it has never seen; one at least.
+        epsilon: Smoothing constant of the improvement factor.
+        rng: Random generator of the bootstrap.
+        resamples: Number of resamples of documents.
 
     Raises:
         ValueError: There is no field.

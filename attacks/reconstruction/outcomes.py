@@ -1,4 +1,4 @@
-"""What an attack on a checkpoint gave, and what its evaluation finds.
+"""Reconstructions of an attack on a checkpoint, and their evaluation.
 
 Source: cdmi-reconstruction, sections 5.2 and 5.3.
 """
@@ -24,12 +24,12 @@ FIRST = 0.10
 
 @dataclass(frozen=True)
 class Attacked:
-    """A field, what stood there, and what was put there.
+    """A field with its ground truth and its reconstruction.
 
     Attributes:
-        document: To which it belongs: what is resampled as a whole.
+        document: Document that it belongs to, which is resampled as a whole.
         truth: Ids of the tokens that stood there.
-        found: What was put there.
+        found: Reconstruction of the field.
     """
 
     document: str
@@ -42,8 +42,8 @@ class Compared:
     """A number of the attack and of the baseline.
 
     Attributes:
-        attack: Of the attack.
-        baseline: Of the same with PUB-MLM alone.
+        attack: Number of the attack.
+        baseline: Number of the same procedure with PUB-MLM alone.
         difference: Attack minus baseline, in the same resamples.
     """
 
@@ -80,8 +80,8 @@ class MultiShot:
     """The multi-shot variant with one membership metric.
 
     Attributes:
-        attack: What the metric kept, and its curves.
-        baseline: What PUB-MLM alone would have kept.
+        attack: Attempts that the metric kept, and their curves.
+        baseline: Attempts that PUB-MLM alone would have kept.
         scores: ``AccAUC``, ``HamAAC`` and those of SHARES; higher is better.
         first: How much better the first-ranked fields are than all, in the same resamples: ``PR`` and
             ``Hamming similarity`` of the first 10 % minus those of every field.
@@ -100,7 +100,7 @@ class OneShot:
     Attributes:
         attack: float64 (n, 4), ``similarity.NAMES`` by field.
         baseline: The same of the baseline.
-        scores: By ``similarity.NAMES``, means over the fields.
+        scores: Means over the fields, by ``similarity.NAMES``.
         improvement: IpF (equation 6).
     """
 
@@ -112,13 +112,13 @@ class OneShot:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything that one set of fields tells.
+    """Evaluation of one set of fields.
 
     Attributes:
         documents: Forms with an attacked field.
         fields: Attacked fields.
         one_shot: The first attempts.
-        multi_shot: By membership metric.
+        multi_shot: Scores of the multi-shot variant, by membership metric.
     """
 
     documents: int
@@ -132,8 +132,8 @@ class DocumentPermutation:
     """Shares of permutations under which the private forms stand out as much as they do: one-sided p-values.
 
     Attributes:
-        improvement: Of the improvement factor of the first attempts.
-        gain: Of AccAUC over public knowledge, with the metric that the finding goes by.
+        improvement: p-value of the improvement factor of the first attempts.
+        gain: p-value of AccAUC over public knowledge, with the metric that the finding goes by.
     """
 
     improvement: float
@@ -142,7 +142,7 @@ class DocumentPermutation:
 
 @dataclass(frozen=True)
 class CheckpointOutcome:
-    """What an attack on one checkpoint gave.
+    """Result of an attack on one checkpoint.
 
     Attributes:
         chosen: Fields of the forms that it was trained on.
@@ -150,7 +150,7 @@ class CheckpointOutcome:
         fields: The same with what was put there.
         private: Scores on them.
         new: Scores on fields of forms that it has never seen, or None.
-        permutation: How often these two would be as far apart by chance, or None.
+        permutation: p-values of the permutation test between these two, or None.
     """
 
     chosen: Chosen

@@ -60,7 +60,7 @@ def count_passes(blanks: Sequence[Blank], settings: ReconstructionSettings, *, m
 
     Args:
         blanks: To be attacked.
-        settings: Of the attack.
+        settings: Settings of the attack.
         mlm: Whether the target is a masked language model, which is asked once a step instead of once a candidate.
     """
     least = sum(blank.length for blank in blanks)

@@ -1,4 +1,4 @@
-"""From reconstructions to what results.json says of them."""
+"""Metrics, tables, curves and findings of reconstructions."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _NEW: dict[str, SliceValue] = {"fields": "new forms", "with": "the attack"}
 
 
 class Presenter:
-    """Words and numbers of one audit.
+    """Builds the checks of one audit.
 
     Args:
-        context: Of the audit.
-        settings: Of the attack.
-        precision: Of the model under audit, and what was found about it.
+        context: Context of the audit.
+        settings: Settings of the attack.
+        precision: Precision of the model under audit, and what was found about it.
     """
 
     def __init__(self, context: FormContext, settings: ReconstructionSettings, precision: str = "float32") -> None:

@@ -1,4 +1,4 @@
-"""Numbers of fields with intervals over resampled documents: a document's fields stand and fall together."""
+"""Statistics over fields with intervals over resampled documents: all fields of a document are drawn together."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Resampled:
 
     Args:
         documents: The document of each field, one at least.
-        rng: The only source of chance.
-        resamples: How many.
+        rng: Random generator.
+        resamples: Number of resamples.
     """
 
     def __init__(self, documents: Sequence[str], rng: np.random.Generator, resamples: int = RESAMPLES) -> None:
@@ -51,7 +51,7 @@ class Resampled:
         """A share of right fields; exact where every field of it is wrong (or every one right) in all resamples.
 
         Args:
-            found: As resampled.
+            found: Resampled share.
             part: Part of the documents that the share is about.
         """
         if (found.samples != found.value).any():

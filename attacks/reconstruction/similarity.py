@@ -1,4 +1,4 @@
-"""How near a reconstruction is to what stood there. On token ids, not on the text that they spell.
+"""Distances between a reconstruction and the ground truth, on token ids.
 
 Source: cdmi-reconstruction, section 5.2 and equation 6.
 """

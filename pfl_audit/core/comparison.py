@@ -13,13 +13,13 @@ from pfl_audit.errors import UsageError
 
 @dataclass(frozen=True)
 class Cell:
-    """What one audit says on a row.
+    """Number of one audit on a row.
 
     Attributes:
-        number: As people read it, or a dash.
-        interval: In brackets, or nothing.
+        number: Formatted value, or a dash.
+        interval: Formatted interval in brackets, or nothing.
         note: What the number is, or why there is none.
-        level: Of the finding, where the row is a check.
+        level: Level of the finding, where the row is a check.
     """
 
     number: str
@@ -30,7 +30,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One question to all models."""
+    """A row of a comparison: one check or metric of all audits."""
 
     title: str
     cells: tuple[Cell, ...]

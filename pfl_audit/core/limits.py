@@ -1,4 +1,4 @@
-"""How large the parts of results.json may be: whoever reads one may have it from anywhere."""
+"""Limits of the parts of results.json, which may come from an untrusted source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports, found by entry point: each is a pure function of results.json and the run's folder."""
+"""Registry of reports, found by entry point: each is a pure function of results.json and the run's folder."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class _Part(BaseModel):
 
 
 class Metric(_Part):
-    """A number, with all that is needed to judge it."""
+    """A number with its interval, chance level, unit and format."""
 
     name: Name
     value: Finite | None = Field(description="None where it cannot be computed or resolved; `note` says why")
@@ -91,7 +91,7 @@ class Metric(_Part):
 
 
 class Table(_Part):
-    """Rows for people."""
+    """A table of text and numbers."""
 
     title: Name
     columns: Annotated[list[Name], _few(limits.COLUMNS)]
@@ -140,7 +140,7 @@ class Series(_Part):
 
 
 class Curve(_Part):
-    """A line to draw."""
+    """A figure of one or more series."""
 
     title: Name
     kind: Literal["roc", "line", "step", "scatter"]
@@ -158,7 +158,7 @@ class Evidence(_Part):
 
 
 class Finding(_Part):
-    """What a check found, in words."""
+    """Level of a check with its explanation and remedy."""
 
     level: Level
     text: Text
@@ -171,7 +171,7 @@ class Finding(_Part):
 
 
 class Check(_Part):
-    """One question that was put to the model, and its answer."""
+    """One check of the audit, with its results or the reason why it did not run."""
 
     id: Name
     family: Name
@@ -200,7 +200,7 @@ class Gate(_Part):
 
 
 class Verdict(_Part):
-    """The answer of the whole audit."""
+    """Verdict over all checks."""
 
     status: Literal["leaks", "no-evidence", "incomplete"]
     gate: Gate
@@ -256,7 +256,7 @@ class Data(_Part):
 
 
 class Provenance(_Part):
-    """How to get the same numbers again."""
+    """Facts that reproduce the numbers: command, versions, seed."""
 
     command: Text
     version: Name

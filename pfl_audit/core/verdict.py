@@ -1,4 +1,4 @@
-"""From findings to one answer and one exit code, computed before anything is rendered."""
+"""The rule for findings, the verdict over all of them, and the exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Bound = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Budget:
-    """What one finding may spend.
+    """Share of the error budget of one finding.
 
     Attributes:
         leak: Chance of a leak where there is none.

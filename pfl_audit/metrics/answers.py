@@ -1,4 +1,4 @@
-"""How right an answer is: accuracy and ANLS."""
+"""Scores of answers: accuracy and ANLS."""
 
 from __future__ import annotations
 

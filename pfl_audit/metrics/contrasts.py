@@ -1,4 +1,4 @@
-"""Numbers that set members against non-members, as functions of how often each provider counts.
+"""Contrasts between members and non-members, as functions of the weights of providers.
 
 The same function gives the number itself (every provider once), its permutation test (members and the others drawn
 anew) and its interval (providers resampled), so that what is tested is what is printed.
@@ -50,7 +50,7 @@ def area(scores: Floats) -> Contrast:
     """Area under the ROC curve minus one half; a pair of equal scores counts one half.
 
     Args:
-        scores: Of each provider, higher for members, float (n,); those that are NaN do not count.
+        scores: Score of each provider, higher for members, float (n,); those that are NaN do not count.
     """
     kept = np.flatnonzero(~np.isnan(scores))
     distinct, group = np.unique(scores[kept], return_inverse=True)
@@ -84,7 +84,7 @@ def resampled(contrast: Contrast, labels: Bools, weights: Floats, chance: float 
     """The number with its interval over resampled providers.
 
     Args:
-        contrast: What is computed.
+        contrast: Statistic of the providers' weights.
         labels: bool (n,), membership.
         weights: How often each provider is drawn, float (resamples, n), from ``intervals.bootstrap_weights``.
         chance: Added to it all, such as 0.5 for an area.
@@ -104,8 +104,8 @@ def permuted(
     Args:
         contrasts: One at least.
         labels: bool (n,), membership.
-        rng: The only source of chance.
-        permutations: How many are drawn.
+        rng: Random generator.
+        permutations: Number of permutations.
     """
     drawn = np.vstack([labels, rng.permuted(np.tile(labels, (permutations, 1)), axis=1)])
     members, others = drawn.astype(np.float64), (~drawn).astype(np.float64)

@@ -1,4 +1,4 @@
-"""How near a reconstructed picture is to the true one, on the whole page or on some of its pixels.
+"""Picture scores (PSNR, MSE, FFT_2D) on the whole page or on some of its pixels.
 
 Pictures are floats (height, width) or (height, width, channels), 0 to 1. What lies outside is clipped first: it is not
 a picture. GI-DQA (section 4.1) names three measures and defines none. The definitions here are the usual ones, and its
@@ -39,10 +39,10 @@ class ImageScores:
 
 
 def image_scores(image: Image, truth: Image, mask: Mask | None = None) -> ImageScores:
-    """All three.
+    """All three scores of a picture.
 
     Args:
-        image: What came back.
+        image: Reconstructed picture.
         truth: The true picture, of the same shape.
         mask: bool (height, width): the pixels that count; all of them if None.
 

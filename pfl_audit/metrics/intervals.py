@@ -1,4 +1,4 @@
-"""Intervals by resampling providers: what would other companies have shown?
+"""Bootstrap intervals over providers, and exact intervals of shares.
 
 The provider is the unit: its documents and questions stand and fall together, so it is drawn as a
 whole. Where members are compared with non-members, each class keeps its size.
@@ -46,12 +46,12 @@ class Estimate:
 
 
 def bootstrap_weights(labels: Bools, rng: np.random.Generator, resamples: int = RESAMPLES) -> Floats:
-    """How often each provider is drawn, stratified by label.
+    """Bootstrap weights of the providers, stratified by label.
 
     Args:
         labels: bool (n,).
-        rng: The only source of chance.
-        resamples: How many draws.
+        rng: Random generator.
+        resamples: Number of resamples.
 
     Returns:
         float (resamples, n); every row sums to n, and to the class sizes within each class.
@@ -139,7 +139,7 @@ def resampled_mean(sums: Floats, counts: Floats, weights: Floats) -> Estimate:
     Args:
         sums: Sum of each unit's items, float (n,).
         counts: Number of its items, float (n,).
-        weights: From ``bootstrap_weights``, float (resamples, n).
+        weights: Weights from ``bootstrap_weights``, float (resamples, n).
 
     Returns:
         The mean with its interval; the interval is NaN for a single unit.

@@ -1,4 +1,4 @@
-"""How often chance alone would set members that far apart: permutation of the labels.
+"""Permutation tests of the labels of members and non-members.
 
 Valid where every arrangement of the labels is equally likely without a leak. An attacker who was given the labels of
 some providers does not change that: given these, every arrangement of the others is equally likely, so the labels of
@@ -25,7 +25,7 @@ class Permuted:
 
     Attributes:
         gaps: Mean of members minus mean of non-members, float (k,).
-        deviations: Of the gaps under permutation, float (k,).
+        deviations: Standard deviation of the gaps under permutation, float (k,).
         p_values: One-sided, adjusted for the choice among the statistics, float (k,); at least 1 / (permutations + 1).
         largest: Largest standardised gap of every permutation, float (permutations,).
     """
@@ -50,8 +50,8 @@ def permute(values: Floats, labels: Bools, rng: np.random.Generator, permutation
     Args:
         values: float (k, n), finite; a row a statistic. A row without spread is never significant.
         labels: bool (n,), membership; both classes.
-        rng: The only source of chance.
-        permutations: How many are drawn.
+        rng: Random generator.
+        permutations: Number of permutations.
     """
     drawn = rng.permuted(np.tile(labels, (permutations, 1)), axis=1)
     return standardised(_gaps(values, np.vstack([labels, drawn])))

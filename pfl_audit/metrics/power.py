@@ -1,4 +1,4 @@
-"""What a test would find: its power at an effect, and the smallest effect that "no evidence" excludes."""
+"""Power of a test at an effect, and the smallest effect that it finds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def smallest_effect(critical: float, deviation: float, power: float = POWER) -> 
     Args:
         critical: Value above which the test is significant.
         deviation: Standard deviation of the statistic.
-        power: Of the test.
+        power: Power of the test.
 
     Returns:
         float, in the unit of the statistic.

@@ -1,4 +1,4 @@
-"""How well scores distinguish members from non-members, with equal scores kept together.
+"""ROC curves, AUC and accuracy of membership scores; equal scores share a threshold.
 
 Everywhere: ``scores`` float (n,), higher means "member"; ``labels`` bool (n,), true for members;
 ``weights`` float (n,) or (resamples, n), how often each provider counts.
