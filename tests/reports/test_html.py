@@ -227,3 +227,19 @@ def test_numbers_that_share_no_slice_are_listed(folder: Path) -> None:
     html = to_html(results(check(metrics=metrics)), folder)
     assert "m7 · s = 7" in html
     assert html.count("<td") < 1000
+
+
+def test_the_data_sets_of_all_subjects_are_printed(folder: Path) -> None:
+    base = results(check())
+    captions = Data(
+        subject="captions", format="csv", path="lines.csv", sha256="1", documents=4, queries=5,
+        facts={"Longest caption": "<b>40 words"}, terms={"Caption": "A line below a picture."}, problems=["line 7"],
+    )  # fmt: skip
+    html = to_html(base.model_copy(update={"datasets": [*base.datasets, captions]}), folder)
+    assert "<dt>Documents asked about</dt><dd>2 pages of 2 providers" in html
+    assert "<dt>Captions</dt><dd>4 documents, 5 queries</dd>" in html
+    assert "<dt>Longest caption</dt><dd>&lt;b&gt;40 words</dd>" in html
+    assert "<dt>Corpus (questions)</dt>" in html
+    assert "<dt>Corpus (captions)</dt><dd>csv, <code>lines.csv</code>" in html
+    assert "<dt>Caption</dt><dd>A line below a picture.</dd>" in html
+    assert "2 records of the corpus could not be used" in html
