@@ -36,9 +36,7 @@ def fuse(network: Any) -> str | None:
     numbers = installed.split(".")[:2]
     if not (all(map(str.isdecimal, numbers)) and TESTED[0] <= tuple(map(int, numbers)) <= TESTED[1]):
         first, last = (".".join(map(str, numbers)) for numbers in TESTED)
-        return (
-            f"second derivatives by plain autograd: fused ones are for transformers {first} to {last}, not {installed}"
-        )
+        return f"second derivatives by plain autograd: fused are for transformers {first} to {last}, not {installed}"
     replacements = _replacements()
     for module in network.modules():
         if replacement := replacements.get(type(module)):
