@@ -1,4 +1,6 @@
-"""The examples of ARCHITECTURE.md are accepted by the registries, and scripts of docs/results import what exists."""
+"""The examples of ARCHITECTURE.md are accepted by the registries, CONTRIBUTING.md quotes tests/plugin, and
+scripts of docs/results import what exists.
+"""
 
 from __future__ import annotations
 
@@ -74,3 +76,13 @@ def test_scripts_import_what_exists(script: Path) -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pfl_audit"):
             module = importlib.import_module(node.module or "")
             assert not [name.name for name in node.names if not hasattr(module, name.name)]
+
+
+def test_the_walk_of_contributing_quotes_the_plugin() -> None:
+    def plain(text: str) -> str:
+        return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+
+    files = [plain(path.read_text()) for path in (ROOT / "tests/plugin/pfl_stranger").glob("*.py")]
+    quoted = [plain(block.text) for block in blocks(ROOT / "CONTRIBUTING.md") if block.language == "python"]
+    assert quoted
+    assert not [text for text in quoted if not any(text in file for file in files)]
