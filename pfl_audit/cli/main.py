@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -91,10 +93,16 @@ def run(arguments: list[str]) -> int:
         return _fail_interrupted() if is_interrupt(error) else _fail_unexpectedly(error)
 
 
+@cache
+def click_command() -> Callable[..., object]:
+    """All commands as click objects, made once a process: making them takes longer than a short command."""
+    return typer.main.get_command(app)
+
+
 def _run(arguments: list[str]) -> int:
     if arguments in ([], ["data"]):
         arguments = [*arguments, "--help"]
-    result = app(arguments, prog_name="pfl-audit", standalone_mode=False)
+    result = click_command()(arguments, prog_name="pfl-audit", standalone_mode=False)
     if sys.stdout is not None:
         sys.stdout.flush()
     if result == EXIT_INTERRUPTED:  # typer has caught the KeyboardInterrupt

@@ -37,6 +37,9 @@ def _import_everything() -> None:
     for module in pkgutil.walk_packages(pfl_audit.__path__, "pfl_audit."):
         if ".flower" not in module.name and not module.name.endswith("fixtures.build"):
             import_module(module.name)
+    from pfl_audit.cli.main import click_command
+
+    click_command()  # which every fork would build anew
 
 
 def _address_space() -> int:
