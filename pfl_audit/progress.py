@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 
@@ -30,10 +29,9 @@ class Progress(Protocol):
 class Silent:
     """Progress reporting without output."""
 
-    @contextmanager
-    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
+    def task(self, name: str, total: int, done: int = 0) -> AbstractContextManager[Task]:
         """Do nothing."""
-        yield _SilentTask()
+        return nullcontext(_SilentTask())
 
     def say(self, text: str) -> None:
         """Do nothing."""

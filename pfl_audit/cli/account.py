@@ -180,13 +180,7 @@ def _bound(found: PrivacySpent, accountant: str) -> tuple[float, str]:
 
 
 def _figures(found: PrivacySpent) -> dict[str, Any]:
-    return {
-        "epsilon": found.epsilon,
-        "accountant": found.accountant,
-        "prv": found.prv,
-        "prv_failure": found.prv_failure,
-        "renyi": found.renyi,
-    }
+    return {name: value for name, value in asdict(found).items() if name not in ("delta", "accounting")}
 
 
 def _explain(sampling: Sampling, figures: dict[str, PrivacySpent]) -> None:

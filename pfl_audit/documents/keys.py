@@ -8,7 +8,7 @@ words in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -135,18 +135,6 @@ def key_of_question(question: str) -> str:
         if re.search(cue, text):
             return key
     return "other"
-
-
-def require_keys(keys: Iterable[str]) -> tuple[str, ...]:
-    """Check names of keys.
-
-    Raises:
-        KeyError: A key does not exist; the argument is its name.
-    """
-    for key in keys:
-        if key not in NAMES:
-            raise KeyError(key)
-    return tuple(keys)
 
 
 @lru_cache(maxsize=1)
