@@ -88,7 +88,7 @@ def test_a_donut_from_end_to_end(plan: AuditPlan, written: set[str]) -> None:
         "analytic": "skipped",
         "lbfgs": "ran",
     }
-    assert "no absolute positions" in (checks["analytic"].reason or "")
+    assert "needs encoder of words" in (checks["analytic"].reason or "")
     assert metric(checks["text"], "tokens exact") == 1.0
     found = checks["lbfgs"]
     assert found.finding is not None
