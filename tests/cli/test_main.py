@@ -68,7 +68,8 @@ def test_no_arguments_show_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["mia", "--red", "x", "--model", "m", "--seeds", "0"], 4, "--seeds"),
         (["memorize", "--red", "x", "--model", "m", "--key", "shoe_size"], 4, "no key 'shoe_size'"),
         (["report", "nowhere"], 4, "does not exist"),
-        (["inspect", "nowhere"], 4, "no local folder"),
+        (["inspect", "nowhere"], 4, "does not exist"),
+        (["inspect", "nowhere", "--open"], 4, "no local folder"),
         (["train", "--data", "nowhere", "--out", "x"], 4, "does not exist"),
         (["data", "check", "nowhere"], 4, "does not exist"),
         (["data", "import", "other", "x", "--out", "y"], 4, "no source 'other'"),
@@ -94,7 +95,7 @@ def test_json_is_one_document_on_stdout(make_checkpoint: Make, corpus_folder: Pa
         "--out", tmp_path / "run", "--json",
     )  # fmt: skip
     results = json.loads(done.stdout)
-    assert results["schema_version"] == "1"
+    assert results["schema_version"] == "2"
     assert done.returncode == 3  # too few providers: unresolved
     assert "questions to the model" in done.stderr
     assert (tmp_path / "run/report.html").is_file()
@@ -160,10 +161,18 @@ def test_list_names_checks_and_needs(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_inspect_says_how_a_checkpoint_was_opened(make_checkpoint: Make, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["inspect", str(make_checkpoint(0))]) == 0
+    assert run(["inspect", str(make_checkpoint(0)), "--open"]) == 0
     out = capsys.readouterr().out
     assert "boxes: thousandths" in out
-    assert "answer, confidence, live, loss" in out
+    assert "answer; confidence; live; loss; trainable" in out
+
+
+def test_inspect_reads_headers_alone(make_checkpoint: Make) -> None:
+    code = (
+        "import sys\nfrom pfl_audit.cli.main import run\n"
+        f"assert run(['inspect', {str(make_checkpoint(0))!r}]) == 0\nassert 'torch' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_schema_is_that_of_the_results(capsys: pytest.CaptureFixture[str]) -> None:

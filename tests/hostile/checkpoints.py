@@ -10,7 +10,7 @@ from typing import Any
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 Make = Callable[[Path], list[str]]
-INSPECT = ["inspect", "ckpt"]
+INSPECT = ["inspect", "ckpt", "--open"]
 
 
 def checkpoint(folder: Path, name: str, *, without: tuple[str, ...] = ()) -> Path:

@@ -66,7 +66,7 @@ def settings(file: Path, changes: dict[str, Any]) -> None:
 def configured(folder: Path, fixture: str, changes: dict[str, Any], file: str = "config.json") -> list[str]:
     """Inspect a checkpoint in one of whose JSON files some keys differ."""
     settings(checkpoint(folder, fixture) / file, changes)
-    return ["inspect", "ckpt"]
+    return ["inspect", "ckpt", "--open"]
 
 
 def header_of(file: Path) -> tuple[dict[str, Any], bytes]:

@@ -18,7 +18,7 @@ from tests.hostile.second import (
 )  # fmt: skip
 
 DOOR = Door("second: configs")
-_INSPECT = ["inspect", "ckpt"]
+_INSPECT = ["inspect", "ckpt", "--open"]
 
 
 def _differs(label: str, fixture: str, *codes: int, file: str = "config.json", **changes: Any) -> None:

@@ -22,7 +22,7 @@ from tests.hostile.second import (
 )  # fmt: skip
 
 DOOR = Door("second: tokenizers")
-_INSPECT = ["inspect", "ckpt"]
+_INSPECT = ["inspect", "ckpt", "--open"]
 
 
 def _number(number: int) -> bytes:

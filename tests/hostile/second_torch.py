@@ -26,7 +26,7 @@ from tests.hostile.second import (
 )  # fmt: skip
 
 DOOR = Door("second: torch")
-_INSPECT = ["inspect", "ckpt"]
+_INSPECT = ["inspect", "ckpt", "--open"]
 _FILE = "pytorch_model.bin"
 _SHARED = "language_backbone.shared.weight"
 

@@ -31,7 +31,7 @@ def commands(place: Path) -> dict[str, list[str]]:
         "list": [],
         "schema": [],
         "account": ["--epsilon", 8, "--sampling-rate", 0.2, "--steps", 5, "--delta", 1e-5],
-        "inspect": [place / "in/vt5-0"],
+        "inspect": [place / "in/vt5-0", "--open"],
         "invert": [*gradient, "--out", out / "invert"],
         "defend": [*gradient, "--budget", 8, "--steps", 1, "--out", out / "defend"],
         "audit": ["--model", place / "in/vt5-0", "--pretrained", place / "in/vt5-1", "--red", out / "corpus", "--ocr",
