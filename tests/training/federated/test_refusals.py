@@ -153,7 +153,7 @@ def test_runs_with_one_seed_share_no_noise(federate: Federate) -> None:
 
 def test_a_secret_is_drawn_once_and_leaves_nothing_behind(federate: Federate, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut and resumed with a secret key: the same weights, one draw, no key, no halves of files."""
-    from pfl_audit.training.federated import chance
+    from pfl_audit.training.federated import secure_rng
 
     draws = []
 
@@ -161,16 +161,16 @@ def test_a_secret_is_drawn_once_and_leaves_nothing_behind(federate: Federate, mo
         draws.append(size)
         return bytes([7]) * size
 
-    monkeypatch.setattr(chance.os, "urandom", urandom)
+    monkeypatch.setattr(secure_rng.os, "urandom", urandom)
     secret = replace(PRIVATE, noise_seed=None)
     federate("whole", "fl-dp", secret)
-    assert draws == [chance.KEY_BYTES]
+    assert draws == [secure_rng.KEY_BYTES]
     with pytest.raises(KeyboardInterrupt):
         federate("cut", "fl-dp", secret, progress=Cut2())
     (federate.folder / "cut/.round-state.safetensors.x.part").write_bytes(b"half")
     (federate.folder / "cut/.training-state.safetensors.x.part").write_bytes(b"half")
     federate("cut", "fl-dp", secret)
-    assert draws == [chance.KEY_BYTES] * 2
+    assert draws == [secure_rng.KEY_BYTES] * 2
     whole, cut = federate.weights("whole"), federate.weights("cut")
     for name, tensor in whole.items():
         assert torch.equal(tensor, cut[name]), name

@@ -12,7 +12,7 @@ pytest.importorskip("flwr")
 from flwr.app import Message
 
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.training.federated.flower import engine, party, scale, secure
+from pfl_audit.training.federated.flower import client, engine, scale, secure
 from pfl_audit.training.federated.flower.masks import masks
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.settings import PrivacySettings
@@ -46,7 +46,7 @@ def test_error_of_a_secure_sum_is_as_stated(parties: Parties, monkeypatch: pytes
         got.append(secure.secure_sum(*arguments))
         return got[0]
 
-    monkeypatch.setattr(party, "secure_vector", vector)
+    monkeypatch.setattr(client, "secure_vector", vector)
     monkeypatch.setattr(engine, "secure_sum", take)
     settings = replace(QUICK, clients_per_round=3, rounds=1)
     parties.lead("out", parties.agreement(secure=True, settings=settings))
