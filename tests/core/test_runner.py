@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.core.plan import AuditPlan
-from pfl_audit.core.results import read_results
+from pfl_audit.core.results import Results, read_results
 from pfl_audit.core.runner import run_audit
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.readers import open_corpus
@@ -20,11 +20,10 @@ from tests.core.plans import changed
 Make = Callable[[int], Path]
 
 
-@pytest.fixture
-def plan(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> AuditPlan:
+def _plan(make_checkpoint: Make, corpus_folder: Path, folder: Path) -> AuditPlan:
     return AuditPlan(
         title="Test",
-        out=tmp_path / "run",
+        out=folder / "run",
         model=str(make_checkpoint(0)),
         inputs={
             "questions": {"red": corpus_folder, "pretrained": str(make_checkpoint(1)), "blue": corpus_folder},
@@ -34,8 +33,23 @@ def plan(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> AuditPla
     )
 
 
-def test_a_whole_audit(plan: AuditPlan) -> None:
-    results = run_audit(changed(plan, settings={"membership": {"seeds": 2, "s": (0, 5), "ablate": True}}), Silent())
+@pytest.fixture
+def plan(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> AuditPlan:
+    return _plan(make_checkpoint, corpus_folder, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def audited(
+    make_checkpoint: Make, corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[AuditPlan, Results]:
+    """Every check that the models allow, and what it gave."""
+    plan = _plan(make_checkpoint, corpus_folder, tmp_path_factory.mktemp("audited"))
+    plan = changed(plan, settings={"membership": {"seeds": 2, "s": (0, 5), "ablate": True}})
+    return plan, run_audit(plan, Silent())
+
+
+def test_a_whole_audit(audited: tuple[AuditPlan, Results]) -> None:
+    plan, results = audited
     assert read_results(plan.out) == results
     assert {check.status for check in results.checks} <= {"ran", "skipped"}
     left_out = [check.id for check in results.checks if not check.required]
@@ -118,8 +132,10 @@ def test_recorded_answers_of_a_vendor(plan: AuditPlan, corpus_folder: Path, tmp_
     assert acc.value == 1.0
 
 
-def test_names_and_values_stay_out_of_everything_but_the_private_folder(plan: AuditPlan, corpus_folder: Path) -> None:
-    results = run_audit(plan, Silent())
+def test_names_and_values_stay_out_of_everything_but_the_private_folder(
+    audited: tuple[AuditPlan, Results], corpus_folder: Path
+) -> None:
+    plan, results = audited
     red = open_corpus(corpus_folder, "red")
     text = (plan.out / "results.json").read_text().lower() + (plan.out / "run.json").read_text().lower()
     for provider in red.providers:
