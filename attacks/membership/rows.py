@@ -9,7 +9,7 @@ from pfl_audit.attacks.membership.columns import G1, G2, G3, G4, LIKELIHOODS, SC
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
 from pfl_audit.attacks.questions.inputs import PRETRAINED, REFERENCES
 from pfl_audit.core.attack import CheckSpec
-from pfl_audit.models.protocol import Capability
+from pfl_audit.models.family import Capability
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.membership.provider_attack import Scores

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from pfl_audit.core.settings import Flag, Settings
-from pfl_audit.documents.scrubbing.scrub import THRESHOLD
+from pfl_audit.documents.scrubbing import THRESHOLD
 
 
 class MembershipSettings(Settings):

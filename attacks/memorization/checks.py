@@ -6,7 +6,7 @@ from typing import Final
 
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.documents.keys import PROVIDER_KEYS
-from pfl_audit.models.protocol import Capability
+from pfl_audit.models.family import Capability
 
 _THREAT = {
     "knows": "a page of the company on which the value cannot be read",

@@ -23,8 +23,8 @@ from pfl_audit.core.results import Check, Metric
 from pfl_audit.documents.document import Membership, Query
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.scrubbing.residual import ResidualKind, residual_identifiers, residual_identifiers_in_image
+from pfl_audit.models.family import Capability
 from pfl_audit.models.page_reader import picture_query
-from pfl_audit.models.protocol import Capability
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from pfl_audit.core.settings import Settings
-from pfl_audit.documents.scrubbing.scrub import THRESHOLD
+from pfl_audit.documents.scrubbing import THRESHOLD
 
 
 class MemorizationSettings(Settings):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pfl_audit.attacks.reconstruction.inputs import FORMS, PUBLIC
 from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 from pfl_audit.core.attack import CheckSpec
-from pfl_audit.models.protocol import Capability
+from pfl_audit.models.family import Capability
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.reconstruction.context import FormContext

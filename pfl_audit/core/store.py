@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 from pfl_audit.errors import AuditError, StorageError, UsageError
 from pfl_audit.files import make_folder, remedy_for, remove_empty
@@ -98,11 +99,8 @@ class ResponseStore:
         try:
             self._new = not path.exists()
             self._made = make_folder(path.parent, private=True)
-            handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(handle, "rb") as file:
-                head = file.read(len(_MAGIC))
-            if head not in (b"", _MAGIC):  # SQLite would write over a file of a few bytes
-                raise sqlite3.DatabaseError("it is not a database")
+            if not _is_open_here(path):
+                _require_database(path)
             self._db = sqlite3.connect(path, timeout=60)
         except (sqlite3.Error, OSError) as error:
             remove_empty(self._made)
@@ -123,6 +121,8 @@ class ResponseStore:
         except BaseException:
             self.discard()
             raise
+        self._file = _identity(path)
+        _OPEN.add(self)
 
     @property
     def salt(self) -> str:
@@ -210,12 +210,13 @@ class ResponseStore:
 
     def close(self) -> None:
         """Close the database."""
+        _OPEN.discard(self)
         self._db.close()
 
     def discard(self) -> None:
         """Close the database, and remove one that this process has made and that holds nothing."""
         if self._new and not self.changed and self._alone():
-            self._db.close()
+            self.close()
             self._path.unlink(missing_ok=True)
             remove_empty(self._made)
         self.close()
@@ -270,6 +271,27 @@ class ResponseStore:
         known = isinstance(error, str | sqlite3.Error | OSError)
         reason = error if known else "a row in it is damaged"  # whose text may be an answer
         return StorageError(f"the response store {self._path} cannot be used: {reason}", remedy)
+
+
+_OPEN: WeakSet[ResponseStore] = WeakSet()
+"""Stores that this process has open: to close a second handle of a file drops the locks that SQLite holds on it."""
+
+
+def _is_open_here(path: Path) -> bool:
+    return path.exists() and _identity(path) in {store._file for store in _OPEN}
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _require_database(path: Path) -> None:
+    """Create the file, or raise sqlite3.DatabaseError for one of a few bytes, which SQLite would write over."""
+    handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "rb") as file:
+        if file.read(len(_MAGIC)) not in (b"", _MAGIC):
+            raise sqlite3.DatabaseError("it is not a database")
 
 
 def _require_plain(path: Path) -> None:

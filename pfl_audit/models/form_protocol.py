@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.documents.document import Boxes
 from pfl_audit.documents.forms.form import Field, Form
-from pfl_audit.models.protocol import Capability
+from pfl_audit.models.encoders.kinds import FormTask
+from pfl_audit.models.family import Capability
 
-FormTask = Literal["mlm", "ee-bio", "ee-spade", "el"]
-"""Masked language modelling; entity extraction by BIO or SPADE tags; entity linking."""
 TokenIds = NDArray[np.int64]
 
 

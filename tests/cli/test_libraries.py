@@ -26,7 +26,7 @@ def command(*arguments, **options):
         warnings.warn("the reader 'x' is left out", ExtensionWarning)
     note("ours")
 
-cli.app = command
+cli.click_command = lambda: command
 cli.main()
 """
 

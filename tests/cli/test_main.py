@@ -209,7 +209,7 @@ def command(*arguments, **options):
     Doomed()
     time.sleep(30)
 
-cli.app = command
+cli.click_command = lambda: command
 cli.main()
 """
     command = [sys.executable, "-c", code, "list"]

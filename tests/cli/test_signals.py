@@ -28,7 +28,7 @@ def command(*arguments, **options):
             os.kill(os.getpid(), signal.SIGTERM)  # impatient
             time.sleep(0.1)
 
-cli.app = command
+cli.click_command = lambda: command
 cli.main()
 """
 
@@ -71,7 +71,7 @@ def command(*arguments, **options):
         Path(sys.argv[1], "ready").touch()
         time.sleep(30)
 
-cli.app = command
+cli.click_command = lambda: command
 cli.main()
 """
 

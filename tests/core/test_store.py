@@ -235,3 +235,15 @@ def test_a_store_that_another_run_has_opened_is_not_discarded(tmp_path: Path) ->
         second.put({"k": Response("x")})
     with ResponseStore(tmp_path / "x.sqlite") as store:
         assert len(store) == 1
+
+
+def test_a_store_that_this_process_has_open_keeps_its_locks(tmp_path: Path) -> None:
+    """POSIX drops all locks of a file when a process closes any handle of it, and SQLite's shared lock is one."""
+    path = tmp_path / "x.sqlite"
+    code = (
+        "import fcntl, sys\nwith open(sys.argv[1], 'r+b') as file:\n"
+        "    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)  # SQLite's range of shared locks"
+    )
+    with ResponseStore(path), ResponseStore(path):
+        done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
+        assert "BlockingIOError" in done.stderr

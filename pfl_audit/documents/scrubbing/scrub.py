@@ -15,13 +15,11 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
 from pfl_audit.documents.document import Document
+from pfl_audit.documents.scrubbing import THRESHOLD as THRESHOLD
 from pfl_audit.documents.scrubbing.domains import domain_labels, without_affixes
 from pfl_audit.documents.scrubbing.normalization import merge_ocr_confusions, normalize_text, to_latin
 from pfl_audit.documents.scrubbing.page_words import PageWords
 from pfl_audit.documents.scrubbing.value_patterns import ValuePatterns, value_patterns
-
-THRESHOLD = 0.8
-"""Smallest normalised Levenshtein similarity at which a run of words counts as the value."""
 
 _LONGEST_RUN = 100
 """Largest number of words that a mention spans."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from pfl_audit.errors import AuditError
+from pfl_audit.models.encoders.kinds import Backbone, FormTask, Modality
 from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
-from pfl_audit.models.form_protocol import FormTask
 from pfl_audit.models.settings import LARGEST_SIZE, require_numbers, whole
-
-Backbone = Literal["layoutlm", "bros", "bert"]
-Modality = Literal["unimodal", "bimodal"]
 
 SECTION = "pfl_audit"
 """Key of ``config.json`` for settings that transformers has no key for."""

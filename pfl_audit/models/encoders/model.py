@@ -17,10 +17,11 @@ from pfl_audit.files import sha256_json
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import EncoderConfig
+from pfl_audit.models.encoders.kinds import FormTask
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of
 from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
 from pfl_audit.models.family import Capability, Precision
-from pfl_audit.models.form_protocol import Attempt, Blank, FormTask, TokenIds
+from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.weights import fingerprint_files
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pfl_audit.models.encoders.config import Backbone, Modality
-from pfl_audit.models.form_protocol import FormTask
+from pfl_audit.models.encoders.kinds import Backbone, FormTask, Modality
 from pfl_audit.training.settings import (
     BatchSize,
     ClipNorm,
