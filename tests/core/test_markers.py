@@ -103,8 +103,8 @@ def test_a_masked_audit_of_recorded_answers(place: Path, capsys: pytest.CaptureF
     results = json.loads(Path("run/results.json").read_text())
     by_id = {check["id"]: check for check in results["checks"]}
     assert len(by_id["memorization.provider_name"]["evidence"]) == 4
-    assert len(results["data"]["problems"]) >= 1
-    assert results["data"]["path"] == "red"
+    assert len(results["datasets"][0]["problems"]) >= 1
+    assert results["datasets"][0]["path"] == "red"
     nothing_identifies(travels(Path("run"), shown.out, shown.err), place)
     full = json.loads(Path("run/private/provenance.json").read_text())
     assert str(place / "red") in full["paths"]
