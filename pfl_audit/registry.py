@@ -6,6 +6,8 @@ import warnings
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Generic, TypeVar, cast
 
+from pfl_audit.errors import UsageError
+
 T_co = TypeVar("T_co", covariant=True)
 _OURS: Final = "pfl-audit"
 
@@ -49,6 +51,17 @@ class Registry(Generic[T_co]):
                 continue
             found[point.name] = cast("T_co", extension)
         return found
+
+    def named(self, name: str) -> T_co:
+        """The extension of a name.
+
+        Raises:
+            UsageError: There is none.
+        """
+        found = self.installed()
+        if name not in found:
+            raise UsageError(f"there is no {self.kind} '{name}'", f"Choose one of: {', '.join(found)}")
+        return found[name]
 
     def _warn(self, point: EntryPoint, reason: str) -> None:
         message = f"the {self.kind} '{point.name}' of the package {_package(point)} is left out: {reason}"

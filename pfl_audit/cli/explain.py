@@ -128,7 +128,7 @@ def _default(info: FieldInfo) -> str:
         return ", ".join(map(str, default)) or "none"
     if isinstance(default, bool):
         return str(default).lower()
-    return "none" if default is None else str(default)
+    return "none" if default in (None, {}) else str(default)
 
 
 def _bounds(info: FieldInfo) -> str:

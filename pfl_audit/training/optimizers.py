@@ -1,37 +1,34 @@
-"""Optimisers by name. Another one is one more entry here; no loop knows their names."""
+"""Optimisers of training, found by entry point; no loop knows their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import torch
 from torch import nn
 
-from pfl_audit.errors import UsageError
+from pfl_audit.registry import Registry
 
 Make = Callable[[Sequence[nn.Parameter], float, float], torch.optim.Optimizer]
 """From parameters, learning rate and weight decay to an optimiser of one (local) training."""
+OPTIMIZERS: Final[Registry[Make]] = Registry("pfl_audit.optimizers", "optimiser", ("__call__",))
 
 
-def _adamw(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
+def adamw(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
+    """AdamW, as in the papers."""
     return torch.optim.AdamW(parameters, rate, weight_decay=decay, fused=True)
 
 
-def _adafactor(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
+def adafactor(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
+    """Adafactor, which scales steps by the size of the weights; without weight decay."""
     return torch.optim.Adafactor(parameters, rate, weight_decay=0.0, foreach=True)
 
 
-OPTIMIZERS: Final[Mapping[str, Make]] = {"adamw": _adamw, "adafactor": _adafactor}
-"""``adamw`` is the papers'; ``adafactor`` scales steps by the size of the weights, without weight decay."""
-
-
 def make_optimizer(name: str, parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
-    """The optimiser of that name.
+    """The optimiser of a name.
 
     Raises:
         UsageError: There is none.
     """
-    if name not in OPTIMIZERS:
-        raise UsageError(f"there is no optimiser '{name}'", f"Choose one of: {', '.join(OPTIMIZERS)}")
-    return OPTIMIZERS[name](parameters, rate, decay)
+    return OPTIMIZERS.named(name)(parameters, rate, decay)

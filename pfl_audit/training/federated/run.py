@@ -26,7 +26,7 @@ from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
 from pfl_audit.training.federated.secure_rng import KEY_BYTES, SecretStream, new_key
 from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
-from pfl_audit.training.federated.strategies import strategy_named
+from pfl_audit.training.federated.strategies import STRATEGIES
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
 from pfl_audit.training.federated.worker_pool import trainer_for
 from pfl_audit.training.trainable import Trainable
@@ -78,7 +78,7 @@ class Federation:
         Raises:
             UsageError: More clients are asked for than there are, or a setting cannot be.
         """
-        strategy_named(self.settings.strategy)
+        STRATEGIES.named(self.settings.strategy)
         if self.privacy is None and self.settings.clients_per_round > len(clients):
             raise UsageError(
                 f"{self.settings.clients_per_round} clients a round were asked for, and there are {len(clients)}",

@@ -21,7 +21,7 @@ from pfl_audit.training.federated.messages import SERVER, Engine, RoundTask
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.secure_rng import SecretStream, seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
-from pfl_audit.training.federated.strategies import strategy_named
+from pfl_audit.training.federated.strategies import STRATEGIES
 
 STATE_FILE = "training-state.safetensors"
 _SAVE_SECONDS = 20.0
@@ -100,7 +100,7 @@ class Server:
         self._clients = sorted(clients)
         self._plan = plan
         self._stream = stream
-        self._strategy = strategy_named(settings.strategy)
+        self._strategy = STRATEGIES.named(settings.strategy)
         self._path = path
         self._run = run
 

@@ -1,13 +1,12 @@
-"""Server strategies by name: how a round's update is applied. Another strategy is one more entry here."""
+"""Server strategies: how a round's update is applied. They are found by entry point."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Protocol
 
 from torch import Tensor
 
-from pfl_audit.errors import UsageError
+from pfl_audit.registry import Registry
 
 
 class ServerStrategy(Protocol):
@@ -32,15 +31,5 @@ class FedAvg:
         return weights + update
 
 
-STRATEGIES: Final[Mapping[str, ServerStrategy]] = {"fedavg": FedAvg()}
-
-
-def strategy_named(name: str) -> ServerStrategy:
-    """The strategy of that name.
-
-    Raises:
-        UsageError: There is none.
-    """
-    if name not in STRATEGIES:
-        raise UsageError(f"there is no server strategy '{name}'", f"Choose one of: {', '.join(STRATEGIES)}")
-    return STRATEGIES[name]
+FEDAVG: Final = FedAvg()
+STRATEGIES: Final[Registry[ServerStrategy]] = Registry("pfl_audit.strategies", "server strategy", ("step",))
