@@ -18,7 +18,8 @@ from pfl_audit.attacks.membership.blind import (
     permutation_p_value,
 )
 from pfl_audit.attacks.membership.document_features import DocumentFeatures, document_features
-from pfl_audit.attacks.membership.present_blind import SPEC, present_blind
+from pfl_audit.attacks.membership.present_blind import present_blind
+from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.metrics import ranking
@@ -192,7 +193,7 @@ def test_the_check(real: DocumentFeatures) -> None:
     labels = np.random.default_rng(0).permutation(200) < 100
     blind: Blind = blind_baseline(real, labels, np.random.default_rng(0), 99)
     check = present_blind(blind)
-    assert (check.id, check.part_of, check.finding) == (SPEC.id, "membership.provider", None)
+    assert (check.id, check.part_of, check.finding) == (DOCUMENTS_CHECK.id, "membership.provider", None)
     first, second = check.metrics
     assert first.name == "AUC"
     assert first.value == pytest.approx(ranking.auc(blind.scores, labels)[0])

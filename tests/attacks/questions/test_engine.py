@@ -12,8 +12,7 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.scrub import scrub
 from pfl_audit.models.protocol import Capability, Response, Score
 from pfl_audit.progress import Silent
-
-from .fakes import FakeModel
+from tests.core.fakes import FakeModel
 
 
 @pytest.fixture
