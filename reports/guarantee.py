@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.core.numbers import contradicts_guarantee, interval, number, surest_membership
+from pfl_audit.core.numbers import contradicts_guarantee, interval, number, surest_bounded
 from pfl_audit.core.results import Results
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
@@ -93,7 +93,7 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
     allowed = f"{_share(review.claimed_accuracy)} balanced accuracy of any attack"
     if review.largest_accuracy is not None and review.worth == "weaker":
         allowed += f"; {_share(review.largest_accuracy)} by the effective epsilon"
-    best = surest_membership(results.checks)
+    best = surest_bounded(results.checks)
     if best is None:
         return ("The guarantee allows", allowed), ("Measured", "no membership attack ran")
     kept = {name: value for name, value in best.metric.slice.items() if name != "model"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
@@ -30,7 +30,7 @@ from pfl_audit.out_folder import OutFolder
 if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.published import Published
     from pfl_audit.core.plan import AuditPlan
-    from pfl_audit.core.results import Check, Results
+    from pfl_audit.core.results import Check, Metric, Results
 
 FILE_NAME = "defence.json"
 NOTE = (
@@ -129,7 +129,7 @@ def _plan(request: Request, one: Published | None, folder: Path, checks: tuple[s
     )
 
 
-def _summary(one: Published | None, results: Results) -> dict[str, Any]:
+def _summary(one: Published | None, results: Results) -> dict[str, object]:
     """What one template is and what came back with its help."""
     made = (
         {
@@ -182,13 +182,13 @@ def _show(audited: list[tuple[Published | None, Results]], files: list[Path]) ->
         console.print(escape(str(path)), soft_wrap=True)
 
 
-def _headline(check: Check) -> Any:
+def _headline(check: Check) -> Metric | None:
     from pfl_audit.core.numbers import headline
 
     return headline(check)
 
 
-def _psnr(check: Check) -> Any:
+def _psnr(check: Check) -> Metric | None:
     """Inside the private fields."""
     place = {"place": "private fields"}
     return next((metric for metric in check.metrics if metric.name == "PSNR" and metric.slice == place), None)

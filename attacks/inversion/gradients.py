@@ -106,16 +106,17 @@ def _own_page(document: Path, asked: tuple[str, str], model: GradientModel, temp
 
 def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[Case]) -> Data:
     values = [value for case in cases for truth in case.truths for value in (truth.values or {}).values()]
+    pages = sum(case.seen.batch for case in cases)
+    forms = len({case.seen.template.digest for case in cases})
+    fields = sum(len(case.seen.template.fields) for case in cases)
+    each = f"{len(cases)}, each of {pages // len(cases)} filled page(s)"
     return Data(
         subject="gradients",
         format="template",
         path=str(inputs.template),
         sha256=sha256_json([template.digest for template in templates]),
         documents=len(cases),
-        queries=sum(case.seen.batch for case in cases),
-        parts={
-            "templates": len({case.seen.template.digest for case in cases}),
-            "fields": sum(len(case.seen.template.fields) for case in cases),
-            "words": sum(len(value.split()) for value in values),
-        },
+        queries=pages,
+        parts={"templates": forms, "fields": fields, "words": sum(len(value.split()) for value in values)},
+        facts={"Gradients": f"{each}; templates: {forms}, private fields: {fields}"},
     )

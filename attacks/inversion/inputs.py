@@ -31,10 +31,10 @@ class GradientInputs(Settings):
     document: Annotated[Path | None, Flag(default="drawn values", panel=_CLIENT)] = Field(
         default=None, description="A filled page of the template's size."
     )
-    question: Annotated[str | None, Flag(default="about a field", panel=_CLIENT)] = Field(
+    question: Annotated[str | None, Flag(default="about a field", panel=_CLIENT, private=True)] = Field(
         default=None, description="Question that the client trains on; with --answer."
     )
-    answer: Annotated[str | None, Flag(panel=_CLIENT)] = Field(
+    answer: Annotated[str | None, Flag(panel=_CLIENT, private=True)] = Field(
         default=None, description="Answer that the client trains on."
     )
     gradient: Annotated[Path | None, Flag(default="computed", panel=_CLIENT)] = Field(

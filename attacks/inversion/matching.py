@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -46,6 +47,12 @@ def speaking(
     return names
 
 
+class _Function(Protocol):
+    """``_Squares.apply`` with its types."""
+
+    def __call__(self, target: Sequence[Tensor], both: bool, *parts: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
 def distance(match: Match, target: Sequence[Tensor], patches: int | None = None) -> Distance:
     """Build the distance function to ``target``.
 
@@ -62,7 +69,7 @@ def distance(match: Match, target: Sequence[Tensor], patches: int | None = None)
     sizes = squares.new_tensor([tensor.numel() for tensor in target])
 
     both = match not in ("relative", "euclidean")
-    squared: Callable[..., tuple[Tensor, Tensor]] = _Squares.apply
+    squared: _Function = _Squares.apply
 
     def apart(parts: Sequence[Tensor]) -> Tensor:
         errors, own = squared(target, both, *parts)

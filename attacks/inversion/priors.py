@@ -56,7 +56,7 @@ def channel_variation(pages: Tensor, mask: Tensor) -> Tensor:
     return pages.shape[1] * _mean(pages - pages.roll(1, dims=1), mask)
 
 
-def window(mask: Tensor) -> tuple[slice, slice]:
+def window(mask: Tensor) -> tuple[slice[int, int, int], slice[int, int, int]]:
     """Rows and columns that cover the inputs of a prior: the masked pixels and their neighbours."""
     spans = ((mask.any(dim=across).nonzero().flatten(), mask.shape[1 - across]) for across in (1, 0))
     rows, columns = (slice(max(0, int(hit[0]) - _REACH), min(size, int(hit[-1]) + _REACH + 1)) for hit, size in spans)

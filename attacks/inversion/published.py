@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from PIL import Image
@@ -178,7 +178,7 @@ def _beside(one: Published) -> Path:
     return one.template.with_suffix(".json")
 
 
-def _made(one: Published, settings: dict[str, Any]) -> bool:
+def _made(one: Published, settings: Mapping[str, object]) -> bool:
     """Whether both pictures are there, as these settings made them; what cannot be read is made again."""
     try:
         return bool(read_json(_beside(one)) == _record(one, settings))
@@ -186,7 +186,7 @@ def _made(one: Published, settings: dict[str, Any]) -> bool:
         return False
 
 
-def _write(one: Published, settings: dict[str, Any], template: Template, pixels: Pixels) -> None:
+def _write(one: Published, settings: Mapping[str, object], template: Template, pixels: Pixels) -> None:
     for path, picture in (
         (one.template, pixels),
         (one.difference, difference(template.pixels, pixels, one.budget)),
@@ -196,6 +196,6 @@ def _write(one: Published, settings: dict[str, Any], template: Template, pixels:
     write_json(_beside(one), _record(one, settings), private=False)
 
 
-def _record(one: Published, settings: dict[str, Any]) -> dict[str, Any]:
+def _record(one: Published, settings: Mapping[str, object]) -> dict[str, object]:
     digests = {path.name: sha256_input(path) for path in (one.template, one.difference)}
     return {"settings": settings, "sha256": digests}

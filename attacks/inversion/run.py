@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import TypeAdapter
 
 from pfl_audit.attacks.inversion import closed_form, question_answer
 from pfl_audit.attacks.inversion.attack import ANALYTIC, TEXT
@@ -87,8 +88,10 @@ def _pages(
     relevant = settings.model_dump(mode="json", exclude={"ocr", "ocr_weights"})
     observed = observation_key(context.model, case.seen)
     key = sha256_json(["inversion", name, asdict(method), relevant, context.seed, observed])
-    known = context.records.get(key)
-    if known is None:
+    stored = context.records.get(key)
+    if stored is not None:
+        known = _RECORD.validate_python(stored)
+    else:
         rng = context.rng("inversion", "text", case.seen.name)
         given = given_for(context.model, case, settings.known, rng, recovers=method.text)
         found = reconstruct(
@@ -102,13 +105,21 @@ def _pages(
             f"{method.title}, {case.seen.name}",
             context.states / f"{key}.state",
         )
-        known = {
-            "pages": [_pack(page) for page in found.pages],
-            "steps": found.trace.steps,
-            "objective": found.trace.least,
-        }
-        context.records.put(key, known)
-    return [_unpack(page) for page in known["pages"]], int(known["steps"]), float(known["objective"])
+        known = _Record([_pack(page) for page in found.pages], found.trace.steps, found.trace.least)
+        context.records.put(key, asdict(known))
+    return [_unpack(page) for page in known.pages], known.steps, known.objective
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What is stored of an inversion: pages as PNG in base64."""
+
+    pages: list[str]
+    steps: int
+    objective: float
+
+
+_RECORD = TypeAdapter(_Record)
 
 
 def _pack(page: NDArray[np.uint8]) -> str:

@@ -50,7 +50,7 @@ def metrics(outcome: Outcome, model: str) -> list[Metric]:
 
 def role_of(name: str, model: str) -> Role | None:
     """Balanced accuracy on the model under audit is what a privacy guarantee bounds."""
-    return "membership" if name == "balanced accuracy" and model == "target" else None
+    return "bounded" if name == "balanced accuracy" and model == "target" else None
 
 
 def left_out(s: int, members: int, others: int) -> Metric:

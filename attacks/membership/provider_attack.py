@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from pfl_audit.core.settings import Settings as AnySettings
+from pfl_audit.core.settings import Settings as SettingsBase
 from pfl_audit.registry import Registry
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ProviderAttack(Protocol):
     title: str
     features: tuple[str, ...]
     knowledge: str
-    Settings: type[AnySettings]
+    Settings: type[SettingsBase]
 
     def scores(
         self,
@@ -43,7 +43,7 @@ class ProviderAttack(Protocol):
         known: NDArray[np.int64],
         members: NDArray[np.bool_],
         seed: int,
-        settings: AnySettings,
+        settings: SettingsBase,
     ) -> NDArray[np.float64]:
         """Fit on the known providers and score all of them.
 

@@ -111,7 +111,7 @@ class QueryEngine:
             TypeError: The model cannot compare answers.
         """
         if not isinstance(self.model, CandidateModel):
-            raise TypeError(f"a model of family {self.model.family} cannot compare answers")
+            raise TypeError("the model cannot compare answers")
         found: dict[str, list[Score]] = {}
         with self._progress.task(purpose, len(values), 0) as task:
             for query, some in values.items():

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 
-def top(logits: NDArray[np.floating], count: int) -> Ids:
+def top(logits: NDArray[np.float32 | np.float64], count: int) -> Ids:
     """The ``count`` highest finite logits (step 1), best first, equal ones by their place.
 
     Args:
@@ -28,7 +28,7 @@ def top(logits: NDArray[np.floating], count: int) -> Ids:
     return allowed[np.argsort(-logits[allowed], kind="stable")][:count]
 
 
-def log_softmax(values: NDArray[np.floating], temperature: float = 1.0) -> Floats:
+def log_softmax(values: NDArray[np.float32 | np.float64], temperature: float = 1.0) -> Floats:
     """Logarithm of the softmax of ``values / temperature`` (steps 3 and 4), float64 (n,); one must be finite."""
     with np.errstate(over="ignore"):
         scaled = values.astype(np.float64) / temperature

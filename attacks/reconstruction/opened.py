@@ -75,17 +75,21 @@ class OpenedForms:
 
     def data(self, redactor: Redactor) -> Data:
         """Facts of the forms."""
+        queries = sum(len(form.fields) for form in self.corpus.forms)
+        parts: dict[str, int] = {part: len(self.parts.of(part)) for part in PARTS}
+        parts |= {"near_duplicates": self.parts.near_duplicates, "left_out": len(self.parts.left_out)}
         return Data(
             subject="forms",
             format=self.corpus.format,
             path=str(self.inputs.forms),
             sha256=self.corpus.digest,
             documents=len(self.corpus.forms),
-            queries=sum(len(form.fields) for form in self.corpus.forms),
-            parts={
-                **{part: len(self.parts.of(part)) for part in PARTS},
-                "near_duplicates": self.parts.near_duplicates,
-                "left_out": len(self.parts.left_out),
+            queries=queries,
+            parts=parts,
+            facts={
+                "Forms": f"{parts['private']} that the model was trained on (private), {parts['public']} public, "
+                f"{parts['validation']} new to both, with {queries} fields; {parts['near_duplicates']} have a "
+                f"near-duplicate, {parts['left_out']} were left out for it"
             },
             problems=list_problems(self.corpus.problems, self.unseen, redactor),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.context import FormContext
@@ -236,7 +236,7 @@ class Presenter:
             note += f" {chosen.not_drawn} more were not drawn."
         return Table(title="Fields that were not attacked", columns=["form", "label", "reason"], rows=rows, note=note)
 
-    def _said(self) -> dict[str, Any]:
+    def _said(self) -> dict[str, object]:
         context = self._context
         return {
             **self._settings.model_dump(mode="json"),

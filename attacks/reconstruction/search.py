@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
 from pfl_audit.attacks.reconstruction.likelihoods import draw
@@ -44,6 +45,9 @@ class Guess:
     log_public: tuple[float, ...]
 
 
+_GUESSES = TypeAdapter(tuple[Guess, ...])
+
+
 @dataclass(frozen=True)
 class Reconstruction:
     """What was put into a field.
@@ -64,11 +68,11 @@ class Reconstruction:
 class Keep(Protocol):
     """Remembers what was found, so that a run that was cut asks no field twice."""
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> dict[str, JsonValue] | None:
         """What was put under ``key``, or None."""
         ...
 
-    def put(self, key: str, value: dict[str, Any]) -> None:
+    def put(self, key: str, value: Mapping[str, object]) -> None:
         """Keep a JSON object."""
         ...
 
@@ -206,18 +210,11 @@ def _key(blank: Blank, proposer: Proposer, settings: ReconstructionSettings, see
     return sha256_json([__version__, "cdmi", *proposer.identity, settings.attempts, settings.nucleus, seed, held])
 
 
-def _guesses(kept: dict[str, Any] | None, length: int, attempts: int) -> tuple[Guess, ...] | None:
+def _guesses(kept: Mapping[str, JsonValue] | None, length: int, attempts: int) -> tuple[Guess, ...] | None:
     """Guesses as they were kept, or None where they are not such."""
     try:
-        guesses = tuple(
-            Guess(
-                tuple(int(token) for token in guess["tokens"]),
-                tuple(float(value) for value in guess["log_target"]),
-                tuple(float(value) for value in guess["log_public"]),
-            )
-            for guess in (kept or {})["guesses"]
-        )
-    except (KeyError, TypeError, ValueError):
+        guesses = _GUESSES.validate_python((kept or {}).get("guesses"))
+    except ValidationError:
         return None
     parts = [part for guess in guesses for part in (guess.tokens, guess.log_target, guess.log_public)]
     right = len(guesses) == attempts and all(len(part) == length and np.isfinite(part).all() for part in parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -12,10 +12,10 @@ from pfl_audit.core.verdict import LEAK_BUDGET
 from pfl_audit.metrics.power import POWER
 
 _NAMES: Final = {
-    "membership": ("attack on membership, {} right", "smallest such attack found by {} of audits"),
-    "memorization": ("memorization, a gap of {}", "smallest such gap found by {} of audits"),
+    "accuracy": ("attack on membership, {} right", "smallest such attack found by {} of audits"),
+    "gap": ("memorization, a gap of {}", "smallest such gap found by {} of audits"),
 }
-_COLUMNS: Final = ("alone", "with_control")
+_COLUMNS: Final[tuple[Literal["alone"], Literal["with_control"]]] = ("alone", "with_control")
 
 
 def show_power(power: PowerTable) -> None:
@@ -49,7 +49,7 @@ def _effect(leak: str, effect: float | None, decimals: int = 0) -> str:
     if effect is None:
         return "none"
     number = f"{100 * effect:.{decimals}f}"
-    return f"{number} %" if leak == "membership" else f"{number} point{'' if number == '1' else 's'}"
+    return f"{number} %" if leak == "accuracy" else f"{number} point{'' if number == '1' else 's'}"
 
 
 def _per_cent(share: float, decimals: int = 0) -> str:

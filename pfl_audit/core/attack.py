@@ -123,10 +123,12 @@ class Attack(Protocol[ContextT, SettingsT]):
         ...
 
 
-AnyAttack = Attack["AuditContext", Settings]
+InstalledAttack = Attack["AuditContext", Settings]
 """An attack as the runner handles it: ``subject`` states which context it takes, and ``Settings`` which settings."""
 
-ATTACKS: Registry[AnyAttack] = Registry("pfl_audit.attacks", "attack", ("name", "subject", "specs", "Settings", "run"))
+ATTACKS: Registry[InstalledAttack] = Registry(
+    "pfl_audit.attacks", "attack", ("name", "subject", "specs", "Settings", "run")
+)
 
 
 def unmet_needs(spec: CheckSpec, have: frozenset[str]) -> str | None:
@@ -137,7 +139,7 @@ def unmet_needs(spec: CheckSpec, have: frozenset[str]) -> str | None:
     return f"needs {', '.join(missing)}; the audit has {', '.join(sorted(str(need) for need in have)) or 'nothing'}"
 
 
-def choose_checks(attacks: Mapping[str, AnyAttack], wanted: Sequence[str]) -> dict[str, CheckSpec]:
+def choose_checks(attacks: Mapping[str, InstalledAttack], wanted: Sequence[str]) -> dict[str, CheckSpec]:
     """Check ids to specifications: those named, or all.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
@@ -19,7 +19,7 @@ READ: Final = {"from": "file"}
 T = TypeVar("T")
 
 
-def is_read(info: ValidationInfo) -> bool:
+def is_read(info: ValidationInfo[object]) -> bool:
     """Whether a value comes from a file, not from our own code."""
     return info.context is READ
 
@@ -32,7 +32,7 @@ def thinned(count: int, most: int) -> Iterable[int]:
 
 
 def _cut(limit: int) -> BeforeValidator:
-    def fit(value: Any, info: ValidationInfo) -> Any:
+    def fit(value: object, info: ValidationInfo[object]) -> object:
         if is_read(info) or not isinstance(value, str | list | dict) or len(value) <= limit:
             return value
         if isinstance(value, str):
@@ -42,7 +42,7 @@ def _cut(limit: int) -> BeforeValidator:
     return BeforeValidator(fit)
 
 
-def _told(value: Any, info: ValidationInfo) -> Any:
+def _told(value: object, info: ValidationInfo[object]) -> object:
     """A cell of our own; None where it is a number that JSON lacks."""
     return None if isinstance(value, float) and not is_read(info) and not math.isfinite(value) else value
 
@@ -54,7 +54,7 @@ def _small(value: T) -> T:
     return value
 
 
-def _shortened(value: Any, info: ValidationInfo) -> Any:
+def _shortened(value: object, info: ValidationInfo[object]) -> object:
     """A record of our own; where it is too large, the entries that are a single value."""
     if is_read(info) or not isinstance(value, dict):
         return value
@@ -64,7 +64,7 @@ def _shortened(value: Any, info: ValidationInfo) -> Any:
         return {name: item for name, item in value.items() if isinstance(item, str) and len(item) <= limits.TEXT}
 
 
-def measure(value: Any) -> int:
+def measure(value: object) -> int:
     """How many values plain data holds.
 
     Raises:
@@ -78,7 +78,7 @@ def measure(value: Any) -> int:
         count += len(level)
         if count > limits.VALUES:
             return count
-        below: list[Any] = []
+        below: list[object] = []
         for item in level:
             if isinstance(item, dict):
                 if any(len(name) > limits.NAME for name in item):
@@ -112,5 +112,5 @@ Slice = Annotated[dict[Name, SliceValue], Field(max_length=limits.ENTRIES)]
 Facts = Annotated[dict[Name, Cell], Field(max_length=limits.ENTRIES), _cut(limits.ENTRIES)]
 Texts = Annotated[dict[Name, Text], Field(max_length=limits.ENTRIES)]
 Notes = Annotated[list[Text], Field(max_length=limits.NOTES, fail_fast=True), _cut(limits.NOTES)]
-Settings = Annotated[dict[Name, Any], Field(max_length=limits.ENTRIES), AfterValidator(_small)]
-Record = Annotated[dict[str, Any], BeforeValidator(_shortened), AfterValidator(_small)]
+Settings = Annotated[dict[Name, object], Field(max_length=limits.ENTRIES), AfterValidator(_small)]
+Record = Annotated[dict[str, object], BeforeValidator(_shortened), AfterValidator(_small)]

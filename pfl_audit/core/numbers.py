@@ -46,13 +46,13 @@ class Measured:
     low: float
 
 
-def surest_membership(checks: Sequence[Check]) -> Measured | None:
-    """The membership attack on the model under audit whose interval begins highest; None where there is none."""
+def surest_bounded(checks: Sequence[Check]) -> Measured | None:
+    """The balanced accuracy with role ``bounded`` whose interval begins highest; None where there is none."""
     found = [
         (metric.ci[0], metric.value, check, metric)
         for check in checks
         for metric in check.metrics
-        if metric.role == "membership" and metric.ci is not None and metric.value is not None
+        if metric.role == "bounded" and metric.ci is not None and metric.value is not None
     ]
     if not found:
         return None
@@ -65,7 +65,7 @@ def surest_membership(checks: Sequence[Check]) -> Measured | None:
 def contradicts_guarantee(results: Results) -> bool:
     """Whether an attack was more accurate than the stated (epsilon, delta) guarantee allows any attack to be."""
     review = results.target.claim_review
-    measured = surest_membership(results.checks)
+    measured = surest_bounded(results.checks)
     return (
         review is not None
         and review.claimed_accuracy is not None

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 _PART = r"[^\s/'\"`<>|;,()\[\]{}]"
 _ABSOLUTE = re.compile(rf"(?<![\w.:/~>-])(?:~\w*)?/(?:{_PART}+/)+{_PART}*")
-_TEXTS = ("--question", "--answer")
-"""Options whose value is text of a document."""
 _HIDDEN = "..."
 
 
@@ -37,8 +34,13 @@ def _at_home(path: Path) -> Path:
         return Path("/", path.name)
 
 
-def short_command(command: str) -> str:
-    """A command with its paths shortened, and without texts of documents."""
+def short_command(command: str, private: Collection[str] = ()) -> str:
+    """A command with its paths shortened.
+
+    Args:
+        command: Command line, quoted as in a shell.
+        private: Options whose value is left out.
+    """
     try:
         words = shlex.split(command)
     except ValueError:
@@ -46,10 +48,10 @@ def short_command(command: str) -> str:
     shown: list[str] = []
     for word in words:
         name, given, value = word.partition("=") if word.startswith("--") else ("", "", word)
-        if shown and shown[-1] in _TEXTS:
+        if shown and shown[-1] in private:
             value = _HIDDEN
         elif given:
-            value = _HIDDEN if name in _TEXTS else _path(value)
+            value = _HIDDEN if name in private else _path(value)
         else:
             value = _path(value)
         shown.append(f"{name}{given}{value}")
@@ -74,7 +76,7 @@ class Places:
         folders = {str(Path.cwd()), str(Path.home())}
         self._known = sorted((paths | folders) - {"/"}, key=len, reverse=True)
 
-    def without(self, value: Any) -> Any:
+    def without(self, value: object) -> object:
         """JSON with every absolute path in its texts shortened."""
         if isinstance(value, str):
             return self._text(value)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,13 @@ from pfl_audit.metrics.power import effect_found, power_at
 ATTACKED: Final = 0.85
 """Share of each class that is attacked; the rest is known to attacks with partial knowledge."""
 ENOUGH: Final = 20
-"""Attacked providers of each class below which an audit leaves membership unresolved."""
+"""Attacked providers of each class below which an audit leaves an accuracy unresolved."""
 NEEDED: Final = ceil((ENOUGH - 0.5) / ATTACKED)
 """Providers of each class that leave so many to attack."""
 FINDINGS: Final = 9
-"""Findings that share the error budget of an audit with all checks of pages: provider membership, names, ..."""
+"""Findings that share the error budget of an audit with all checks of pages"""
 ACCURACIES: Final = (0.55, 0.60, 0.70, 0.80)
-"""Balanced accuracies of an attack on provider membership."""
+"""Balanced accuracies of an attack on providers."""
 GAPS: Final = (0.01, 0.03, 0.10)
 """Gaps in how often a value that was taken off the page is given back, members minus non-members."""
 BASE: Final = 0.05
@@ -38,6 +38,22 @@ WITHIN: Final = 0.7
 _Power = Callable[[float, bool], float]
 
 
+class PowerRow(TypedDict):
+    """Power against one effect.
+
+    Attributes:
+        leak: ``accuracy`` of an attack on providers, or ``gap`` between answers on pages of members and of others.
+        effect: Balanced accuracy, or gap.
+        alone: Share of audits without a control that find it, 0 to 1.
+        with_control: Share of audits with a control that find it.
+    """
+
+    leak: str
+    effect: float
+    alone: float
+    with_control: float
+
+
 @dataclass(frozen=True)
 class PowerTable:
     """Shares of audits that find an effect.
@@ -45,18 +61,17 @@ class PowerTable:
     Attributes:
         members: Pages of each member provider.
         others: Pages of each non-member provider.
-        rows: A row an effect: ``leak`` (``membership``, ``memorization``), ``effect`` (a balanced accuracy, or a gap),
-            ``alone`` and ``with_control`` (share of audits, 0 to 1); none where there are too few providers.
+        rows: A row an effect; none where there are too few providers.
         smallest: Leak to the smallest effect that 80 % of audits find, ``alone`` and ``with_control``; None where
             no effect is found that often.
     """
 
     members: tuple[int, ...]
     others: tuple[int, ...]
-    rows: tuple[Mapping[str, Any], ...]
+    rows: tuple[PowerRow, ...]
     smallest: Mapping[str, Mapping[str, float | None]]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON."""
         return {
             "members": len(self.members),
@@ -79,7 +94,7 @@ def power_table(corpus: Corpus) -> PowerTable | None:
     with a continuity correction), the control as showing nothing and as independent of the target, and the documents
     alone as showing nothing. The bootstrap bound, which is hardly ever the stricter test, is left out.
 
-    An attack on membership is right for the same share of members and of non-members, ATTACKED of which are attacked.
+    An attack on providers is right for the same share of members and of non-members, ATTACKED of which are attacked.
     A gap lies between BASE and BASE + gap; answers on pages of one provider are correlated by WITHIN.
 
     Args:
@@ -101,17 +116,17 @@ def table_of(members: Sequence[int], others: Sequence[int]) -> PowerTable:
         members: Pages of each member, each at least one.
         others: Pages of each non-member.
     """
-    rows: list[Mapping[str, Any]] = []
+    rows: list[PowerRow] = []
     smallest: dict[str, Mapping[str, float | None]] = {}
     if min(len(members), len(others)) >= NEEDED:
         attacked = [round(ATTACKED * len(pages)) for pages in (members, others)]
         powers: dict[str, tuple[Sequence[float], _Power, float]] = {
-            "membership": (
+            "accuracy": (
                 ACCURACIES,
-                lambda effect, control: membership_power(effect, *attacked, control=control),
+                lambda effect, control: accuracy_power(effect, *attacked, control=control),
                 0.5,
             ),
-            "memorization": (GAPS, lambda effect, control: gap_power(effect, members, others, control=control), 0.0),
+            "gap": (GAPS, lambda effect, control: gap_power(effect, members, others, control=control), 0.0),
         }
         for leak, (effects, power, nothing) in powers.items():
             rows += [
@@ -125,8 +140,8 @@ def table_of(members: Sequence[int], others: Sequence[int]) -> PowerTable:
     return PowerTable(tuple(members), tuple(others), tuple(rows), smallest)
 
 
-def membership_power(accuracy: float, members: int, others: int, *, control: bool) -> float:
-    """Share of audits that find an attack on membership.
+def accuracy_power(accuracy: float, members: int, others: int, *, control: bool) -> float:
+    """Share of audits that find an attack on providers.
 
     Args:
         accuracy: Share of members, and of non-members, for which it is right, 0.5 to 1.

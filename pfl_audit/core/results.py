@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic.fields import FieldInfo
 
 from pfl_audit.core import limits
 from pfl_audit.core.fields import (
@@ -45,11 +46,6 @@ FILE_NAME = "results.json"
 
 VERSION: Final = "2"
 _REMEDY = "Audit again"
-_PARTS_OF: Final[dict[str, tuple[str, ...]]] = {
-    "forms": ("private", "public", "validation", "near_duplicates", "left_out"),
-    "gradients": ("templates", "fields"),
-}
-"""Parts that a report prints, by subject."""
 
 Level = Literal["leak", "weak", "none", "unresolved"]
 """How bad a finding is; ``leak`` and ``weak`` say that something was found."""
@@ -57,14 +53,15 @@ Level = Literal["leak", "weak", "none", "unresolved"]
 Format = Literal["number", "percent", "points", "decimal", "integer", "decibel", "bits"]
 """How a metric's value is printed: ``number`` with up to four significant digits, ``percent`` and ``points`` as 100
 times the value, ``decimal`` with three decimals, ``integer`` rounded, ``decibel`` and ``bits`` with their unit."""
-Role = Literal["utility", "membership"]
+Role = Literal["utility", "bounded"]
 """What a metric is used for beside its check: ``utility`` is how useful the model is, which comparisons print first;
-``membership`` is the balanced accuracy of an attack on the model under audit, which a privacy guarantee bounds."""
+``bounded`` is the balanced accuracy of an attack on the model under audit, which a privacy guarantee bounds."""
 
 
-def _few(most: int) -> Any:
+def _few(most: int) -> FieldInfo:
     """A list of up to ``most`` parts; the first that is wrong is enough."""
-    return Field(max_length=most, fail_fast=True)
+    limit: FieldInfo = Field(max_length=most, fail_fast=True)
+    return limit
 
 
 class _Part(BaseModel):
@@ -100,7 +97,7 @@ class Table(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _own_fits(cls, parts: Any, info: ValidationInfo) -> Any:
+    def _own_fits(cls, parts: object, info: ValidationInfo[object]) -> object:
         """Rows of our own beyond the limit become a sentence of the note."""
         if is_read(info) or not isinstance(parts, dict) or len(parts.get("rows", ())) <= limits.ROWS:
             return parts
@@ -122,7 +119,7 @@ class Series(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _own_fits(cls, parts: Any, info: ValidationInfo) -> Any:
+    def _own_fits(cls, parts: object, info: ValidationInfo[object]) -> object:
         if is_read(info) or not isinstance(parts, dict):
             return parts
         names = [name for name in ("x", "y", "low", "high") if parts.get(name) is not None]
@@ -220,7 +217,7 @@ class Target(_Part):
 
 
 class Data(_Part):
-    """What one subject of the audit asked about: questions about pages, forms, or gradients of filled forms."""
+    """What one subject of the audit asked about."""
 
     subject: Name
     format: Name
@@ -230,29 +227,17 @@ class Data(_Part):
     members: Count = 0
     non_members: Count = 0
     documents: Count
-    queries: Count = Field(description="Questions, or fields of forms")
+    queries: Count = Field(description="What was asked about the documents, such as questions or fields")
     classes_random: bool = Field(
         default=False, description="The user declared that members and non-members were drawn at random"
     )
     parts: Annotated[dict[Name, Count], Field(max_length=limits.ENTRIES)] = Field(
         default_factory=dict,
-        description="Forms in each part, those that have a near-duplicate (near_duplicates), and those that are left "
-        "out of every part for it (left_out); empty where the subject is questions",
+        description="Further counts of the subject, by name",
     )
     facts: Facts = Field(default_factory=dict, description="Further lines of the report's scope, label to text")
     terms: Texts = Field(default_factory=dict, description="Further terms of the report's glossary")
     problems: Notes = Field(default_factory=list, description="Records that could not be used")
-
-    @model_validator(mode="after")
-    def _parts_are_complete(self, info: ValidationInfo) -> Self:
-        """What a report prints of forms and of gradients is there."""
-        if not is_read(info):
-            return self
-        if missing := [name for name in _PARTS_OF.get(self.subject, ()) if name not in self.parts]:
-            raise ValueError(f"the parts lack '{missing[0]}'")
-        if self.subject == "gradients" and not self.documents:
-            raise ValueError("gradients of no document")
-        return self
 
 
 class Provenance(_Part):
@@ -276,7 +261,7 @@ class Results(_Part):
     verdict: Verdict
     target: Target
     pretrained: Target | None = Field(default=None, description="Checkpoint that it was trained from")
-    public: Target | None = Field(default=None, description="Masked language model of public forms")
+    public: Target | None = Field(default=None, description="Model that the attacker trained on public data")
     control: Target | None = Field(default=None, description="A model that saw no provider of the corpus")
     references: Annotated[list[Target], _few(limits.MODELS)] = Field(
         default_factory=list, description="Further models that saw no provider of the corpus"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Literal
+
+from pydantic import JsonValue
 
 from pfl_audit.core.results import FILE_NAME as RESULTS
 from pfl_audit.errors import AuditError, StorageError, UsageError, is_interrupt
@@ -37,7 +40,7 @@ class RunFolder:
         AuditError: Its run.json is not a run's, or another process writes into it.
     """
 
-    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         self.path = path
         self.asked = False
         self._settings = settings
@@ -58,7 +61,7 @@ class RunFolder:
             self.close()
             raise
 
-    def mark(self, status: Status, **facts: Any) -> None:
+    def mark(self, status: Status, **facts: object) -> None:
         """Write down how the run stands."""
         content = {"status": status, "identity": self._identity, "settings": self._settings, **facts}
         write_json(self.path / FILE_NAME, content)
@@ -83,7 +86,7 @@ class RunFolder:
         self.close()
 
 
-def _previous(folder: Path) -> dict[str, Any]:
+def _previous(folder: Path) -> dict[str, JsonValue]:
     """What run.json says; empty where there is none."""
     path = folder / FILE_NAME
     there = path.exists()

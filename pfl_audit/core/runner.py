@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pfl_audit import __version__
-from pfl_audit.core.attack import ATTACKS, AnyAttack, CheckSpec, choose_checks, unmet_needs
+from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, unmet_needs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
 from pfl_audit.core.places import Places, short, short_command
@@ -18,7 +18,7 @@ from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.core.run_folder import RunFolder
-from pfl_audit.core.settings import Settings, read_settings
+from pfl_audit.core.settings import Settings, private_options, read_settings
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import (
     SUBJECTS,
@@ -53,12 +53,14 @@ class _Chosen:
         settings: Attack to its settings.
         specs: Checks by id, in the order of the report.
         subjects: Subjects of these checks with their inputs.
+        private: Options of all installed subjects and attacks whose value a report does not print.
     """
 
-    attacks: Mapping[str, AnyAttack]
+    attacks: Mapping[str, InstalledAttack]
     settings: Mapping[str, Settings]
     specs: Mapping[str, CheckSpec]
     subjects: Mapping[str, Given]
+    private: frozenset[str]
 
     def subject_of(self, spec: CheckSpec) -> str:
         """Name of the subject that a check works on."""
@@ -93,7 +95,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
                 folder.asked = store.changed
         seconds = round(time.monotonic() - clock, 1)
         provenance = Provenance(
-            command=short_command(plan.command),
+            command=short_command(plan.command, chosen.private),
             version=__version__,
             packages=package_versions(),
             seed=plan.seed,
@@ -116,6 +118,8 @@ def _choose(plan: AuditPlan) -> _Chosen:
     for kind, given, known in (("attack", plan.settings, attacks), ("subject", plan.inputs, subjects)):
         if unknown := [name for name in given if name not in known]:
             raise UsageError(f"there is no {kind} '{unknown[0]}'", f"Choose among: {', '.join(known)}")
+    models = [*(one.Inputs for one in subjects.values()), *(one.Settings for one in attacks.values())]
+    private = frozenset[str]().union(*map(private_options, models))
     attacks = {name: attack for name, attack in attacks.items() if attack.subject in subjects}
     settings = {
         name: read_settings(attack.Settings, plan.settings.get(name, {}), name) for name, attack in attacks.items()
@@ -127,7 +131,7 @@ def _choose(plan: AuditPlan) -> _Chosen:
         for name, subject in subjects.items()
         if name in needed
     }
-    return _Chosen(attacks, settings, specs, given_inputs)
+    return _Chosen(attacks, settings, specs, given_inputs, private)
 
 
 def _open(plan: AuditPlan, chosen: _Chosen, store: ResponseStore, progress: Progress) -> OpenedSubjects:
@@ -193,7 +197,7 @@ def _run_checks(
 
 
 def _run_attack(
-    attack: AnyAttack, context: AuditContext, settings: Settings, wanted: Sequence[CheckSpec]
+    attack: InstalledAttack, context: AuditContext, settings: Settings, wanted: Sequence[CheckSpec]
 ) -> dict[str, Check]:
     """Results of an attack by check id; an exception fails its checks and leaves the others alone."""
     try:

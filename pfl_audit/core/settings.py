@@ -38,6 +38,7 @@ class Flag:
         panel: Title of the group in which help lists it.
         shared: Whether ``pfl-audit audit`` has the option as well.
         hidden: Whether no command has the option, so that it is given by ``--set`` or a configuration file.
+        private: Whether its value may be text of a document, which a report does not print.
     """
 
     name: str | None = None
@@ -45,6 +46,7 @@ class Flag:
     panel: str | None = None
     shared: bool = False
     hidden: bool = False
+    private: bool = False
 
 
 def flag_of(info: FieldInfo) -> Flag:
@@ -55,6 +57,12 @@ def flag_of(info: FieldInfo) -> Flag:
 def shared_fields(model: type[Settings]) -> tuple[str, ...]:
     """Names of the fields that ``pfl-audit audit`` has as options."""
     return tuple(name for name, info in model.model_fields.items() if flag_of(info).shared)
+
+
+def private_options(model: type[Settings]) -> frozenset[str]:
+    """Options whose value may be text of a document, such as ``--answer``."""
+    flags = {name: flag_of(info) for name, info in model.model_fields.items()}
+    return frozenset(flag.name or f"--{name.replace('_', '-')}" for name, flag in flags.items() if flag.private)
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 from weakref import WeakSet
+
+from pydantic import JsonValue
 
 from pfl_audit.errors import AuditError, StorageError, UsageError
 from pfl_audit.files import make_folder, remedy_for, remove_empty
@@ -54,7 +55,7 @@ class Records:
         self.put_count = 0
         self.got_count = 0
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> dict[str, JsonValue] | None:
         """What was put under ``key``, or None.
 
         Raises:
@@ -64,7 +65,7 @@ class Records:
         self.got_count += found is not None
         return found
 
-    def put(self, key: str, value: dict[str, Any]) -> None:
+    def put(self, key: str, value: Mapping[str, object]) -> None:
         """Keep a JSON object, in a transaction of its own.
 
         Raises:
@@ -174,7 +175,7 @@ class ResponseStore:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def record(self, key: str) -> dict[str, Any] | None:
+    def record(self, key: str) -> dict[str, JsonValue] | None:
         """The JSON object that was put under ``key``, or None.
 
         Raises:
@@ -189,7 +190,7 @@ class ResponseStore:
             raise self._failed(error) from error
         return found
 
-    def put_record(self, key: str, value: dict[str, Any]) -> None:
+    def put_record(self, key: str, value: Mapping[str, object]) -> None:
         """Keep a JSON object.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Protocol of a subject: what a model is audited by, such as questions about pages, forms, or shared gradients."""
+"""Protocol of a subject: one way to audit a model."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ class Subject(Protocol[InputsT]):
     """A way to audit a model, found by the entry point ``pfl_audit.subjects``.
 
     Attributes:
-        name: Name of the entry point, such as ``questions``.
-        title: Noun phrase for people, such as "questions about pages".
+        name: Name of the entry point, unique.
+        title: Noun phrase for people.
         Inputs: Class of the user's inputs: paths, and how they are used.
         offers: Needs of checks that inputs can meet, whatever the model.
     """

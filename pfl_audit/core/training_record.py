@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from pydantic import JsonValue
 
 from pfl_audit.core.redaction import visible
 from pfl_audit.errors import AuditError
@@ -27,7 +29,7 @@ _NUMBERS: Final = ("steps", "rounds", "clients", "epoch", "loss", "accuracy")
 _COUNTS: Final = ("providers", "documents", "queries", "fields")
 
 
-def read_training(path: Path) -> tuple[dict[str, Any] | None, GuaranteeReview | None]:
+def read_training(path: Path) -> tuple[dict[str, JsonValue] | None, GuaranteeReview | None]:
     """Read a training record, which may come from anywhere and hold anything.
 
     Args:
@@ -53,7 +55,7 @@ def read_training(path: Path) -> tuple[dict[str, Any] | None, GuaranteeReview | 
     return record, review_entry(record.get("privacy"))
 
 
-def public_record(path: Path) -> tuple[dict[str, Any] | None, GuaranteeReview | None]:
+def public_record(path: Path) -> tuple[dict[str, JsonValue] | None, GuaranteeReview | None]:
     """What of a training record may stand in results.json: facts that are numbers or words of ours.
 
     Names, paths, notes, free texts and counts by round stay in the file.
@@ -67,7 +69,7 @@ def public_record(path: Path) -> tuple[dict[str, Any] | None, GuaranteeReview | 
     record, review = read_training(path)
     if record is None:
         return None, review
-    facts = {name: record[name] for name, known in _WORDS.items() if record.get(name) in known}
+    facts: dict[str, JsonValue] = {name: record[name] for name, known in _WORDS.items() if record.get(name) in known}
     facts |= {name: record[name] for name in _NUMBERS if _is_number(record.get(name))}
     data = record.get("data")
     if isinstance(data, dict):
@@ -82,7 +84,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _harmless(value: Any, depth: int = 0) -> Any:
+def _harmless(value: JsonValue, depth: int = 0) -> JsonValue:
     """Without numbers that JSON lacks, lone surrogates, control characters, and endless depth."""
     if depth > _DEEPEST:
         return None
@@ -97,9 +99,10 @@ def _harmless(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def _values(content: Any) -> int:
+def _values(content: JsonValue) -> int:
     """Number of values, as far as it matters whether they are too many."""
-    count, left = 0, [content]
+    left = [content]
+    count = 0
     while left and count <= _MOST_VALUES:
         value = left.pop()
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -17,7 +17,7 @@ WEAK_BUDGET: Final = 0.10
 COMPARED: Final = 0.05
 """Level at which a finding must exceed what a control or the documents alone show (one-sided)."""
 COMPARED_ATTACKS: Final = 0.025
-"""The same for attacks on membership: resampling holds what they decided fixed, so that its bounds are too short."""
+"""The same where resampling keeps the decisions of an attack, so that its bounds are too short."""
 
 FailOn = Literal["leak", "weak", "never"]
 Bound = Callable[[float], float]

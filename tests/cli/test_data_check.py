@@ -24,8 +24,8 @@ def test_the_power_table_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["data", "check", str(RED), "--no-images", "-q", "--json"]) == 0
     power = json.loads(capsys.readouterr().out)["power"]
     assert (power["members"], power["pages_of_members"]) == (100, 223)
-    assert {row["leak"] for row in power["rows"]} == set(power["smallest"]) == {"membership", "memorization"}
-    assert 0.6 < power["smallest"]["membership"]["alone"] < 0.7
+    assert {row["leak"] for row in power["rows"]} == set(power["smallest"]) == {"accuracy", "gap"}
+    assert 0.6 < power["smallest"]["accuracy"]["alone"] < 0.7
 
 
 def test_too_few_providers(corpus_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

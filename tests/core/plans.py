@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from pfl_audit.core.attack import AnyAttack
+from pfl_audit.core.attack import InstalledAttack
 from pfl_audit.core.plan import AuditPlan
 
 INPUTS = {
@@ -25,8 +25,8 @@ def changed(plan: AuditPlan, **changes: Any) -> AuditPlan:
 class FakeRegistry:
     """A registry that holds what a test puts in."""
 
-    def __init__(self, **extensions: AnyAttack) -> None:
+    def __init__(self, **extensions: InstalledAttack) -> None:
         self._extensions = extensions
 
-    def installed(self) -> dict[str, AnyAttack]:
+    def installed(self) -> dict[str, InstalledAttack]:
         return dict(self._extensions)

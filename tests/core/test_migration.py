@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.core.comparison import compare
-from pfl_audit.core.numbers import chance, interval, number, surest_membership
+from pfl_audit.core.numbers import chance, interval, number, surest_bounded
 from pfl_audit.core.results import read_results, write_results
 from pfl_audit.reports.html import to_html
 from pfl_audit.reports.words import small_print
@@ -48,7 +48,7 @@ def test_utility_and_membership_are_found_by_role() -> None:
     found = read_results(KEPT / "questions")
     roles = [(one.name, one.slice["model"]) for check in found.checks for one in check.metrics if one.role == "utility"]
     assert roles == [("ACC", "target"), ("ANLS", "target")]
-    surest = surest_membership(found.checks)
+    surest = surest_bounded(found.checks)
     assert surest is not None
     assert (surest.metric.name, surest.metric.slice["model"]) == ("balanced accuracy", "target")
     assert [row.title for row in compare([(found, KEPT)] * 2).utility] == ["ACC on new pages", "ANLS on new pages"]

@@ -35,7 +35,9 @@ def test_paths_by_their_last_part_or_from_here(here: Path, path: str, shown: str
 
 def test_a_command_without_paths_and_texts(here: Path) -> None:
     typed = f"pfl-audit invert --model /srv/acme/ckpt --out={here}/run --question 'Whose?' --answer=Acme --noise 0.1"
-    assert short_command(typed) == "pfl-audit invert --model ckpt --out=run --question ... --answer=... --noise 0.1"
+    private = {"--question", "--answer"}
+    shown = "pfl-audit invert --model ckpt --out=run --question ... --answer=... --noise 0.1"
+    assert short_command(typed, private) == shown
     assert short_command("pfl-audit 'open") == "not shown: it cannot be taken apart"
 
 

@@ -26,7 +26,7 @@ from tests.oracles import power as oracle
 )
 def test_membership_against_drawn_answers(accuracy: float, members: int, others: int, *, control: bool) -> None:
     expected = oracle.membership(accuracy, members, others, control=control)
-    assert power.membership_power(accuracy, members, others, control=control) == pytest.approx(expected, abs=0.06)
+    assert power.accuracy_power(accuracy, members, others, control=control) == pytest.approx(expected, abs=0.06)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_a_gap_against_drawn_answers(gap: float, members: list[int], others: lis
 
 def test_the_smallest_effect_is_found_in_four_of_five() -> None:
     table = power.table_of([2] * 100, [3] * 100)
-    accuracy = table.smallest["membership"]["with_control"]
-    gap = table.smallest["memorization"]["alone"]
+    accuracy = table.smallest["accuracy"]["with_control"]
+    gap = table.smallest["gap"]["alone"]
     assert accuracy is not None
     assert gap is not None
-    assert power.membership_power(accuracy, 85, 85, control=True) == pytest.approx(0.8, abs=1e-4)
+    assert power.accuracy_power(accuracy, 85, 85, control=True) == pytest.approx(0.8, abs=1e-4)
     assert power.gap_power(gap, [2] * 100, [3] * 100, control=False) == pytest.approx(0.8, abs=1e-4)
 
 
@@ -82,5 +82,5 @@ def test_pages_that_were_trained_on_are_not_asked_about(page: Callable[..., Docu
 
 
 def test_what_cannot_be_found_has_no_smallest_effect() -> None:
-    assert power.table_of([10**6, *[1] * 23], [10**6, *[1] * 23]).smallest["memorization"]["with_control"] is None
-    assert np.isfinite(power.table_of([1] * 24, [1] * 24).smallest["membership"]["alone"] or np.nan)
+    assert power.table_of([10**6, *[1] * 23], [10**6, *[1] * 23]).smallest["gap"]["with_control"] is None
+    assert np.isfinite(power.table_of([1] * 24, [1] * 24).smallest["accuracy"]["alone"] or np.nan)

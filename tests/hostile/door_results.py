@@ -38,7 +38,7 @@ def results() -> dict[str, Any]:
                 "id": "membership.azk", "family": "membership", "title": "AZK", "status": "ran",
                 "threat_model": {"knows": "a page"}, "settings": {"seeds": 5},
                 "metrics": [
-                    {"name": "balanced accuracy", "format": "percent", "role": "membership", "value": 0.7,
+                    {"name": "balanced accuracy", "format": "percent", "role": "bounded", "value": 0.7,
                      "ci": [0.6, 0.8], "level": 0.95, "n": 9, "chance": 0.5, "slice": {"s": 5, "model": "target"}}
                 ],
                 "tables": [{"title": "Rows", "columns": ["a", "b"], "rows": [["x", 1], [None, 0.5]]}],
@@ -190,17 +190,12 @@ NOT_READ: dict[str, Change] = {
     "many checks": more_checks(10**4),
     "two checks of one id": lambda found: found["checks"].append(found["checks"][0]),
     "many problems": at("datasets", 0, "problems", value=["x"] * 10**6),
-    "parts without private": lambda found: found["datasets"][0].update(subject="forms", parts={"public": 1}),
     "many data sets": lambda found: found.update(
         datasets=[{**found["datasets"][0], "subject": str(place)} for place in range(10**4)]
     ),
     "two data sets of one subject": lambda found: found["datasets"].append(found["datasets"][0]),
     "an unknown format": at("checks", 0, "metrics", 0, "format", value="roman"),
     "an unknown role": at("checks", 0, "metrics", 0, "role", value="decoy"),
-    "a template without parts": at("datasets", 0, "subject", value="gradients"),
-    "gradients of no document": lambda found: found["datasets"][0].update(
-        subject="gradients", documents=0, parts={"templates": 0, "fields": 0}
-    ),
     "a negative size": at("datasets", 0, "documents", value=-1),
     "a negative count": at("checks", 0, "metrics", 0, "n", value=-5),
     "a certainty of one": at("checks", 0, "metrics", 0, "level", value=1.0),
@@ -269,6 +264,9 @@ SHOWN: dict[str, Change] = {
     "ROC of tiny shares": lambda found: found["checks"][0]["curves"][0].update(
         kind="roc", series=[{"name": "x", "x": [0.0, 5e-324, 1e-300], "y": [0.0, 1e308, -1e308]}]
     ),
+    "parts without private": lambda found: found["datasets"][0].update(subject="forms", parts={"public": 1}),
+    "a template without parts": at("datasets", 0, "subject", value="gradients"),
+    "gradients of no document": lambda found: found["datasets"][0].update(subject="gradients", documents=0, parts={}),
     "a check without a finding": at("checks", 0, "finding", value=None),
     "empty curves": lambda found: found["checks"][0].update(
         curves=[{"title": kind, "kind": kind, "x_label": "", "y_label": "", "series": made}

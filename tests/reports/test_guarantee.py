@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pfl_audit.cli.summary import show_verdict
-from pfl_audit.core.numbers import contradicts_guarantee, surest_membership
+from pfl_audit.core.numbers import contradicts_guarantee, surest_bounded
 from pfl_audit.core.results import Check, Metric, Results
 from pfl_audit.privacy.review import review_entry
 from pfl_audit.reports.guarantee import view_guarantee
@@ -27,7 +27,7 @@ def balanced(value: float, low: float, **about: Any) -> Metric:
         value=value,
         ci=(low, min(1.0, 2 * value - low)),
         slice={"s": 5, "model": "target", **about},
-        role="membership",
+        role="bounded",
     )
 
 
@@ -84,11 +84,11 @@ def test_the_best_of_many_must_be_clearer_than_one() -> None:
 
 def test_the_control_and_other_metrics_do_not_count() -> None:
     control = balanced(0.99, 0.98, model="pre-trained").model_copy(update={"role": None})
-    found = surest_membership([check(metrics=[metric(), control, balanced(0.6, 0.5)])])
+    found = surest_bounded([check(metrics=[metric(), control, balanced(0.6, 0.5)])])
     assert found is not None
     assert found.metric.value == 0.6
     assert found.low == pytest.approx(0.5)
-    assert surest_membership([check(metrics=[metric()])]) is None
+    assert surest_bounded([check(metrics=[metric()])]) is None
 
 
 @pytest.mark.parametrize("hostile", [{"epsilon": HOSTILE}, [HOSTILE], {**CLAIM, "sampling": HOSTILE}])

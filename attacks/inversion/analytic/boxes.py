@@ -106,7 +106,12 @@ def read_boxes(
 
 
 def _edges(
-    table: Tensor | None, parts: tuple[slice, ...], signals: Floats, variances: Floats, words: Ints, noise: Noise
+    table: Tensor | None,
+    parts: tuple[slice[int, int, int], ...],
+    signals: Floats,
+    variances: Floats,
+    words: Ints,
+    noise: Noise,
 ) -> _Edges:
     """Solve one table; ``words`` numbers the positions' words, the signals of which are taken together."""
     if table is None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import cv2
 import numpy as np
+from cv2.typing import MatLike
 from numpy.typing import NDArray
 
 from pfl_audit.documents.images import Box
@@ -83,7 +84,7 @@ def _frames(ink: Bools) -> list[_Frame]:
     return found
 
 
-def _patches(drawn: NDArray[np.generic], connectivity: int, *, width: float) -> list[list[int]]:
+def _patches(drawn: MatLike | NDArray[np.bool_], connectivity: int, *, width: float) -> list[list[int]]:
     """Left, top, width, height and area of every connected patch that is ``width`` pixels wide or wider.
 
     A page of noise has millions of smaller ones, which never become lists.
