@@ -45,14 +45,7 @@ class Method:
 
 METHODS = {
     "gi_dqa": Method(
-        "GI-DQA",
-        "layered",
-        "adam",
-        rate=0.05,
-        fall=0.1,
-        start="template",
-        priors="gi-dqa",
-        template=True,
+        "GI-DQA", "layered", "adam", rate=0.05, fall=0.1, start="template", priors="gi-dqa", template=True
     ),
     "lbfgs": Method(
         "Least squares by L-BFGS",

@@ -187,10 +187,7 @@ def _made(one: Published, settings: Mapping[str, object]) -> bool:
 
 
 def _write(one: Published, settings: Mapping[str, object], template: Template, pixels: Pixels) -> None:
-    for path, picture in (
-        (one.template, pixels),
-        (one.difference, difference(template.pixels, pixels, one.budget)),
-    ):
+    for path, picture in ((one.template, pixels), (one.difference, difference(template.pixels, pixels, one.budget))):
         with atomic_write(path, private=False) as file:
             Image.fromarray(picture).save(file, "PNG")
     write_json(_beside(one), _record(one, settings), private=False)

@@ -93,10 +93,7 @@ def memory_features(
     for query in scrubbed:
         if (response := scrubbed_answers.get(query.id)) is None:
             continue
-        row: dict[str, object] = {
-            "provider": query.document.provider,
-            "nls_mem": anls(response.answer, query.answers),
-        }
+        row: dict[str, object] = {"provider": query.document.provider, "nls_mem": anls(response.answer, query.answers)}
         loss = _loss(response)
         if scrubbed_before is None:
             row["loglik_mem"] = _difference(0.0, loss)

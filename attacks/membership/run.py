@@ -16,11 +16,7 @@ from pfl_audit.attacks.membership.columns import G4, MEANING, SCORES, SCRUBBED_R
 from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.document_features import document_features
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
-from pfl_audit.attacks.membership.features import (
-    aggregate,
-    memory_features,
-    query_features,
-)
+from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features
 from pfl_audit.attacks.membership.present_blind import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, accuracies, finding, metrics
 from pfl_audit.attacks.membership.provider_attack import provider_attacks

@@ -75,10 +75,7 @@ COMMAND = AuditCommand(
     """,
     inputs=(
         Options(
-            "questions",
-            QuestionInputs,
-            ("red", "answers", "pretrained", "blue", "control", "ocr"),
-            required=("red",),
+            "questions", QuestionInputs, ("red", "answers", "pretrained", "blue", "control", "ocr"), required=("red",)
         ),
     ),
     choice=Options("choice", Choice),

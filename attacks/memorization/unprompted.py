@@ -76,10 +76,7 @@ def unprompted_questions(corpus: Corpus, keys: Sequence[str], rng: np.random.Gen
 
 
 def disclosures(
-    queries: Sequence[Query],
-    answers: Mapping[str, str],
-    before: Mapping[str, str] | None,
-    blue: Corpus | None,
+    queries: Sequence[Query], answers: Mapping[str, str], before: Mapping[str, str] | None, blue: Corpus | None
 ) -> list[Disclosure]:
     """Count what was said although the page does not hold it, most frequent first.
 

@@ -33,11 +33,7 @@ Floats = NDArray[np.float64]
 
 
 def evaluate(
-    fields: Sequence[Attacked],
-    epsilon: float,
-    rng: np.random.Generator,
-    *,
-    resamples: int = RESAMPLES,
+    fields: Sequence[Attacked], epsilon: float, rng: np.random.Generator, *, resamples: int = RESAMPLES
 ) -> Evaluation:
     """Score the reconstructions of some fields.
 

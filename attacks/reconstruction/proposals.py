@@ -183,6 +183,5 @@ def _require(model: FormModel, capability: Capability, who: str) -> None:
 
 def _not_numbers(model: FormModel, what: str) -> AuditError:
     return AuditError(
-        f"the model for {model.task} gives {what} that are not numbers",
-        "Check that its checkpoint is whole",
+        f"the model for {model.task} gives {what} that are not numbers", "Check that its checkpoint is whole"
     )

@@ -17,11 +17,7 @@ LEVELS: Final = {
     "skipped": "Not run",
     "failed": "Failed",
 }
-_STATUS: Final = {
-    "leaks": "Leaks",
-    "no-evidence": "No evidence of a leak",
-    "incomplete": "Incomplete",
-}
+_STATUS: Final = {"leaks": "Leaks", "no-evidence": "No evidence of a leak", "incomplete": "Incomplete"}
 _COLUMNS: Final = ("Finding", "Check", "Metric", "Number", "Interval", "Chance")
 _LONGEST: Final = 300
 

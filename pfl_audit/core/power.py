@@ -121,11 +121,7 @@ def table_of(members: Sequence[int], others: Sequence[int]) -> PowerTable:
     if min(len(members), len(others)) >= NEEDED:
         attacked = [round(ATTACKED * len(pages)) for pages in (members, others)]
         powers: dict[str, tuple[Sequence[float], _Power, float]] = {
-            "accuracy": (
-                ACCURACIES,
-                lambda effect, control: accuracy_power(effect, *attacked, control=control),
-                0.5,
-            ),
+            "accuracy": (ACCURACIES, lambda effect, control: accuracy_power(effect, *attacked, control=control), 0.5),
             "gap": (GAPS, lambda effect, control: gap_power(effect, members, others, control=control), 0.0),
         }
         for leak, (effects, power, nothing) in powers.items():

@@ -232,8 +232,7 @@ class Data(_Part):
         default=False, description="The user declared that members and non-members were drawn at random"
     )
     parts: Annotated[dict[Name, Count], Field(max_length=limits.ENTRIES)] = Field(
-        default_factory=dict,
-        description="Further counts of the subject, by name",
+        default_factory=dict, description="Further counts of the subject, by name"
     )
     facts: Facts = Field(default_factory=dict, description="Further lines of the report's scope, label to text")
     terms: Texts = Field(default_factory=dict, description="Further terms of the report's glossary")

@@ -20,25 +20,11 @@ from pfl_audit.core.results import Check, Provenance, Results, Target, write_res
 from pfl_audit.core.run_folder import RunFolder
 from pfl_audit.core.settings import Settings, private_options, read_settings
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.subject import (
-    SUBJECTS,
-    AuditJob,
-    Given,
-    ModelFacts,
-    Opened,
-    OpenedSubjects,
-)
+from pfl_audit.core.subject import SUBJECTS, AuditJob, Given, ModelFacts, Opened, OpenedSubjects
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
 from pfl_audit.core.verdict import Budget, decide
-from pfl_audit.errors import (
-    AuditError,
-    NotAuditableError,
-    StorageError,
-    UnanswerableError,
-    UsageError,
-    is_interrupt,
-)
+from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UnanswerableError, UsageError, is_interrupt
 from pfl_audit.files import write_json
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions

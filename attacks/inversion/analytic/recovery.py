@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.boxes import read_boxes
-from pfl_audit.attacks.inversion.analytic.limits import (
-    Cause,
-    Limit,
-    missing,
-    page_limits,
-    reading_limits,
-    signs,
-)
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, page_limits, reading_limits, signs
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.pixels import Page, read_pixels
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
