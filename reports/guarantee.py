@@ -25,7 +25,6 @@ class GuaranteeView:
     Attributes:
         mark: CSS class of the coloured mark.
         word: Text of the mark.
-        headline: The stated guarantee.
         effective: Sentence about the effective epsilon.
         rows: Labels and texts, as (label, text).
         warnings: Sentences on what weakens the guarantee.

@@ -29,10 +29,7 @@ class Card:
     """One check as it is shown.
 
     Attributes:
-        check: The check.
         mark: Level of its finding, or its status.
-        grids: Its metrics.
-        headline: Metric that its finding rests on.
         broad: Whether its pictures take the whole width, as those of filled forms do.
     """
 

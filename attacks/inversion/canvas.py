@@ -18,7 +18,6 @@ class Canvas:
         template: The form, as the network sees it.
         whole: Seek all pixels, and use nothing of the template but its size.
         grey: Seek one number a pixel, for ink is grey; else three.
-        pages: Number of unknown pages of this form.
 
     Attributes:
         mask: bool (height, width), the pixels that are sought.

@@ -42,7 +42,6 @@ class Truth:
 
     Attributes:
         page: uint8 (*model.page, 3), as the network saw it.
-        text: What went in beside it.
         values: Field id to what is written there; None where it is unknown (a page of the user's own).
     """
 
@@ -56,7 +55,6 @@ class Case:
     """An observation, and what is known of its samples.
 
     Attributes:
-        seen: The observation.
         truths: One a sample, in the order of the batch; empty where only the gradient is at hand.
     """
 

@@ -35,11 +35,9 @@ class Clients:
     """Clients who hold filled pages of some templates.
 
     Args:
-        model: Model that they train.
         templates: Empty forms in their own size; pages go round them.
         seed: Seed of values, handwriting, questions and noise.
         asked: Question and answer of every page, or None to ask about a random field.
-        progress: Reports fields that stay empty.
     """
 
     def __init__(

@@ -24,8 +24,6 @@ class Solved:
 
     Attributes:
         scored: Pictures and words; None where no pixels came back.
-        name: Name of the observation.
-        tokens: Number of input tokens.
         right: Number of them recovered at their positions.
         boxes: Number of them recovered with all four edges.
         commonest: Frequency of the commonest token: what a constant guess gets.

@@ -36,7 +36,6 @@ def random_template(model: GradientModel, template: Template, budget: int, seed:
             is finer than what the network sees is averaged away. A smaller one takes a part of it.
         template: In its own size.
         budget: Levels of 255 that a pixel may change by.
-        seed: Of the noise.
 
     Returns:
         uint8 (height, width, 3), of the template's size; nowhere further from it than the budget.
@@ -158,7 +157,6 @@ def _published(model: GradientModel, template: Template, change: NDArray[np.floa
     """The template with a change of the network's page, in whole levels and within the budget.
 
     Args:
-        model: Whose page it is.
         template: In its own size.
         change: float64 (*model.page, 3), in levels of 255.
         budget: In levels of 255.

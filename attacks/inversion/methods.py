@@ -17,7 +17,6 @@ class Method:
     """An attack by optimisation.
 
     Attributes:
-        title: For people.
         match: Distance between gradients.
         search: The optimiser; signed Adam sees only the signs of the gradient with respect to the pixels.
         rate: Learning rate at the start, pixels from 0 to 1.

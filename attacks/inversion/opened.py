@@ -22,11 +22,7 @@ class OpenedGradients:
     """A model whose gradients are shared.
 
     Attributes:
-        model: Model under audit.
         cases: What an observer holds of each document, and the ground truth.
-        records: Records of earlier runs.
-        states: Folder of the state of searches.
-        about: Facts of the documents.
         public_form: Whether masked reports may show the empty form.
     """
 

@@ -50,8 +50,6 @@ class Presenter:
     """Builds the checks of one audit.
 
     Args:
-        context: Context of the audit.
-        settings: Settings of the attack.
         engine: Name and version of the reading engine.
     """
 

@@ -68,8 +68,6 @@ def label_of(template: Template, field: TemplateField, words: Sequence[str], box
     """What is printed beside a field: to its left, else right above it, else right below; empty if nothing is.
 
     Args:
-        template: The form.
-        field: One of its fields.
         words: What is printed, in reading order.
         boxes: float32 (words, 4), shares of the page.
     """

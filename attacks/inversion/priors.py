@@ -70,7 +70,6 @@ def weight_at(scheduler: Scheduler, step: int, steps: int, decay: float) -> floa
         scheduler: ``decay`` as in the paper, alpha exp(-lambda t) with exp(-lambda) = ``decay``; ``constant``;
             ``delayed`` counts from the middle on, as GradViT does.
         step: Index of the iteration, from 0.
-        steps: Number of iterations.
         decay: A step.
     """
     if scheduler == "decay":

@@ -73,12 +73,7 @@ class DefencePlan:
         template: Picture of the empty form.
         fields: As ``GradientPlan.fields``.
         model: Checkpoint that clients train.
-        strategies: Names of defences.
         budgets: Levels of 255 that a pixel may change by.
-        steps: Of a search.
-        out: Folder that they are written in.
-        seed: Of everything drawn.
-        device: torch's name of the device.
     """
 
     template: Path

@@ -15,9 +15,6 @@ class Asked:
     """Recovered question and answer of one observation. Holds personal data.
 
     Attributes:
-        name: Name of the observation.
-        question: Recovered question.
-        answer: Recovered answer.
         tokens: Number of tokens that the decoder read.
         right: Number of them recovered at their positions.
         sure: Number of them that the recovery calls sure.

@@ -59,13 +59,7 @@ def reconstruct(
 
     Args:
         model: Model of the shared gradient, with its weights at that step.
-        seen: Observation of the attacker.
         given: Inputs besides the pixels, as the observer assumes them, and what is known of the pixels.
-        method: Method of the search.
-        settings: Settings of the audit.
-        seed: Seed of the initial noise.
-        progress: Reports the iterations.
-        label: Label of the progress.
         state: File for the state of a search that is killed.
 
     Raises:

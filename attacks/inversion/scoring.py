@@ -26,11 +26,9 @@ class Scored:
     """Scores of one reconstructed document.
 
     Attributes:
-        name: Name of the observation.
         page: uint8 (height, width, 3), what came back; of a batch, what is nearest to its first sample.
         fields: Picture scores inside the private fields.
         whole: On all of the page.
-        read: What can be read.
         guessed: Share of the words in values drawn anew that would have passed for hits.
         steps: Gradients of the model that it took; 0 for a closed form.
         objective: Distance that was left, or None.
@@ -57,10 +55,7 @@ def score(
     """Score the reconstruction of the first sample.
 
     Args:
-        case: With its truth.
         pages: uint8 (height, width, 3), one a sample, in any order.
-        engine: OCR engine.
-        rng: Random generator of the guesses.
         steps: Number of gradients that the search took.
         objective: Final objective of the search, or None.
     """
@@ -87,9 +82,6 @@ class Summary:
 
     Attributes:
         unit: Unit that is resampled: documents, or fields where there are too few of these.
-        units: Number of resampled units.
-        documents: Number of documents.
-        words: Number of written words.
         exact: Share of the words that are read exactly (the paper's Binary).
         relative: The same of the words that the engine reads on the original.
         ratio: Mean fuzz ratio of the fields.

@@ -68,10 +68,6 @@ def search(
     Args:
         objective: Differentiable in the pixels.
         start: float32, where to begin.
-        method: Optimiser and its settings.
-        steps: Gradients of the model at most.
-        progress: Reports every iteration with the objective.
-        label: Label of the progress.
         state: File that the state is kept in, so that a killed search goes on where it stopped; removed at the end.
 
     Returns:

@@ -36,11 +36,9 @@ def given_for(
     """One text per sample of the batch, and the page as far as the closed form for encoders of words recovers it.
 
     Args:
-        model: Model of the shared gradient.
         case: The observation. Its truth is looked at only where the observer is given it, for comparison: every
             ``known`` but ``recovered``.
         known: What the observer knows of question and answer.
-        rng: Random generator of random tokens.
         recovers: Whether the method reads question and answer first; else they are random tokens, as many.
 
     Raises:

@@ -33,7 +33,6 @@ class FieldReading:
     """One field and what was read in it. Holds personal data.
 
     Attributes:
-        field: Its id.
         truth: What is written there; what the engine reads on the original where it is unknown.
         original: What the engine reads on the original page.
         read: What it reads on the reconstruction.
@@ -87,8 +86,6 @@ def read_fields(
     Where the lines of a field stand is taken from the original, so that both are read in the same places.
 
     Args:
-        engine: The reader.
-        template: The empty form.
         original: The client's page, uint8 (height, width, 3).
         reconstruction: What came back, of the same shape.
         values: Field id to what is written there, where it is known.

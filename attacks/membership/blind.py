@@ -78,7 +78,6 @@ def blind_baseline(
         features: One row a provider.
         labels: bool (n,), membership of the rows.
         rng: Draws the folds, the permutations and the bootstrap.
-        permutations: Number of permuted labellings.
 
     Raises:
         ValueError: A class is missing.
@@ -211,8 +210,6 @@ def permutation_p_value(
         matrix: float (n, n), from ``out_of_fold_matrix``.
         folds: int (n,).
         labels: bool (n,), both classes.
-        rng: Random generator.
-        permutations: Number of permutations.
     """
 
     def auc(drawn: Bools) -> Floats:

@@ -35,7 +35,6 @@ def predict_kmeans(features: Floats, orient: Floats, seed: int) -> Bools:
     Args:
         features: Features of the providers to classify.
         orient: float (n,), what members are expected to have more of.
-        seed: Seed of the initial centres.
 
     Returns:
         No provider is a member where all providers are alike, or where both clusters have the same mean.
@@ -61,7 +60,6 @@ def forest_scores(train: Floats, labels: Bools, test: Floats, seed: int, *, sear
         train: Features of the providers whose membership the attacker knows.
         labels: bool, their membership.
         test: Features of the others.
-        seed: Seed of the forest.
         search: Tune number and depth of the trees by cross-validation on ``train``, as the
             reference does. With some twenty training providers that picks noise, so it is off.
 
@@ -144,7 +142,6 @@ def draw_known(labels: Bools, share: float, seed: int) -> NDArray[np.int64]:
     Args:
         labels: bool (n,), rows in a fixed order.
         share: Share of all providers that is known (r of the paper, 0.15).
-        seed: Seed of the draw.
 
     Returns:
         Row numbers, rising; at least two of each class.

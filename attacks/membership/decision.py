@@ -81,7 +81,6 @@ class Decision:
     """Decision on provider membership over all attacks.
 
     Attributes:
-        level: Level of the finding.
         by_access: Attacks of each level of access, strongest first; levels from the least access.
         strongest: The attack that the finding rests on.
     """
@@ -106,8 +105,6 @@ def decide_membership(
         outcomes: One an attack, of one T_s, evaluated with the same seeds and bootstrap.
         control: Id of an attack to the same attack on the control, over the same providers.
         blind: What the documents alone reach, evaluated in the same way.
-        budget: Error budget of the finding.
-        rng: Random generator of the permutations.
         trusted: Whether something speaks against the classes being unlike in themselves: a control, or the user, who
             declares that they were drawn at random. Else the finding is weak at most.
     """

@@ -57,7 +57,6 @@ def document_features(corpus: Corpus, progress: Progress) -> DocumentFeatures:
 
     Args:
         corpus: At least one question.
-        progress: Told of every provider's images.
     """
     groups = corpus.by_provider()
     keys = sorted({query.key for query in corpus.queries})

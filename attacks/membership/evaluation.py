@@ -45,7 +45,6 @@ class Outcome:
     """An attack on the providers with more than ``s`` queries.
 
     Attributes:
-        row: Row of the attack.
         s: Subset: providers with more than ``s`` queries.
         labels: bool (n,), of the subset.
         trials: One a seed.
@@ -132,10 +131,8 @@ def run_trial(
     Labels of the attacked providers are used for nothing but the draw that leaves them out.
 
     Args:
-        row: Row of the attack.
         table: Features of the subset.
         labels: bool (n,), membership.
-        seed: Seed of the draw and the classifier.
         share: Share of the providers that are known.
         search: Tune the forest.
         base: For a vote, what the attack without the vote decided with this seed, where that is known.
@@ -196,13 +193,11 @@ def evaluate(
     """Run an attack with every seed and put intervals around what it achieves.
 
     Args:
-        row: Row of the attack.
         table: One row a provider, from ``features.aggregate``.
         labels: bool (n,), membership of the rows.
         s: Providers with ``s`` queries or fewer are left out.
         seeds: Seeds of the draws and classifiers.
         share: Share of the providers that a supervised attacker knows; the rest is attacked by all.
-        rng: Random generator of the bootstrap.
         search: Tune forests.
         base: For a vote, the outcome of the attack without it on the same subset and seeds.
     """
@@ -219,7 +214,6 @@ def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rn
     """Put intervals around what the trials achieved.
 
     Args:
-        row: Row of the attack.
         s: Subset: providers with more than ``s`` queries.
         labels: bool (n,), of the subset.
         trials: One a seed.

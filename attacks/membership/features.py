@@ -31,7 +31,6 @@ def query_features(
     """Features of every query that the target answered, and every model beside it.
 
     Args:
-        queries: To look at.
         target: Query id to response of the model under audit.
         pretrained: The same of the pre-trained model.
         references: The same of each reference model.

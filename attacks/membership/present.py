@@ -69,7 +69,6 @@ def accuracy_table(title: str, rows: Mapping[str, Sequence[Outcome]], missing: S
     """Accuracy by attack and s, as the paper prints it, with its interval.
 
     Args:
-        title: Title of the table.
         rows: Attack to its outcomes.
         missing: Attacks without one, and why.
     """

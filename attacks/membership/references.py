@@ -34,7 +34,6 @@ def with_scores(table: pd.DataFrame, models: int) -> pd.DataFrame:
 
     Args:
         table: One row a provider, with ``loglik`` and ``loss`` and those of each reference model.
-        models: Number of reference models.
     """
     columns = zip(*map(names, range(models)), strict=True)
     loglik, loss = (table[list(every)].to_numpy(dtype=np.float64) for every in columns)

@@ -58,7 +58,6 @@ def hits(answers: Collection[str], secrets: Collection[str], rng: np.random.Gene
     Args:
         answers: Distinct, compact.
         secrets: Distinct, compact.
-        rng: Random generator of the decoys.
         sets: Number of decoy sets, each as large as the set of secrets.
     """
     groups: defaultdict[str, list[str]] = defaultdict(list)

@@ -43,7 +43,6 @@ class Disclosed:
     """Counts of disclosed values and the test against chance.
 
     Attributes:
-        level: Level of the finding.
         numbers: Secrets that are numbers, against decoys.
         words: Other secrets that came out.
         strange: Values of the same keys that the model never saw, and that came out all the same.
@@ -78,9 +77,6 @@ def disclosed(
         secrets: Secrets of the training corpus, compact.
         unseen: Values of the same keys of other companies, compact.
         asked: Answers in all.
-        budget: Error budget of the finding.
-        rng: Random generator of the decoys.
-        sets: Number of decoy sets.
     """
     said, held = set(answers), set(secrets)
     numbers = {value for value in held if is_number(value)}

@@ -26,7 +26,6 @@ def keep_evidence(
     """Keep scrubbed pages, right answers first, and show the first few.
 
     Args:
-        context: Context of the audit.
         hide: With the pseudonyms of the check.
         kept: Number of pages that are kept.
         shown: Number of these pages that the report shows.

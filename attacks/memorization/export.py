@@ -19,9 +19,7 @@ class Export:
     """What was written.
 
     Attributes:
-        questions: Number of questions.
         pages: Number of scrubbed pages.
-        folder: Where they are.
         skipped: Page, key and reason of every question that was left out.
     """
 
@@ -42,10 +40,7 @@ def export_questions(
     """Write a vendor's questions.
 
     Args:
-        folder: New folder.
-        inputs: Documents to ask about.
         keys: Keys to ask for.
-        seed: Seed of the question templates.
         threshold: Similarity from which words count as the value.
         reveal: Whether names of pages are shown.
 

@@ -44,7 +44,6 @@ def draw_candidates(
     Args:
         queries: About scrubbed pages of one key.
         with_clue: Ids of those on which something still points to the value.
-        rng: Random generator of the pages and values.
         others: Most values of other providers.
     """
     pages: dict[str, list[Query]] = {}

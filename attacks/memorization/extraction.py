@@ -33,7 +33,6 @@ class Shares:
     Attributes:
         extractable: Given by the target and not by the control.
         simplicity: Given by both.
-        pages: Number of pages.
     """
 
     extractable: Estimate
@@ -46,7 +45,6 @@ def shares(pages: pd.DataFrame, rng: np.random.Generator) -> Shares | None:
 
     Args:
         pages: ``provider``, ``acc`` and ``acc_control`` (NaN where the control said nothing).
-        rng: Random generator of the bootstrap.
     """
     both = pages[pages["acc_control"].notna()]
     if both.empty:

@@ -104,10 +104,6 @@ def reading(
     Args:
         questions: Table from ``questions_table``, with both classes.
         control: The same table of the control, or None.
-        budget: Error budget of the finding.
-        rng: Random generator of permutations and resamples.
-        permutations: Number of permutations.
-        resamples: Number of bootstrap resamples.
     """
     who = Providers.of(questions)
     where = strata(questions)

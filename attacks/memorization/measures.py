@@ -82,7 +82,6 @@ class Measure:
     """A measure of the test.
 
     Attributes:
-        name: Name of the metric.
         chance: Its value without memory.
         contrast: How far it lies above that.
         over_control: How far it lies above the control, or None without one.
@@ -99,7 +98,6 @@ class Result:
     """A measure with its test results.
 
     Attributes:
-        name: Name of the metric.
         chance: Its value without memory.
         value: With its interval.
         over_control: Its distance to the control's, None without one.
@@ -126,7 +124,6 @@ class Memory:
     Attributes:
         results: Result of every measure that could be taken.
         headline: The strongest of those that were found, else ACC; None where nothing could be measured.
-        level: Level of the finding.
         pages: Number of pages of members and of non-members.
         providers: Number of member and of non-member providers.
     """
@@ -171,10 +168,6 @@ def memory(
 
     Args:
         pages: One row a page, as in ``measures``.
-        budget: Error budget of the finding.
-        rng: Random generator of permutations and resamples.
-        permutations: Number of permutations.
-        resamples: Number of bootstrap resamples.
         powered: Whether the smallest effects are computed; without them "no evidence" is not resolved.
     """
     who = Providers.of(pages)

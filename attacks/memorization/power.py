@@ -37,10 +37,7 @@ def smallest_gap(
         sums: Sum of the scores (0 to 1) of each provider, float (n,).
         counts: Pages of each provider, float (n,).
         labels: bool (n,), membership; both classes.
-        alpha: Significance level of the test.
         critical: Standardised gap that the choice among several measures asks for besides.
-        rng: Random generator.
-        power: Power of the test.
 
     Returns:
         The gap; None where even memory of all members would not be found.

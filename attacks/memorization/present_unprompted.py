@@ -86,7 +86,6 @@ def disclosure_finding(found: Disclosed, asked: int, secrets: int, owners: int, 
     """Finding on the disclosed answers.
 
     Args:
-        found: The test.
         asked: Number of questions that were answered.
         secrets: Number of values in the training corpus.
         owners: Companies whose secrets came out.

@@ -44,9 +44,7 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
     """Run the check of one key.
 
     Args:
-        context: Context of the audit.
         spec: Specification of the check; its id ends in the key.
-        settings: Settings of the attack.
     """
     key = spec.id.split(".", 1)[1]
     read = line_reader(context.reader)

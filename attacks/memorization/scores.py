@@ -42,7 +42,6 @@ def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapE
     Args:
         pages: One row a page: ``provider``, ``member`` (bool) and the score's column.
         score: Name of the column, values 0 to 1.
-        rng: Random generator of the bootstrap.
     """
     groups = pages.groupby("provider", sort=True)
     sums = groups[score].sum().to_numpy(dtype=np.float64)

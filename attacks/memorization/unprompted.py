@@ -53,9 +53,7 @@ def unprompted_questions(corpus: Corpus, keys: Sequence[str], rng: np.random.Gen
     """Questions for values, two a key, on up to five pages of each non-member that do not hold them.
 
     Args:
-        corpus: RED.
         keys: Keys that are asked for.
-        rng: Random generator that draws the templates of questions.
 
     Returns:
         Queries without a right answer; their accepted answer is empty.

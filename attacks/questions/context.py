@@ -14,7 +14,6 @@ class QuestionContext(AuditContext):
     """Context of attacks that ask questions about pages.
 
     Attributes:
-        target: Model under audit.
         pretrained: Public model that the target was trained from, or None.
         red: Queries of member and non-member providers.
         blue: Training corpus, or None.

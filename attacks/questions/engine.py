@@ -38,9 +38,7 @@ class QueryEngine:
     """A model with a memory.
 
     Args:
-        model: Who is asked.
         store: Where answers are kept.
-        progress: Told of every batch.
 
     Attributes:
         asked: How many queries, and answers to compare, went to the model.
@@ -64,10 +62,6 @@ class QueryEngine:
 
     def ask(self, queries: Sequence[Query], purpose: str) -> Answers:
         """Answer every query, from the store where the same has been asked before.
-
-        Args:
-            queries: With ids that differ.
-            purpose: What it is for, shown with the progress.
 
         Returns:
             Responses; a query whose page cannot be read becomes a problem.
@@ -102,7 +96,6 @@ class QueryEngine:
 
         Args:
             values: Query to the answers to compare.
-            purpose: What it is for, shown with the progress.
 
         Returns:
             Query id to scores in order; a query whose page cannot be read is left out.

@@ -29,14 +29,10 @@ class OpenedQuestions:
     """A model that answers questions about pages, and the documents.
 
     Attributes:
-        inputs: What the user gave.
-        target: Model under audit.
-        red: Documents to ask about.
         pretrained: Public model that the target was trained from, or None.
         blue: Training corpus, or None.
         reader: OCR of the pictures of pages, or None.
         control: Out-model, or None.
-        references: Reference models.
     """
 
     inputs: QuestionInputs

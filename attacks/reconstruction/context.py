@@ -17,11 +17,8 @@ class FormContext(AuditContext):
     """Context of attacks that fill in forms.
 
     Attributes:
-        target: Model under audit.
         public: Masked language model of public forms.
-        corpus: All forms.
         parts: ``private`` the target was trained on, ``public`` everybody may have, ``validation`` is new to both.
-        records: Records of earlier runs.
         epochs: Epoch of the target's training to a function that opens its checkpoint; empty where none was kept.
         quick: The target in a coarser precision, used where it changes nothing, or None.
     """

@@ -40,8 +40,6 @@ def permute_documents(
         documents: Document of each field, of the private and of the new forms.
         epsilon: Smoothing constant of the improvement factor.
         ranking: Membership metric of the gain.
-        rng: Random generator of the permutations.
-        permutations: Number of permutations.
 
     Returns:
         One-sided p-values, at least 1 / (permutations + 1).

@@ -40,8 +40,6 @@ def evaluate(
     Args:
         fields: Fields of forms that the target was trained on, or of forms that it has never seen; one at least.
         epsilon: Smoothing constant of the improvement factor.
-        rng: Random generator of the bootstrap.
-        resamples: Number of resamples of documents.
 
     Raises:
         ValueError: There is no field.

@@ -68,7 +68,6 @@ def log_mean(target: Floats, public: Floats, weight: float, mean: Mean) -> Float
         target: float64 (n,), minus infinity allowed.
         public: float64 (n,).
         weight: Weight of ``target`` in the mean, 0 to 1.
-        mean: Kind of the mean.
     """
     if weight in (0.0, 1.0):
         return target if weight else public

@@ -24,12 +24,8 @@ class OpenedForms:
     """A model that reads the tokens of forms, and the forms.
 
     Attributes:
-        inputs: What the user gave.
-        target: Model under audit.
         public: Masked language model of public forms, or None.
-        corpus: All forms.
         parts: Private, public and validation forms.
-        records: Records of earlier runs.
         epochs: Epoch of the target's training to a function that opens its checkpoint.
         quick: The target in a coarser precision, or None.
         unseen: Forms that were left out, because a bimodal model cannot look at their page.

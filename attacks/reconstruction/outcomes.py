@@ -116,7 +116,6 @@ class Evaluation:
 
     Attributes:
         documents: Forms with an attacked field.
-        fields: Attacked fields.
         one_shot: The first attempts.
         multi_shot: Scores of the multi-shot variant, by membership metric.
     """

@@ -59,8 +59,6 @@ def count_passes(blanks: Sequence[Blank], settings: ReconstructionSettings, *, m
     """Forward passes that the fields take, if none is known from an earlier run.
 
     Args:
-        blanks: To be attacked.
-        settings: Settings of the attack.
         mlm: Whether the target is a masked language model, which is asked once a step instead of once a candidate.
     """
     least = sum(blank.length for blank in blanks)

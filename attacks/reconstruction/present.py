@@ -45,8 +45,6 @@ class Presenter:
     """Builds the checks of one audit.
 
     Args:
-        context: Context of the audit.
-        settings: Settings of the attack.
         precision: Precision of the model under audit, and what was found about it.
     """
 

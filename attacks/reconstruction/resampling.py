@@ -20,8 +20,6 @@ class Resampled:
 
     Args:
         documents: The document of each field, one at least.
-        rng: Random generator.
-        resamples: Number of resamples.
     """
 
     def __init__(self, documents: Sequence[str], rng: np.random.Generator, resamples: int = RESAMPLES) -> None:

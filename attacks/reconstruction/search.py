@@ -53,8 +53,6 @@ class Reconstruction:
     """What was put into a field.
 
     Attributes:
-        form: Id of the form.
-        field: Id of the field.
         attack: One guess an attempt; the first is the one-shot variant.
         baseline: The same with PUB-MLM alone.
     """
@@ -97,9 +95,6 @@ def reconstruct(
         blanks: Fields to attack; none twice.
         public: PUB-MLM, with TOKENS.
         target: The model under audit: with its own token logits where its task is ``mlm``, else by its losses.
-        settings: Of the attack.
-        seed: Of the audit.
-        progress: Told of every token.
         keep: Memory of earlier runs.
         label: Of which fields, shown with the progress.
 

@@ -36,8 +36,6 @@ class Measured:
     """A balanced accuracy that was picked as the surest of several.
 
     Attributes:
-        check: It is from.
-        metric: The number, with its own interval.
         low: Lower end of the interval once the choice is allowed for (Bonferroni; widened as a normal one).
     """
 

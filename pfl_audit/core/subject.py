@@ -139,12 +139,7 @@ SUBJECTS: Registry[Subject[Settings]] = Registry(
 
 @dataclass(frozen=True)
 class Given:
-    """A subject with the user's inputs.
-
-    Attributes:
-        subject: The subject.
-        inputs: Validated inputs.
-    """
+    """A subject with the user's inputs."""
 
     subject: Subject[Settings]
     inputs: Settings

@@ -72,7 +72,6 @@ def assign(
         sums: float64 (rows, width), none zero.
         signals: float64 (signals, width).
         copies: How many rows each signal is added to (the same row may be meant twice).
-        noise: Noise of the entries of both.
         variances: float64 (signals,), of the entries of each signal, where they are not those of the noise.
         taken: float64 (rows,), norms of what was subtracted from the rows before, for its rounding.
 

@@ -68,8 +68,6 @@ def read_boxes(
         signals: float64 (n, width).
         hidden: float64 (0 or 1, width), the sum of the signals of padding tokens that have no positions of their
             own. They share a box.
-        layout: Embedding sum of the model, for the slices.
-        noise: Noise of the gradient.
         joined: bool (n,), whether a position is known to belong to the same word as the one before.
 
     Returns:

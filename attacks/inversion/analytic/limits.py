@@ -35,7 +35,6 @@ class Limit:
     """Something that was not recovered, or not with certainty.
 
     Attributes:
-        cause: The cause.
         words: Sentence for the report.
     """
 
@@ -69,7 +68,6 @@ def mixture(sums: Floats, signals: Floats, noise: Noise) -> float:
     Args:
         sums: float64 (rows, width).
         signals: float64 (n, width).
-        noise: Noise of both.
 
     Returns:
         1 where there are as many signals as coordinates, and nothing can be recovered.
@@ -94,7 +92,6 @@ def reading_limits(
         count: Number of positions.
         width: Width of the vectors that distinguish them.
         spread: Value of ``mixture``.
-        noise: Noise of the gradient.
         complete: Whether the tables are explained.
     """
     if spread > _TOO_MUCH:

@@ -65,7 +65,6 @@ def read_pixels(
         positions: Gradient of the visual positions, (1, 1 + patches, width).
         projection: Gradient of the patch projection, (width, 3, side, side).
         bias: Gradient of its bias, (width,), or None.
-        noise: Noise of the gradient.
         settings: How a page becomes pixels.
         known: float (3, height, width), 0 to 1: a template, or white.
     """

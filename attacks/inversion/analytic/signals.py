@@ -48,7 +48,6 @@ def sums_of(table: Tensor, signals: Floats, noise: Noise) -> Sums:
     Args:
         table: (rows, width).
         signals: float64 (n, width), the signals or slices of them that may have been added.
-        noise: Of the entries.
     """
     if not noise.everywhere:
         table, numbers = table[table.any(dim=1)], table.any(dim=1).nonzero()[:, 0].numpy()

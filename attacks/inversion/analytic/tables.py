@@ -22,9 +22,6 @@ class Tables:
         position: (positions, width).
         types: (types, width).
         x: (coordinates, width of the x slices); y, h and w likewise.
-        y: See x.
-        h: See x.
-        w: See x.
         patches: (1, 1 + patches, width), CLS before the patches.
         projection: (width, channels, side, side).
         bias: (width,), of the projection.
@@ -51,7 +48,6 @@ def read_tables(gradient: Mapping[str, Tensor], layout: EmbeddingLayout) -> Tabl
 
     Args:
         gradient: Gradient by the names of the parameters; whatever stands before the known ending of a name is ignored.
-        layout: Embedding sum of the model, with names and shapes.
 
     Raises:
         AuditError: A tensor of another shape than the model's, one that is not of real numbers or holds NaN or

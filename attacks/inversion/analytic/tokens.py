@@ -52,7 +52,6 @@ def read_tokens(word: Tensor, signals: Floats, layout: EmbeddingLayout, noise: N
         signals: float64 (n, width).
         layout: Embedding sum of the model. The row of its padding token has no gradient, so padding is what stands
             nowhere.
-        noise: Noise of the gradient.
 
     Returns:
         One reading a position, and how far the table is from being made of these signals (``limits.mixture``).
@@ -86,7 +85,6 @@ def read_types(types: Tensor, signals: Floats, padding: NDArray[np.bool_], noise
         types: Gradient of the token-type table.
         signals: float64 (n, width).
         padding: bool (n,), positions of padding tokens, which are of the first type.
-        noise: Noise of the gradient.
 
     Returns:
         One reading a position; nothing but -1 where the types do not stand so.

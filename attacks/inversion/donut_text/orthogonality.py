@@ -37,7 +37,6 @@ def orthogonality_odds(tokens: Tensor, places: Tensor, signals: Tensor, decoder:
         places: int64 (places,).
         signals: float64 (places, width), of one sample.
         decoder: First layer of the decoder, for e(v, p) and for epsilon, which perturbs the orthogonality.
-        noise: Noise of the signals.
 
     Returns:
         float64 (places, tokens).

@@ -41,7 +41,6 @@ def read_rows(word: Tensor, signals: Floats, scale: float, noise: Noise, *, tied
         word: Gradient of the embedding.
         signals: float64 (n, width), of the positions.
         scale: Factor of the embedding.
-        noise: Noise of the gradient.
         tied: Whether the embedding is the output layer too.
 
     Returns:

@@ -36,7 +36,6 @@ class FieldsFile:
     Attributes:
         labels: One a field; may be empty.
         boxes: One a field, shares of the page that fall on whole pixels.
-        words: Printed words.
         word_boxes: float32 (words, 4), shares of the page.
     """
 
@@ -50,7 +49,6 @@ def read_fields(path: Path, size: tuple[int, int]) -> FieldsFile:
     """Read ``fields.json``.
 
     Args:
-        path: The file.
         size: Width and height of the template in pixels.
 
     Raises:

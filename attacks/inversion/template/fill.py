@@ -61,7 +61,6 @@ def fill(template: Template, values: Mapping[str, str], seed: int) -> FilledPage
     """Write values into the fields of a form.
 
     Args:
-        template: The empty form.
         values: Field id to value; a field without one stays empty.
         seed: Of the hand: font, ink and where in its field a value begins. The same one gives the same pixels.
 

@@ -51,7 +51,6 @@ class TemplateRecipe:
         most: Fields of a form, at most.
         width: Of a page in pixels.
         height: Of a page in pixels.
-        seed: Of everything.
     """
 
     templates: int = 12
@@ -81,9 +80,7 @@ def make_templates(recipe: TemplateRecipe, folder: Path, progress: Progress) -> 
     ones as they were.
 
     Args:
-        recipe: What to draw.
         folder: Where to; must be empty or missing.
-        progress: Told of every form.
 
     Returns:
         The templates as they are read from the folder.

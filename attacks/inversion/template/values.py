@@ -30,10 +30,6 @@ def draw_values(template: Template, seed: int) -> dict[str, str]:
     The lists are long (some 3,000 names, 9,000 amounts in cents, random references), so that a value that comes back
     from a gradient was not guessed.
 
-    Args:
-        template: The empty form.
-        seed: Of everything; every field has a generator of its own.
-
     Returns:
         Field id to value. Each fits its field in a size that can be read, where one of a dozen did.
     """
@@ -48,6 +44,7 @@ def question_for(field: TemplateField, values: Mapping[str, str]) -> tuple[str, 
     """What a model may be asked about a field, and the answer.
 
     Args:
+        seed: Of everything; every field has a generator of its own.
         field: What is asked for, by its label; by its number where it has none.
         values: What is written on the page, with this field.
     """
