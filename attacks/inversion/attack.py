@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pfl_audit.attacks.inversion.inputs import GRADIENT
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.subject import GRADIENT
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.models.family import Capability
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.kinds import Start
+from pfl_audit.attacks.inversion.settings import Start
 from pfl_audit.attacks.inversion.template.template import Template
 
 

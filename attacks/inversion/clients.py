@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.case import Truth
+from pfl_audit.attacks.inversion.context import Truth
 from pfl_audit.attacks.inversion.template.fill import FilledPage, fill
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.template.values import draw_values, question_for

@@ -9,11 +9,9 @@ import torch
 
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
 from pfl_audit.attacks.inversion.canvas import picture_of
-from pfl_audit.attacks.inversion.case import Case
-from pfl_audit.attacks.inversion.context import GradientContext
+from pfl_audit.attacks.inversion.context import Case, GradientContext, keep_page, keep_text, unscored
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.scoring import Scored, score
-from pfl_audit.attacks.inversion.unscored import keep_page, keep_text, unscored
 from pfl_audit.attacks.inversion.word_text import encoder_of, hindrance, solve
 from pfl_audit.models.word_encoder import WordEncoder
 

@@ -1,14 +1,70 @@
-"""What attacks that read documents out of gradients get."""
+"""Observations of federated learning, and apart from them the ground truth for scores."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pfl_audit.attacks.inversion.case import Case
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
-from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.errors import NotAuditableError
+from pfl_audit.models.gradient_protocol import GradientModel, Text
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """Everything that an attack gets: there is no truth in it.
+
+    Attributes:
+        name: Of the document, for progress and records; not of its file.
+        template: The empty form as the network sees it: its pixels are uint8 (*model.page, 3), its fields and words
+            are placed on them.
+        gradient: float32, by parameter; each tied tensor once. What a client shared, with its noise.
+        batch: Samples that it is the mean over.
+    """
+
+    name: str
+    template: Template
+    gradient: Mapping[str, Tensor]
+    batch: int = 1
+
+    @property
+    def stem(self) -> str:
+        """The name, for files."""
+        return self.name.replace(" ", "-")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """One sample that the gradient was computed on.
+
+    Attributes:
+        page: uint8 (*model.page, 3), as the network saw it.
+        values: Field id to what is written there; None where it is unknown (a page of the user's own).
+    """
+
+    page: NDArray[np.uint8]
+    text: Text
+    values: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An observation, and what is known of its samples.
+
+    Attributes:
+        truths: One a sample, in the order of the batch; empty where only the gradient is at hand.
+    """
+
+    seen: Observation
+    truths: tuple[Truth, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,3 +84,21 @@ class GradientContext(AuditContext):
     records: Records
     states: Path
     public_form: bool = False
+
+
+def keep_page(context: GradientContext, method: str, case: Case, page: NDArray[np.uint8]) -> None:
+    """Keep pixels, uint8 (height, width, 3), as ``private/METHOD-DOCUMENT.jpg``."""
+    context.evidence.keep_page(f"{method}-{case.seen.stem}", Image.fromarray(page))
+
+
+def keep_text(context: GradientContext, method: str, case: Case, found: Mapping[str, object]) -> None:
+    """Keep words as ``private/METHOD-DOCUMENT.json``."""
+    context.evidence.keep_json(f"{method}-{case.seen.stem}", found)
+
+
+def unscored() -> NotAuditableError:
+    """The error of an audit in which no gradient can be scored."""
+    return NotAuditableError(
+        "without the page that the client trained on nothing can be scored; what came back lies in private/",
+        "Give --document, --question and --answer",
+    )

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.case import Truth
 from pfl_audit.attacks.inversion.clients import batch_of, place_template, share
+from pfl_audit.attacks.inversion.context import Truth
 from pfl_audit.attacks.inversion.matching import Distance, distance, speaking
 from pfl_audit.attacks.inversion.published import Order
 from pfl_audit.attacks.inversion.template.template import Pixels, Template

@@ -9,8 +9,8 @@ import typer
 from pydantic import Field
 
 from pfl_audit.attacks.inversion.command import checks_of
-from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request, command_line, run_and_show, run_folder, shared_store
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.options import embedded

@@ -6,23 +6,28 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+import torch
 from PIL import Image
+from torch import Tensor
 
-from pfl_audit.attacks.inversion.case import Case, Observation, Truth
 from pfl_audit.attacks.inversion.clients import Clients, place_template, share
-from pfl_audit.attacks.inversion.gradient_file import read_gradient
-from pfl_audit.attacks.inversion.inputs import GradientInputs
+from pfl_audit.attacks.inversion.context import Case, Observation, Truth
 from pfl_audit.attacks.inversion.opened import OpenedGradients
 from pfl_audit.attacks.inversion.printed import read_page, with_print
+from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.attacks.inversion.template.synthetic import FIELDS, IMAGE, open_templates
 from pfl_audit.attacks.inversion.template.template import Template, open_filled, open_template
 from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.document import as_boxes
+from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.gradient_protocol import GradientModel, Sample
 from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.safetensors_file import read_header
+from pfl_audit.models.tensor_file import Entry, read_tensors
+from pfl_audit.progress import Progress
 
 
 def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
@@ -120,3 +125,56 @@ def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[C
         parts={"templates": forms, "fields": fields, "words": sum(len(value.split()) for value in values)},
         facts={"Gradients": f"{each}; templates: {forms}, private fields: {fields}"},
     )
+
+
+_REMEDY = "Save {name: parameter.grad} of the model's named_parameters(), for the checkpoint that --model names"
+
+
+def read_gradient(path: Path, model: GradientModel, progress: Progress) -> dict[str, Tensor]:
+    """Read a gradient and hold it against the model that it shall be of.
+
+    Args:
+        path: A safetensors file. Nothing in it is run, and no tensor is read before its shape was looked at.
+        model: Whose parameters give the names and shapes.
+        progress: Told which tensors are not there; a client may freeze layers, or keep some to itself.
+
+    Returns:
+        float32 by parameter, in the order of the model's parameters.
+
+    Raises:
+        UsageError: There is no such file.
+        AuditError: It cannot be read, or a tensor in it is no parameter of the model, has another shape, is not of
+            floating-point numbers, or holds NaN or infinity.
+    """
+    own = {name: tuple(parameter.shape) for name, parameter in model.network.named_parameters()}
+    entries = read_header(path, remedy="Save it again, with safetensors").entries
+    _require_parameters(path, list(entries), own)
+    for name, entry in entries.items():
+        _require_shape(path, name, entry, own[name])
+    found = read_tensors(path, {name: entries[name] for name in own if name in entries}, single=True)
+    for name, part in found.items():
+        if not bool(torch.isfinite(part).all()):
+            raise AuditError(
+                f"gradient {path}: tensor {name} holds NaN or infinite values",
+                "Take the gradient without mixed precision, or leave that tensor out",
+            )
+    missing = [name for name in own if name not in found]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        progress.say(f"the gradient lacks {len(missing)} of the model's {len(own)} tensors: {missing[0]}{more}")
+    return found
+
+
+def _require_parameters(path: Path, names: list[str], own: dict[str, tuple[int, ...]]) -> None:
+    unknown = [name for name in names if name not in own]
+    if len(unknown) == len(names):
+        raise AuditError(f"gradient {path}: none of its {len(names)} tensors is a parameter of the model", _REMEDY)
+    if unknown:
+        raise AuditError(f"gradient {path}: tensor {unknown[0][:80]!r} is no parameter of the model", _REMEDY)
+
+
+def _require_shape(path: Path, name: str, entry: Entry, own: tuple[int, ...]) -> None:
+    if entry.shape != own:
+        raise AuditError(f"gradient {path}: tensor {name} is {entry.shape}, the model's parameter {own}", _REMEDY)
+    if not entry.dtype.is_floating_point:
+        raise AuditError(f"gradient {path}: tensor {name} holds no floating-point numbers ({entry.dtype})", _REMEDY)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import BackwardCFunction, FunctionCtx, once_differentiable
 
-from pfl_audit.attacks.inversion.kinds import Layers, Match
+from pfl_audit.attacks.inversion.settings import Layers, Match
 from pfl_audit.errors import NotAuditableError
 
 Distance = Callable[[Sequence[Tensor]], Tensor]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pfl_audit.attacks.inversion.kinds import Match, Search, Start
+from pfl_audit.attacks.inversion.settings import Match, Search, Start
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pfl_audit.attacks.inversion.case import Case
-from pfl_audit.attacks.inversion.context import GradientContext
-from pfl_audit.attacks.inversion.inputs import GRADIENT
+from pfl_audit.attacks.inversion.context import Case, GradientContext
+from pfl_audit.attacks.inversion.subject import GRADIENT
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data

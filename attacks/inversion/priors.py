@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pfl_audit.attacks.inversion.kinds import Scheduler
+from pfl_audit.attacks.inversion.settings import Scheduler
 
 _LAPLACE = ((0.0, -1.0, 0.0), (-1.0, 4.0, -1.0), (0.0, -1.0, 0.0))
 _SIGMA = 1.0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pfl_audit.attacks.inversion.context import GradientContext
+from pfl_audit.attacks.inversion.context import GradientContext, keep_text, unscored
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
-from pfl_audit.attacks.inversion.unscored import keep_text, unscored
 from pfl_audit.errors import NotAuditableError
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion import priors
 from pfl_audit.attacks.inversion.canvas import Canvas
-from pfl_audit.attacks.inversion.case import Observation
+from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.matching import distance, speaking
 from pfl_audit.attacks.inversion.methods import Method
 from pfl_audit.attacks.inversion.search import Objective, Trace, search

@@ -14,8 +14,7 @@ from pydantic import TypeAdapter
 
 from pfl_audit.attacks.inversion import closed_form, question_answer
 from pfl_audit.attacks.inversion.attack import ANALYTIC, TEXT
-from pfl_audit.attacks.inversion.case import Case
-from pfl_audit.attacks.inversion.context import GradientContext
+from pfl_audit.attacks.inversion.context import Case, GradientContext, keep_page, unscored
 from pfl_audit.attacks.inversion.gradients import observation_key
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.present import Presenter
@@ -24,7 +23,6 @@ from pfl_audit.attacks.inversion.reconstruction import reconstruct
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
-from pfl_audit.attacks.inversion.unscored import keep_page, unscored
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check
 from pfl_audit.errors import NotAuditableError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.template.values import draw_values
 from pfl_audit.attacks.inversion.word_scores import FieldReading, read_fields

@@ -7,8 +7,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pfl_audit.attacks.inversion.kinds import Known, Layers, Scheduler, Start
 from pfl_audit.core.settings import Flag, Settings
+
+Start = Literal["template", "noise"]
+"""Initial pixels of a search."""
+Layers = Literal["all", "pre-fusion", "post-fusion"]
+"""Layers whose gradients are matched; ``pre-fusion`` are the layers that see the page alone."""
+Match = Literal["layered", "relative", "euclidean", "cosine", "april"]
+"""Distance between gradients; see ``matching.distance``."""
+Scheduler = Literal["decay", "constant", "delayed"]
+"""Schedule of the priors' weight; see ``priors.weight_at``."""
+Search = Literal["adam", "signed-adam", "l-bfgs"]
+"""The optimiser; signed Adam sees only the signs of the gradient with respect to the pixels."""
+Known = Literal["recovered", "both", "question", "answer", "none", "characters"]
+"""What the observer knows of question and answer."""
+
 
 _OCR = "Reading"
 

@@ -2,13 +2,97 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from pfl_audit.attacks.inversion.inputs import GRADIENT, OFFERS, GradientInputs
+from pydantic import Field
+
+from pfl_audit.core.settings import Flag, Settings
+from pfl_audit.errors import UsageError
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.opened import OpenedGradients
     from pfl_audit.core.subject import AuditJob
+
+GRADIENT = "a shared gradient and its template (--template)"
+OFFERS = frozenset({GRADIENT})
+"""Needs of checks that these inputs can meet."""
+_CLIENT = "Client"
+
+
+class GradientInputs(Settings):
+    """Empty forms, and what the clients who fill them in train on."""
+
+    template: Annotated[Path | None, Flag(shared=True)] = Field(
+        default=None, description="Picture of the empty form, or a folder of FORM/template.png with fields.json."
+    )
+    fields: Annotated[Path | None, Flag(default="beside it, or found")] = Field(
+        default=None, description="Its private fields (fields.json)."
+    )
+    public: Annotated[Path | None, Flag(default="the template")] = Field(
+        default=None, description="The form as published, if perturbed."
+    )
+    document: Annotated[Path | None, Flag(default="drawn values", panel=_CLIENT)] = Field(
+        default=None, description="A filled page of the template's size."
+    )
+    question: Annotated[str | None, Flag(default="about a field", panel=_CLIENT, private=True)] = Field(
+        default=None, description="Question that the client trains on; with --answer."
+    )
+    answer: Annotated[str | None, Flag(panel=_CLIENT, private=True)] = Field(
+        default=None, description="Answer that the client trains on."
+    )
+    gradient: Annotated[Path | None, Flag(default="computed", panel=_CLIENT)] = Field(
+        default=None, description="A gradient that was captured, by parameter (.safetensors)."
+    )
+    batch: Annotated[int, Flag("--batch-size", panel=_CLIENT)] = Field(
+        default=1, ge=1, le=64, description="Pages of one gradient."
+    )
+    documents: Annotated[int, Flag(panel=_CLIENT)] = Field(
+        default=1, ge=1, description="Pages to fill, each with a gradient."
+    )
+    noise: Annotated[float, Flag(panel=_CLIENT)] = Field(
+        default=0.0, ge=0, allow_inf_nan=False, description="Standard deviation of noise on the gradient."
+    )
+    stage: Annotated[int, Flag(panel=_CLIENT)] = Field(
+        default=0, ge=0, description="Training steps before the gradient is taken; the observer knows the weights then."
+    )
+    stage_rate: Annotated[float, Flag(hidden=True)] = Field(
+        default=1e-3, gt=0, allow_inf_nan=False, description="Learning rate of these steps."
+    )
+    public_form: Annotated[bool, Flag(hidden=True)] = Field(
+        default=False,
+        description="The empty form holds nothing that identifies, as the embedded ones do: masked reports show it.",
+    )
+
+    @property
+    def asked(self) -> tuple[str, str] | None:
+        """Question and answer, where they are given."""
+        return (self.question, self.answer) if self.question is not None and self.answer is not None else None
+
+    def check(self) -> None:
+        """Raise UsageError where inputs contradict each other."""
+        folder = self.template if self.template is not None and self.template.is_dir() else None
+        if (self.question is None) != (self.answer is None):
+            raise UsageError("--question and --answer belong together", "Give both, or neither")
+        if self.document is not None and self.asked is None:
+            raise UsageError(
+                "--document needs --question and --answer: what the client trained on is more than its page",
+                "Give both",
+            )
+        single = [name for name, value in (("--document", self.document), ("--gradient", self.gradient)) if value]
+        if single and self.documents != 1:
+            raise UsageError(f"{single[0]} is of one document, not of {self.documents}", "Leave --documents out")
+        if single and folder:
+            raise UsageError(f"{single[0]} is of one form, and {folder} a folder", "Name its template.png")
+        for name, value in (("--fields", self.fields), ("--public", self.public)):
+            if value is not None and folder:
+                raise UsageError(f"{name} is of one form, and {folder} is a folder", "Name its template.png")
+        if self.gradient is not None and (self.noise or self.stage):
+            raise UsageError("a gradient that is given is taken as it is", "Leave --noise and --stage out")
+        if self.gradient is not None and self.document is not None and self.batch > 1:
+            raise UsageError(
+                "the other pages of the batch are unknown, so that nothing can be scored", "Leave --document out"
+            )
 
 
 class Gradients:

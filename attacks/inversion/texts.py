@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
-from pfl_audit.attacks.inversion.kinds import Known
+from pfl_audit.attacks.inversion.settings import Known
 from pfl_audit.attacks.inversion.word_text import MIXED, TELL, solve, text_of
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text

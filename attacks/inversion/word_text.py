@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
-from pfl_audit.attacks.inversion.case import Observation
+from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
 from pfl_audit.models.word_encoder import WordEncoder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pfl_audit.attacks.membership.settings import MembershipSettings
-from pfl_audit.attacks.questions.inputs import QuestionInputs
+from pfl_audit.attacks.membership.attack import MembershipSettings
+from pfl_audit.attacks.questions.subject import QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.settings_options import Options
 from pfl_audit.core.settings import Settings

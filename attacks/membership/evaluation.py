@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from pfl_audit.attacks.membership import classifiers
-from pfl_audit.attacks.membership.columns import SCRUBBED_RATIO
-from pfl_audit.attacks.membership.rows import AttackRow
+from pfl_audit.attacks.membership.rows import SCRUBBED_RATIO, AttackRow
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate

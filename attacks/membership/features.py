@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership.columns import G1, G2, G3, G4, LIKELIHOODS, SCRUBBED_RATIO
 from pfl_audit.attacks.membership.references import names
+from pfl_audit.attacks.membership.rows import G1, G2, G3, G4, LIKELIHOODS, SCRUBBED_RATIO
 from pfl_audit.documents.document import Query
 from pfl_audit.metrics.answers import accuracy, anls, similarity
 from pfl_audit.models.protocol import Response

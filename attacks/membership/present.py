@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pfl_audit.attacks.membership.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
+from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
-from pfl_audit.core.results import Curve, Format, Metric, Role, Series, Table
+from pfl_audit.core.results import Check, Curve, Format, Metric, Role, Series, Table
 from pfl_audit.metrics import ranking
 
 FORMATS: Final[dict[str, Format]] = {"AUC": "decimal"}
@@ -161,3 +163,56 @@ def scatter(
         series.append(Series(name=name, x=points[:, 0].tolist(), y=points[:, 1].tolist()))
     title = "Features of the providers" + (f" (each placed at random in its {CELL:g} x {CELL:g})" if rng else "")
     return Curve(title=title, kind="scatter", x_label=axes[0], y_label=axes[1], series=series)
+
+
+_KINDS: Final = {
+    "counts": "numbers of documents, pages and questions, length of answers",
+    "keys": "share of each key among the questions",
+    "text": "words a page, their length, digits, capitals",
+    "layout": "size and place of the words, covered area, margins",
+    "dates": "years and months of the dates on the pages",
+    "images": "size, brightness, contrast, sharpness and colour of the page images",
+    "words": "the words themselves, without digits",
+}
+
+
+def present_blind(blind: Blind) -> Check:
+    """The check: AUC and balanced accuracy with their intervals, and the AUC of each kind of feature alone.
+
+    It has no finding of its own: the finding of provider membership is compared with it.
+    """
+    p_value = f"permutation p {blind.p_value:.4f}, {PERMUTATIONS} labellings, each fitted anew"
+    return DOCUMENTS_CHECK.ran(
+        settings={
+            "permutations": PERMUTATIONS,
+            "penalty": PENALTY,
+            "learner": f"kernel ridge regression, {FOLDS} folds of providers",
+        },
+        metrics=[
+            build_metric(
+                name,
+                found,
+                format=FORMATS.get(name, "percent"),
+                n=len(blind.labels),
+                chance=0.5,
+                about={"model": "documents alone"},
+                note=note,
+            )
+            for name, found, note in (("AUC", blind.auc, p_value), ("balanced accuracy", blind.balanced_accuracy, None))
+        ],
+        tables=[_table(blind)],
+    )
+
+
+def _table(blind: Blind) -> Table:
+    rows: list[list[Cell]] = [
+        [kind, text, round(found.value, 3), f"{found.low:.3f} to {found.high:.3f}"]
+        for kind, text in _KINDS.items()
+        if (found := blind.kinds.get(kind)) is not None
+    ]
+    return Table(
+        title="Members and non-members distinguished by one kind of feature alone",
+        columns=["Kind", "Features", "AUC", "Interval"],
+        rows=rows,
+        note="Chance is 0.5; below it nothing was learnt. Kinds in which all companies are alike are left out.",
+    )

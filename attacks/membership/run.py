@@ -11,13 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.membership import present
+from pfl_audit.attacks.membership.attack import MembershipSettings
 from pfl_audit.attacks.membership.blind import Blind, blind_baseline
-from pfl_audit.attacks.membership.columns import G4, MEANING, SCORES, SCRUBBED_RATIO
 from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.document_features import document_features
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
 from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features
-from pfl_audit.attacks.membership.present_blind import present_blind
+from pfl_audit.attacks.membership.present import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, accuracies, finding, metrics
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
 from pfl_audit.attacks.membership.references import with_scores
@@ -25,14 +25,17 @@ from pfl_audit.attacks.membership.rows import (
     ABLATION,
     BLIND,
     DOCUMENTS,
+    G4,
+    MEANING,
     PROVIDER,
     ROWS,
+    SCORES,
+    SCRUBBED_RATIO,
     WHOLE,
     AttackRow,
     every_row,
     spec,
 )
-from pfl_audit.attacks.membership.settings import MembershipSettings
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.results import Check, Curve, Metric, Table

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pfl_audit.attacks.memorization.settings import MemorizationSettings
-from pfl_audit.attacks.questions.inputs import QuestionInputs
+from pfl_audit.attacks.memorization.attack import MemorizationSettings
+from pfl_audit.attacks.questions.subject import QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.console import note, print_json
 from pfl_audit.cli.settings_options import Options

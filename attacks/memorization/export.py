@@ -6,7 +6,7 @@ import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pfl_audit.attacks.questions.inputs import QuestionInputs
+from pfl_audit.attacks.questions.subject import QuestionInputs
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.memorization import present
-from pfl_audit.attacks.memorization.checks import GENERALISATION
+from pfl_audit.attacks.memorization.attack import GENERALISATION
 from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Providers
 from pfl_audit.attacks.memorization.recall import control_name, labels, models
 from pfl_audit.attacks.memorization.scores import GapEstimate, score_gap, score_mean

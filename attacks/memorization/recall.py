@@ -8,23 +8,23 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pfl_audit.attacks.memorization import extraction, present, tables
+from pfl_audit.attacks.memorization.attack import MemorizationSettings
 from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.attacks.memorization.exposure import draw_candidates, exposures
 from pfl_audit.attacks.memorization.measures import memory
 from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_providers, score_gap, score_mean
-from pfl_audit.attacks.memorization.settings import MemorizationSettings
-from pfl_audit.attacks.memorization.table import beside, pages_table
+from pfl_audit.attacks.memorization.tables import beside, pages_table
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import Answers, QueryEngine
-from pfl_audit.attacks.questions.picture_reading import line_reader
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Metric
-from pfl_audit.documents.document import Membership, Query
+from pfl_audit.documents.document import Document, Membership, Query
+from pfl_audit.documents.scrubbing.ocr_lines import OcrLine, ReadOcrLines
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.scrubbing.residual import ResidualKind, residual_identifiers, residual_identifiers_in_image
 from pfl_audit.models.family import Capability
-from pfl_audit.models.page_reader import picture_query
+from pfl_audit.models.page_reader import lines_query, picture_lines, picture_query
 
 
 @dataclass(frozen=True)
@@ -214,3 +214,23 @@ def _blank(engine: QueryEngine, questions: Mapping[str, Query], purpose: str) ->
 def texts(engine: QueryEngine, queries: Sequence[Query], purpose: str) -> dict[str, str]:
     """Query id to what was answered."""
     return {name: response.answer for name, response in engine.ask(queries, purpose).responses.items()}
+
+
+def line_reader(engine: QueryEngine | None) -> ReadOcrLines | None:
+    """Ask an OCR engine for the lines of pages; answers are kept in the store like all others.
+
+    Args:
+        engine: Asks a PageReader, or None where the audit has none.
+
+    Returns:
+        A reader for ``scrubbed_questions``; pages whose picture cannot be read are left out of what it returns.
+    """
+    if engine is None:
+        return None
+
+    def read(documents: Sequence[Document]) -> Mapping[str, Sequence[OcrLine]]:
+        queries = {document.id: lines_query(document) for document in documents}
+        found = engine.ask(list(queries.values()), "first look at the pictures")
+        return {page: picture_lines(found[query].answer) for page, query in queries.items() if query in found}
+
+    return read

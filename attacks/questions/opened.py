@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
-from pfl_audit.attacks.questions.inputs import BLUE, PRETRAINED, REFERENCES, QuestionInputs
+from pfl_audit.attacks.questions.subject import BLUE, PRETRAINED, REFERENCES, QuestionInputs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.problems import list_problems
 from pfl_audit.core.redaction import Redactor

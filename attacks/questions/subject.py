@@ -2,13 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from pfl_audit.attacks.questions.inputs import OFFERS, QuestionInputs
+from pydantic import Field, InstanceOf
+
+from pfl_audit.core.settings import Flag, InMemory, Settings
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.questions.opened import OpenedQuestions
     from pfl_audit.core.subject import AuditJob
+
+PRETRAINED = "pre-trained model (--pretrained)"
+REFERENCES = "reference models (--reference)"
+BLUE = "training corpus (--blue)"
+OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE})
+"""Needs of checks that these inputs can meet."""
+
+
+class QuestionInputs(Settings):
+    """Documents to ask about, and the models beside the model under audit."""
+
+    red: Annotated[Path | InstanceOf[InMemory] | None, Flag(shared=True)] = Field(
+        default=None, description="Corpus of member and non-member providers: PFL-DocVQA folder or corpus.jsonl."
+    )
+    answers: Annotated[Path | None, Flag(shared=True)] = Field(
+        default=None, description="Recorded answers (.jsonl) of a model that cannot be asked."
+    )
+    pretrained: Annotated[str | None, Flag(shared=True)] = Field(
+        default=None, description="Public checkpoint that the model was trained from."
+    )
+    blue: Annotated[Path | InstanceOf[InMemory] | None, Flag(shared=True)] = Field(
+        default=None, description="Training corpus, to recognise its secrets."
+    )
+    control: Annotated[str | None, Flag(default="the pre-trained model", shared=True)] = Field(
+        default=None, description="Checkpoint as competent as the model that saw no provider of RED (an out-model)."
+    )
+    references: Annotated[tuple[str, ...], Flag("--reference", shared=True)] = Field(
+        default=(),
+        description="Checkpoint like the model that saw no provider of RED (repeat; twice at least), for LiRA and "
+        "RMIA.",
+    )
+    classes_random: Annotated[bool, Flag(shared=True)] = Field(
+        default=False, description="Declare that members and non-members were drawn at random."
+    )
+    ocr: Annotated[bool, Flag(shared=True)] = Field(
+        default=False, description="Read the pictures by OCR, before and after values are blurred."
+    )
 
 
 class Questions:

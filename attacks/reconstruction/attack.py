@@ -5,16 +5,87 @@ Source: cdmi-reconstruction, sections 3 to 5.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pfl_audit.attacks.reconstruction.inputs import FORMS, PUBLIC
-from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
+from pydantic import Field, model_validator
+
+from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.settings import Flag, Settings
 from pfl_audit.models.family import Capability
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.reconstruction.context import FormContext
     from pfl_audit.core.results import Check
+
+Mean = Literal["geometric", "arithmetic"]
+MembershipMetric = Literal[
+    "target perplexity",
+    "raw perplexity",
+    "perplexity ratio",
+    "raw and ratio",
+    "max token likelihood gap",
+    "max token likelihood ratio",
+]
+"""Ours, and the five of cdmi-reconstruction, section 4.3."""
+
+
+class ReconstructionSettings(Settings):
+    """Settings of CDMI (cdmi-reconstruction, section 4.2 and appendix A)."""
+
+    fields: Annotated[int | None, Flag(default="all")] = Field(
+        default=None, ge=1, description="Most fields to attack, drawn at random."
+    )
+    labels: Annotated[tuple[str, ...], Flag("--label", default="answers, or all labels")] = Field(
+        default=(), description="Attack fields of this label (repeat)."
+    )
+    attempts: int = Field(default=8, ge=1, le=64, description="Attempts a field; the first is one-shot (n_a).")
+    candidates: int = Field(default=128, ge=1, description="Tokens tried a step (N_c; paper only).")
+    nucleus: float = Field(default=0.10, gt=0, le=1, description="Probability that sampling keeps (p; paper only).")
+    weight: float = Field(
+        default=0.4,
+        ge=0,
+        le=1,
+        description="Weight of the target model in the mean of the two likelihoods (paper only: 0.2 to 0.6).",
+    )
+    mean: Mean = Field(default="geometric", description="Mean of the two likelihoods (paper only).")
+    ranking: MembershipMetric = Field(
+        default="target perplexity",
+        description="Membership metric that the finding goes by (ours); the paper's five are reported too.",
+    )
+    control: bool = Field(default=True, description="Attack the validation forms too, which the target never saw.")
+    public_temperature: Annotated[float, Flag(hidden=True)] = Field(
+        default=0.3,
+        gt=0,
+        description="Temperature of the public model's softmax, or of an MLM target's (paper only: 0.2 to 0.4).",
+    )
+    decay_start: Annotated[float, Flag(hidden=True)] = Field(
+        default=3.0, ge=1, description="Factor on this temperature at the first token of a field (ours)."
+    )
+    decay_steps: Annotated[int, Flag(hidden=True)] = Field(
+        default=3, ge=0, description="Tokens until the factor has fallen to 1 (paper only)."
+    )
+    target_temperature: Annotated[float, Flag(hidden=True)] = Field(
+        default=0.3,
+        gt=0,
+        description="Temperature of the softmax over the target's losses, without decay (paper only: 0.2 to 0.4).",
+    )
+    shortest: Annotated[int, Flag(hidden=True)] = Field(
+        default=3, ge=1, description="Tokens of the shortest field that is attacked."
+    )
+    longest: Annotated[int, Flag(hidden=True)] = Field(
+        default=15, ge=1, description="Tokens of the longest field that is attacked."
+    )
+    epsilon: Annotated[float, Flag(hidden=True)] = Field(
+        default=0.01, gt=0, description="Epsilon of the improvement factor (ours; the paper gives none)."
+    )
+
+    @model_validator(mode="after")
+    def _lengths(self) -> Self:
+        if self.shortest > self.longest:
+            raise ValueError("shortest must not be above longest")
+        return self
+
 
 _NEEDS = frozenset({Capability.FORM_LOSS, FORMS, PUBLIC})
 _THREAT = {

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.attacks.reconstruction.attack import MembershipMetric
 from pfl_audit.attacks.reconstruction.curves import Order
 from pfl_audit.attacks.reconstruction.outcomes import DocumentPermutation, Evaluation, Pick
-from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 from pfl_audit.attacks.reconstruction.similarity import improvement_factor
 
 Floats = NDArray[np.float64]

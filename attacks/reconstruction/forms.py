@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pfl_audit.attacks.reconstruction.inputs import FormInputs
 from pfl_audit.attacks.reconstruction.opened import OpenedForms
+from pfl_audit.attacks.reconstruction.subject import FormInputs
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.core.training_record import FILE_NAME, read_training

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pfl_audit.attacks.reconstruction.settings import Mean
+from pfl_audit.attacks.reconstruction.attack import Mean
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.attacks.reconstruction.attack import MembershipMetric
 from pfl_audit.attacks.reconstruction.plan import Chosen
 from pfl_audit.attacks.reconstruction.search import Reconstruction
-from pfl_audit.attacks.reconstruction.settings import MembershipMetric
 from pfl_audit.metrics.intervals import Estimate
 
 Floats = NDArray[np.float64]

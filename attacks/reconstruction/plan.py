@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
+from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.models.form_protocol import Blank
 
 Truth = tuple[int, ...]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from pfl_audit.attacks.reconstruction import similarity
+from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
-from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric

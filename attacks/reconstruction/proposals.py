@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.likelihoods import (
     Floats,
     Ids,
@@ -21,7 +22,6 @@ from pfl_audit.attacks.reconstruction.likelihoods import (
     temperature_at,
     top,
 )
-from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt, FormModel

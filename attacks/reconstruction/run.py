@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pfl_audit.attacks.reconstruction import present
-from pfl_audit.attacks.reconstruction.attack import MULTI_SHOT, ONE_SHOT
+from pfl_audit.attacks.reconstruction.attack import MULTI_SHOT, ONE_SHOT, ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.document_permutation import permute_documents
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, CheckpointOutcome
 from pfl_audit.attacks.reconstruction.plan import Chosen, Truth, choose, count_passes
 from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
-from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check
 from pfl_audit.documents.forms.form import Form

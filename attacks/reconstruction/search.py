@@ -16,9 +16,9 @@ import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
+from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.likelihoods import draw
 from pfl_audit.attacks.reconstruction.proposals import Proposer, baseline_proposer, proposer
-from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 from pfl_audit.files import sha256_json
 from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
 from pfl_audit.progress import Progress, Task

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pfl_audit.attacks.reconstruction.inputs import FORMS, OFFERS, FormInputs
+from pydantic import Field
+
+from pfl_audit.core.settings import Flag, Settings
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.reconstruction.opened import OpenedForms
     from pfl_audit.core.subject import AuditJob
+
+FORMS = "forms with labelled fields (--forms)"
+PUBLIC = "masked language model of public forms (--public)"
+OFFERS = frozenset({FORMS, PUBLIC})
+"""Needs of checks that these inputs can meet."""
+_ABLATION = "Ablations"
+
+
+class FormInputs(Settings):
+    """Forms, and the public model beside the model under audit."""
+
+    forms: Annotated[Path | None, Flag(shared=True)] = Field(
+        default=None, description="Forms: forms.jsonl, FUNSD, SROIE or fcc-adbuy."
+    )
+    public: Annotated[str | None, Flag(shared=True)] = Field(
+        default=None,
+        description="Masked language model of public forms with the same vocabulary; another one is another attacker.",
+    )
+    split_seed: int = Field(default=0, ge=0, description="As in training, where forms name no part.")
+    visual_noise: Annotated[bool, Flag(panel=_ABLATION)] = Field(
+        default=False, description="Replace the pages' pictures by noise."
+    )
+    epochs: Annotated[Path | None, Flag(panel=_ABLATION)] = Field(
+        default=None, description="Attack every epoch-NNN checkpoint in this folder as well."
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="bfloat16 only where the first fields come out the same."
+    )
 
 
 class Forms:

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 
 from pfl_audit.attacks.membership import present
-from pfl_audit.attacks.membership.columns import SCORES
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, evaluate
-from pfl_audit.attacks.membership.rows import ROWS, AttackRow
+from pfl_audit.attacks.membership.rows import ROWS, SCORES, AttackRow
 from pfl_audit.core.results import Level
 from pfl_audit.core.verdict import Budget
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pfl_audit.attacks.membership.dates import dates_in
-from pfl_audit.attacks.membership.document_features import MAX_IMAGES, document_features
+from pfl_audit.attacks.membership.document_features import MAX_IMAGES, dates_in, document_features
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.images import PageImage

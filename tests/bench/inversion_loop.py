@@ -20,8 +20,8 @@ from torch.nn.functional import cosine_similarity, mse_loss
 from fixtures.reading import SIZE
 from pfl_audit.attacks.inversion import priors
 from pfl_audit.attacks.inversion.canvas import Canvas
-from pfl_audit.attacks.inversion.case import Observation, Truth
 from pfl_audit.attacks.inversion.clients import Clients, place_template, share
+from pfl_audit.attacks.inversion.context import Observation, Truth
 from pfl_audit.attacks.inversion.matching import speaking
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import objective_of

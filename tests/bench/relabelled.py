@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pfl_audit.attacks.membership.dates import dates_in
+from pfl_audit.attacks.membership.document_features import dates_in
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.results import read_results
 from pfl_audit.core.runner import run_audit

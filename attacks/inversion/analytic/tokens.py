@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -16,8 +17,50 @@ from pfl_audit.attacks.inversion.analytic.assignment import assign
 from pfl_audit.attacks.inversion.analytic.limits import mixture
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.signals import Sums, sums_of, without
-from pfl_audit.attacks.inversion.analytic.tied import output_states
 from pfl_audit.models.word_encoder import EmbeddingLayout
+
+_DRAWS = 20
+_SMALL = 1e-5
+"""Shares of a norm below this are rounding (float32)."""
+_MANY = 2048
+
+
+def output_states(word: Tensor) -> Tensor | None:
+    """An orthonormal basis of what the output layer adds to a word table's gradient.
+
+    Args:
+        word: (vocabulary, width).
+
+    Returns:
+        float64 (dimensions, width), or None where most rows are zero, or where no half of the width holds most of
+        them, as under noise.
+    """
+    rng = torch.Generator().manual_seed(0)
+    rows = word[torch.randperm(len(word), generator=rng)[:_MANY]].double()
+    rows = rows[rows.any(dim=1)]
+    if 2 * len(rows) < min(len(word), _MANY):
+        return None
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    size = 2
+    while size <= min(word.shape[1], len(rows)) // 2:
+        draws = [_span(rows[torch.randperm(len(rows), generator=rng)[:size]]) for _ in range(_DRAWS)]
+        fitting = [basis for basis in draws if len(basis) < size and _holds_most(basis, rows)]
+        if fitting:
+            return min(fitting, key=len)
+        size *= 2
+    return None
+
+
+def _span(rows: Tensor) -> Tensor:
+    _, values, basis = torch.linalg.svd(rows, full_matrices=False)
+    spanned: Tensor = basis[: int((values > _SMALL * values[0]).sum())]
+    return spanned
+
+
+def _holds_most(basis: Tensor, rows: Tensor) -> bool:
+    rest = rows - (rows @ basis.T) @ basis
+    return float((rest.norm(dim=1) < _SMALL).double().mean()) > 0.5
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

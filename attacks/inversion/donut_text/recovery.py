@@ -20,11 +20,9 @@ from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, r
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
-from pfl_audit.attacks.inversion.donut_text.orthogonality import orthogonality_odds, pair
-from pfl_audit.attacks.inversion.donut_text.rows import read_rows
 from pfl_audit.attacks.inversion.donut_text.span import span_of
-from pfl_audit.attacks.inversion.donut_text.tensors import Tensors, find_noise, least_noise, read_tensors
-from pfl_audit.attacks.inversion.donut_text.token_evidence import TokenEvidence
+from pfl_audit.attacks.inversion.donut_text.tensors import Tensors, find_noise, least_noise, read_rows, read_tensors
+from pfl_audit.attacks.inversion.donut_text.token_evidence import TokenEvidence, orthogonality_odds, pair
 from pfl_audit.models.text_decoder import FirstLayer
 
 _MIXED = 3.0

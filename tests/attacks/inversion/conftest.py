@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.models.donut.gradients import DonutGradients
 from tests.attacks.inversion.leaking import NAMES, case_of, save_leaking
 from tests.attacks.inversion.template.drawn import form, save_form

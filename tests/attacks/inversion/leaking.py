@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pfl_audit.attacks.inversion.case import Case, Observation, Truth
 from pfl_audit.attacks.inversion.clients import share
+from pfl_audit.attacks.inversion.context import Case, Observation, Truth
 from pfl_audit.attacks.inversion.template.fill import fill
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField
 from pfl_audit.models.donut.gradients import DonutGradients

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfl_audit.attacks.inversion.analytic.assignment import assign
+from pfl_audit.attacks.inversion.analytic.assignment import Settling, assign
 from pfl_audit.attacks.inversion.analytic.noise import Noise
-from pfl_audit.attacks.inversion.analytic.settling import Settling
 from tests.oracles.inversion import added_up, subsets
 
 EXACT = Noise(0.0, 1e-12, everywhere=False)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.case import Truth
 from pfl_audit.attacks.inversion.clients import Clients, share
+from pfl_audit.attacks.inversion.context import Truth
 from pfl_audit.attacks.inversion.defence import pgd_template, random_template
 from pfl_audit.attacks.inversion.matching import distance, speaking
 from pfl_audit.attacks.inversion.published import Order

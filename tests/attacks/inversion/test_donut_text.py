@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pfl_audit.attacks.inversion.donut_text import recovery
-from pfl_audit.attacks.inversion.donut_text.orthogonality import pair
 from pfl_audit.attacks.inversion.donut_text.recovery import How, TextRecovery
 from pfl_audit.attacks.inversion.donut_text.span import normal_odds, span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
+from pfl_audit.attacks.inversion.donut_text.token_evidence import pair
 from pfl_audit.models.donut.inputs import IGNORED, InputBuilder
 from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.small import SmallSize, config_of, new_donut, train_tokenizer

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.kinds import Match
 from pfl_audit.attacks.inversion.matching import distance, speaking
+from pfl_audit.attacks.inversion.settings import Match
 from pfl_audit.errors import NotAuditableError
 from tests.oracles.inversion_pixels import apart
 

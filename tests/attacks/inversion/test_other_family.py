@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pfl_audit.attacks.inversion.attack import ATTACK
-from pfl_audit.attacks.inversion.case import Case
+from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import reconstruct
 from pfl_audit.attacks.inversion.settings import InversionSettings

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from pfl_audit.attacks.inversion.analytic.noise import Noise
-from pfl_audit.attacks.inversion.analytic.pixels import read_pixels
-from pfl_audit.attacks.inversion.analytic.sparse import sparse_rows
+from pfl_audit.attacks.inversion.analytic.pixels import read_pixels, sparse_rows
 from pfl_audit.models.layoutlm.pixels import PixelSettings
 from tests.attacks.inversion.clients import psnr
 from tests.oracles.inversion import projection_gradient, sparse_bayes

@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.canvas import Canvas
-from pfl_audit.attacks.inversion.case import Case, Observation
+from pfl_audit.attacks.inversion.context import Case, Observation
 from pfl_audit.attacks.inversion.matching import speaking
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import Reconstruction, adapt, objective_of, reconstruct

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.inversion.case import Case, Observation, Truth
+from pfl_audit.attacks.inversion.context import Case, Observation, Truth
 from pfl_audit.attacks.inversion.present import Presenter
 from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, score, summarise

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.case import Case
-from pfl_audit.attacks.inversion.kinds import Known
+from pfl_audit.attacks.inversion.context import Case
+from pfl_audit.attacks.inversion.settings import Known
 from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.attacks.inversion.word_text import solve
 from pfl_audit.errors import AuditError, NotAuditableError

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.reconstruction.evaluation import evaluate
+from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.reconstruction.evaluation import METRICS, evaluate
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, Evaluation
-from pfl_audit.attacks.reconstruction.ranking import METRICS
 from pfl_audit.attacks.reconstruction.search import reconstruct
-from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 from pfl_audit.progress import Silent
 
 from .fakes import Fake, blank, fields, knows, loses, noise

@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from pfl_audit.attacks.reconstruction import ranking
+from pfl_audit.attacks.reconstruction import evaluation as ranking
+from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.search import Guess
-from pfl_audit.attacks.reconstruction.settings import ReconstructionSettings
 
 
 def guess(target: tuple[float, ...], public: tuple[float, ...]) -> Guess:
