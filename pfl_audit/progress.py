@@ -11,7 +11,6 @@ class Task(Protocol):
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         """Report ``amount`` more units as done, optionally with a note."""
-        ...
 
 
 class Progress(Protocol):
@@ -19,11 +18,9 @@ class Progress(Protocol):
 
     def task(self, name: str, total: int, done: int = 0) -> AbstractContextManager[Task]:
         """Start a task of ``total`` units, ``done`` of which are already done."""
-        ...
 
     def say(self, text: str) -> None:
         """Report a message."""
-        ...
 
 
 class Silent:

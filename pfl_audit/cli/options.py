@@ -44,8 +44,7 @@ Config = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None,
-    typer.Option("--out", help="Folder of the run.", show_default="pfl-audit-runs/<command>-<time>"),
+    Path | None, typer.Option("--out", help="Folder of the run.", show_default="pfl-audit-runs/<command>-<time>")
 ]
 Store = Annotated[
     Path | None,

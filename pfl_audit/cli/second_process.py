@@ -63,8 +63,7 @@ class SecondProcess:
         except EOFError as error:
             time.sleep(_LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
             raise AuditError(
-                "a process of the demo was killed, perhaps for want of memory",
-                "Repeat the command to go on from there",
+                "a process of the demo was killed, perhaps for want of memory", "Repeat the command to go on from there"
             ) from error
         if isinstance(found, tuple):
             raise AuditError(*found)

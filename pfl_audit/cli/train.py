@@ -46,8 +46,7 @@ class Choice:
         ),
     ] = "qa"
     mode: Annotated[
-        Mode,
-        Field(description="All documents in one place, or federated; with provider-level privacy, or not."),
+        Mode, Field(description="All documents in one place, or federated; with provider-level privacy, or not.")
     ] = "central"
     start: Annotated[Path | None, Field(description="Checkpoint to begin with.")] = None
     size: Annotated[str, Field(description="Size of a VT5 from nothing: small, base; of forms tiny too.")] = "small"

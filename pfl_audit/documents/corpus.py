@@ -131,8 +131,7 @@ def require_both_classes(corpus: Corpus) -> None:
         )
     if not members or not others:
         raise NotAuditableError(
-            f"the corpus has {members} member and {others} non-member providers, and both are needed",
-            _LABEL,
+            f"the corpus has {members} member and {others} non-member providers, and both are needed", _LABEL
         )
 
 

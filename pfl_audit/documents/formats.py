@@ -24,7 +24,6 @@ class Format(Protocol):
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` looks like this format."""
-        ...
 
 
 FormatT = TypeVar("FormatT", bound=Format)

@@ -56,15 +56,12 @@ class ModelFamily(Protocol):
     @property
     def name(self) -> str:
         """Name of the family, unique among those installed."""
-        ...
 
     def recognises(self, config: Settings, tensors: frozenset[str]) -> bool:
         """Whether a checkpoint with this ``config.json`` and these tensor names is of the family."""
-        ...
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Capabilities of a checkpoint that the family recognises; empty if its settings make no model."""
-        ...
 
 
 @runtime_checkable
@@ -77,7 +74,6 @@ class AnswerFamily(Protocol):
         Raises:
             AuditError: It cannot be opened; the message names the tensor or setting.
         """
-        ...
 
 
 @runtime_checkable
@@ -90,7 +86,6 @@ class GradientFamily(Protocol):
         Raises:
             AuditError: It cannot be opened; the message names the tensor or setting.
         """
-        ...
 
 
 @runtime_checkable
@@ -111,4 +106,3 @@ class FormFamily(Protocol):
         Raises:
             AuditError: It cannot be opened; the message names the tensor or setting.
         """
-        ...

@@ -89,32 +89,26 @@ class FormModel(Protocol):
     @property
     def family(self) -> str:
         """Name of the architecture: ``layoutlm``, ``bros`` or ``bert``."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of everything that determines its outputs."""
-        ...
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """FORM_LOSS, and with a masked-language head TOKENS."""
-        ...
 
     @property
     def task(self) -> FormTask:
         """Task of its head."""
-        ...
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """Tokens by id; models that are used together need the same vocabulary."""
-        ...
 
     @property
     def sees_page(self) -> bool:
         """Whether it takes the page's image."""
-        ...
 
     def require_labels(self, labels: Collection[str]) -> None:
         """Check that the head knows these field labels; a head without labels accepts all.
@@ -122,23 +116,18 @@ class FormModel(Protocol):
         Raises:
             AuditError: One is unknown; the message names it.
         """
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Facts for the report: family, path, sha256, parameters, notes."""
-        ...
 
     def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:
         """Each field of a form scrubbed in turn, with its true ids, which are for scoring only."""
-        ...
 
     def token_logits(self, attempts: Sequence[Attempt]) -> NDArray[np.float32]:
         """Logits of the next open token of each attempt, float32 (attempts, vocabulary). Only with TOKENS.
 
         Special and unused tokens get minus infinity. Independent of what else is in the call.
         """
-        ...
 
     def losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
         """Training loss at the last token of each attempt, float64 (attempts,); never averaged over them."""
-        ...

@@ -49,27 +49,22 @@ class GradientModel(Protocol):
     @property
     def family(self) -> str:
         """Name of the architecture, such as ``donut``."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of everything that determines its gradient."""
-        ...
 
     @property
     def network(self) -> torch.nn.Module:
         """The network in evaluation mode, with attention that has second derivatives."""
-        ...
 
     @property
     def page(self) -> tuple[int, int]:
         """Height and width of the page in pixels, as the network takes it."""
-        ...
 
     @property
     def sees_page(self) -> bool:
         """Whether the loss depends on the pixels."""
-        ...
 
     @property
     def fusion(self) -> tuple[str, ...] | None:
@@ -77,37 +72,29 @@ class GradientModel(Protocol):
 
         None if the network has no such split.
         """
-        ...
 
     @property
     def patch_embedding(self) -> str | None:
         """Name of the weight that embeds the page's patches, or None."""
-        ...
 
     @property
     def reads(self) -> bool:
         """Whether it takes the page's words, which OCR provides."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Facts for the report: family, path, sha256, parameters, notes."""
-        ...
 
     def text_decoder(self) -> TextDecoder | None:
         """The decoder that reads question and answer as one sequence of tokens, or None if there is none."""
-        ...
 
     def word_encoder(self) -> WordEncoder | None:
         """The encoder of words with boxes whose embeddings are one sum, or None if there is none."""
-        ...
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:
         """Resize and pad a page to the network's size, without normalisation: uint8 (*page, 3)."""
-        ...
 
     def place(self, box: Box, size: tuple[int, int]) -> Box:
         """Map a box of a page of this width and height to the network's page; both in shares of their page."""
-        ...
 
     def text(self, sample: Sample) -> Text:
         """Encode a sample without its pixels.
@@ -115,7 +102,6 @@ class GradientModel(Protocol):
         Raises:
             NotAuditableError: The answer is not on the page, and the model can only point to it.
         """
-        ...
 
     def loss(self, pixels: Tensor, texts: Sequence[Text]) -> Tensor:
         """The training loss, differentiable twice in ``pixels`` and the network's parameters.
@@ -127,7 +113,6 @@ class GradientModel(Protocol):
         Returns:
             float (), the mean over the samples, as in a client's training.
         """
-        ...
 
 
 def gradient_of(

@@ -48,29 +48,23 @@ class DocumentModel(Protocol):
     @property
     def family(self) -> str:
         """Name of the architecture, such as ``vt5``."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of everything that determines its answers: weights, configuration, tokenizer, adapter."""
-        ...
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """Capabilities of the opened model."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Facts for the report: family, path, sha256, parameters, notes."""
-        ...
 
     def cost(self, query: Query) -> int:
         """Length of the model's input for ``query``, in tokens; batches are made of similar lengths."""
-        ...
 
     def batch_size(self, cost: int) -> int:
         """Largest number of queries of that length in one batch."""
-        ...
 
     def respond(self, queries: Sequence[Query]) -> list[Response]:
         """Answer a batch, in order. Deterministic, and independent of what else is in the batch.
@@ -78,7 +72,6 @@ class DocumentModel(Protocol):
         Raises:
             UnanswerableError: One of the queries cannot be answered, such as for its page image.
         """
-        ...
 
 
 @runtime_checkable
@@ -98,4 +91,3 @@ class CandidateModel(Protocol):
         Raises:
             UnanswerableError: The page's image cannot be read.
         """
-        ...

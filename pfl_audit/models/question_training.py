@@ -49,23 +49,18 @@ class QuestionEncoder(Protocol):
     @property
     def page_encoder(self) -> nn.Module | None:
         """As TrainableModel.page_encoder."""
-        ...
 
     def example(self, query: Query) -> Example:
         """Tokenise a query with its first accepted answer."""
-        ...
 
     def page(self, document: Document) -> Tensor:
         """The pixels of a page as they are kept in memory, (3, height, width); (0,) if the model sees none."""
-        ...
 
     def page_features(self, pixels: Tensor) -> Tensor:
         """Output of ``page_encoder`` for a stack of pages, on the CPU."""
-        ...
 
     def batch_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
         """The training loss, float (), of examples and the stack of their pages or page features."""
-        ...
 
 
 class QuestionExamples:
@@ -146,11 +141,9 @@ class Responder(Protocol):
 
     def cost(self, query: Query) -> int:
         """Number of input tokens of a query."""
-        ...
 
     def respond(self, queries: Sequence[Query]) -> list[Response]:
         """Answer a batch, in order."""
-        ...
 
 
 def answer_scores(make_responder: Callable[[], Responder], queries: Sequence[Query]) -> dict[str, float]:

@@ -10,15 +10,7 @@ from typing import Any
 
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, open_input
-from pfl_audit.models.tensor_file import (
-    ELEMENT_TYPES,
-    Entry,
-    dense,
-    require_views,
-    shape_of,
-    size_of,
-    whole_numbers,
-)
+from pfl_audit.models.tensor_file import ELEMENT_TYPES, Entry, dense, require_views, shape_of, size_of, whole_numbers
 
 _LARGEST_HEADER = 8 * MIB
 """A tensor takes some hundred bytes; real models have hundreds of tensors."""

@@ -92,20 +92,16 @@ class TextDecoder(Protocol):
     @property
     def vocabulary(self) -> int:
         """Number of token ids."""
-        ...
 
     @property
     def markers(self) -> frozenset[int]:
         """Tokens that stand around every question and answer, whatever their text."""
-        ...
 
     def first_layer(self) -> FirstLayer:
         """The current weights up to the first self-attention, on the CPU."""
-        ...
 
     def ids(self, text: Text) -> Tensor:
         """What the decoder reads of a sample, int64 (tokens,)."""
-        ...
 
     def text(self, ids: Sequence[int]) -> Text:
         """The sample that has these tokens, with the labels that follow from them.
@@ -113,12 +109,9 @@ class TextDecoder(Protocol):
         Args:
             ids: What the decoder reads; -1 where a token is unknown, for which a placeholder is taken.
         """
-        ...
 
     def answer_at(self, ids: Sequence[int]) -> int | None:
         """Index of the first token of the answer, or None if the marker before it is missing."""
-        ...
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of tokens; markers and unknown tokens (-1) are left out."""
-        ...

@@ -22,24 +22,19 @@ class TrainingSet(Protocol):
 
     def __len__(self) -> int:
         """Number of examples."""
-        ...
 
     @property
     def page_bytes(self) -> int:
         """Bytes held in memory for each page."""
-        ...
 
     def length(self, row: int) -> int:
         """Number of tokens of an example; batches hold examples of similar lengths."""
-        ...
 
     def loss(self, rows: Sequence[int]) -> Tensor:
         """The training loss of a batch: float (), differentiable in the trainable parameters."""
-        ...
 
     def reseed(self, seed: int) -> None:
         """Seed what an example draws at random, such as the tokens to mask; dropout is not part of it."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -63,29 +58,23 @@ class TrainableModel(Protocol[Item_contra]):
     @property
     def network(self) -> nn.Module:
         """The network, on its device."""
-        ...
 
     @property
     def page_encoder(self) -> nn.Module | None:
         """Frozen submodule whose output is computed once for each page; None if every step computes everything."""
-        ...
 
     @property
     def adapters(self) -> AdapterLayout | None:
         """Placement of low-rank adapters; None if the model takes none."""
-        ...
 
     def is_frozen(self, name: str) -> bool:
         """Whether the parameter of this name is never trained."""
-        ...
 
     def length(self, item: Item_contra) -> int:
         """Number of tokens of an item; ``TrainingSet.length`` of its example."""
-        ...
 
     def can_write(self, text: str) -> bool:
         """Whether the model can be trained to answer with any text, and its tokenizer can represent this one."""
-        ...
 
     def examples(self, items: Sequence[Item_contra], progress: Progress, cache: Path | None = None) -> TrainingSet:
         """Tokenise items, and encode or load their pages.
@@ -95,11 +84,9 @@ class TrainableModel(Protocol[Item_contra]):
             progress: Reports the pages.
             cache: File in which the output of ``page_encoder`` is kept, so that a resumed run computes nothing twice.
         """
-        ...
 
     def validate(self, items: Sequence[Item_contra]) -> dict[str, float]:
         """Scores on held-out items by name, in evaluation mode; the state of torch's random generator is kept."""
-        ...
 
     def save(self, folder: Path, records: Mapping[str, Any], *, half: bool) -> None:
         """Write a checkpoint that the family opens, with its tokenizer; the weights come last.
@@ -109,7 +96,6 @@ class TrainableModel(Protocol[Item_contra]):
             records: JSON files to write beside the weights, name to content.
             half: Save floating-point tensors as float16 instead of float32.
         """
-        ...
 
 
 QuestionModel = TrainableModel[Query]
@@ -132,4 +118,3 @@ class TrainableFamily(Protocol):
             UsageError: The model has no visual encoder that could be left out of the training.
             AuditError: It cannot be opened, with the tensor or setting named.
         """
-        ...

@@ -37,17 +37,14 @@ class PixelScale(Protocol):
     @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
-        ...
 
     @property
     def mean(self) -> tuple[float, ...]:
         """Subtracted from each channel, after scaling to 0..1."""
-        ...
 
     @property
     def std(self) -> tuple[float, ...]:
         """Divisor of each channel after that."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -93,24 +90,19 @@ class WordEncoder(Protocol):
     @property
     def layout(self) -> EmbeddingLayout:
         """The embedding sum."""
-        ...
 
     @property
     def head(self) -> SpanHead:
         """The layer that points to the answer."""
-        ...
 
     def continuations(self) -> Tensor:
         """Tokens that continue a word, bool (vocabulary,)."""
-        ...
 
     def tokens(self, text: Text) -> Tensor:
         """Token ids of a sample, int64 (n,)."""
-        ...
 
     def boxes(self, text: Text) -> Tensor:
         """Boxes of a sample's tokens, int64 (n, 4): left, top, right, bottom as rows of the tables of coordinates."""
-        ...
 
     def text(self, tokens: Tensor, boxes: Tensor, types: Tensor, answer: tuple[int, int] = (0, 0)) -> Text:
         """The sample that has these tokens.
@@ -121,8 +113,6 @@ class WordEncoder(Protocol):
             types: int64 (n,), token types; -1 counts as 0.
             answer: First and last token of the answer.
         """
-        ...
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of tokens; unknown ones (-1) are left out."""
-        ...

@@ -25,7 +25,6 @@ class CorpusReader(Format, Protocol):
         Raises:
             AuditError: The corpus as a whole cannot be read.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,6 @@ class Importer(Protocol):
             UsageError: There is no such folder.
             AuditError: The folder does not have the form of the source.
         """
-        ...
 
 
 READERS: Final = Registry[CorpusReader]("pfl_audit.corpora", "corpus reader", READER_ATTRIBUTES)

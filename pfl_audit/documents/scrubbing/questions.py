@@ -81,11 +81,7 @@ def scrubbed_id(document: Document, key: str) -> str:
 
 
 def without_value(
-    document: Document,
-    key: str,
-    value: str,
-    threshold: float = THRESHOLD,
-    lines: Sequence[OcrLine] = (),
+    document: Document, key: str, value: str, threshold: float = THRESHOLD, lines: Sequence[OcrLine] = ()
 ) -> Document | str:
     """The scrubbed page, or the reason why it cannot be tested.
 

@@ -94,10 +94,7 @@ class DonutGradients(DonutModel):
         features = page_features(self.network, (pixels - mean) / std)
         ids, labels = (
             pad_sequence([text[name] for text in texts], batch_first=True, padding_value=filler).to(pixels.device)
-            for name, filler in (
-                ("decoder_input_ids", int(self.config.decoder.pad_token_id)),
-                ("labels", IGNORED),
-            )
+            for name, filler in (("decoder_input_ids", int(self.config.decoder.pad_token_id)), ("labels", IGNORED))
         )
         logits = self.network.decoder(input_ids=ids, encoder_hidden_states=features, use_cache=False).logits
         losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")

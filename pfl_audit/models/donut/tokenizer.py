@@ -129,10 +129,7 @@ class _Unigram:
         )
         self._normalizer = (
             SentencePieceNormalizer(
-                rule_name="nmt_nfkc",
-                add_dummy_prefix=False,
-                escape_whitespaces=False,
-                remove_extra_whitespaces=True,
+                rule_name="nmt_nfkc", add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=True
             )
             if normal
             else None

@@ -74,11 +74,7 @@ def open_encoder(folder: Path, device: str = "cpu") -> LoadedEncoder:
 
 
 def save_encoder(
-    loaded: LoadedEncoder,
-    folder: Path,
-    *,
-    dtype: torch.dtype = torch.float32,
-    extra: Mapping[str, Any] | None = None,
+    loaded: LoadedEncoder, folder: Path, *, dtype: torch.dtype = torch.float32, extra: Mapping[str, Any] | None = None
 ) -> None:
     """Write a checkpoint that open_encoder opens, and for the heads that it knows transformers as well.
 

@@ -10,10 +10,7 @@ import re
 from typing import Final
 
 EMBEDDING: Final = "language_backbone.shared.weight"
-ALIASES: Final = (
-    "language_backbone.encoder.embed_tokens.weight",
-    "language_backbone.decoder.embed_tokens.weight",
-)
+ALIASES: Final = ("language_backbone.encoder.embed_tokens.weight", "language_backbone.decoder.embed_tokens.weight")
 """Further copies of the embedding; the reference keeps the last one that it loads."""
 LM_HEAD: Final = "language_backbone.lm_head.weight"
 """May be a further copy, or a tensor of its own: the reference unties it by accident."""

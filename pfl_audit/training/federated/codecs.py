@@ -15,11 +15,9 @@ class Codec(Protocol):
 
     def encode(self, vector: Tensor) -> Payload:
         """Map a vector, float32 (size,), to what is sent."""
-        ...
 
     def decode(self, payload: Payload) -> Tensor:
         """Map what was sent to a vector, float32 (size,)."""
-        ...
 
 
 class Float32:

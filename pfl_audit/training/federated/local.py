@@ -28,11 +28,9 @@ class Trainer(Protocol):
 
     def train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
         """One training: as LocalTrainer.train."""
-        ...
 
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
         """Many from the same weights, results in the order of the jobs."""
-        ...
 
 
 class LocalTrainer:
@@ -49,11 +47,7 @@ class LocalTrainer:
     """
 
     def __init__(
-        self,
-        model: TrainableModel[Never],
-        trainable: Trainable,
-        examples: TrainingSet,
-        settings: FederatedSettings,
+        self, model: TrainableModel[Never], trainable: Trainable, examples: TrainingSet, settings: FederatedSettings
     ) -> None:
         prepare_process()
         self.trainable = trainable

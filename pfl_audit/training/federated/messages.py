@@ -47,7 +47,6 @@ class Engine(Protocol):
 
     def work(self, task: RoundTask) -> int:
         """Number of parts that ``run`` reports to ``advance``."""
-        ...
 
     def run(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int = 0) -> Iterator[Report]:
         """Let the clients of a round work, and yield what they send, in the order of their numbers.
@@ -58,4 +57,3 @@ class Engine(Protocol):
             advance: Called with the number of finished parts.
             done: How many of the clients reported before the run was cut; they are not asked again.
         """
-        ...

@@ -77,8 +77,7 @@ class PrivacySettings:
     noise_multiplier: Annotated[_Positive | None, Field(description="Noise multiplier, instead of --epsilon.")] = None
     delta: Annotated[float, Field(gt=0, lt=1, description="Target delta of the (epsilon, delta) guarantee.")] = 1e-5
     accounting: Annotated[
-        Literal["valid", "published"],
-        Field(description="published repeats the papers' figure, which does not hold."),
+        Literal["valid", "published"], Field(description="published repeats the papers' figure, which does not hold.")
     ] = "valid"
     denominator: Annotated[_Positive | None, Field(description="Divisor of a round's sum of updates.")] = None
     noise_seed: Annotated[int | None, Field(description="Repeatable noise: private only while the seed is secret.")] = (

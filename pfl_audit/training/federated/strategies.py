@@ -20,7 +20,6 @@ class ServerStrategy(Protocol):
             update: Mean of the clients' updates, or the noisy sum over the denominator, float32 (size,).
             memory: State of the strategy between rounds, such as momentum; saved with the run.
         """
-        ...
 
 
 class FedAvg:

@@ -22,7 +22,6 @@ class FormReader(Format, Protocol):
         Raises:
             AuditError: The corpus as a whole cannot be read.
         """
-        ...
 
 
 READERS: Final = Registry[FormReader]("pfl_audit.forms", "form reader", READER_ATTRIBUTES)

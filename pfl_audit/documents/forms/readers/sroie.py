@@ -15,14 +15,7 @@ from pathlib import Path
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
-from pfl_audit.documents.forms.readers.records import (
-    as_form,
-    find_image,
-    gather,
-    on_page,
-    read_annotations,
-    read_lines,
-)
+from pfl_audit.documents.forms.readers.records import as_form, find_image, gather, on_page, read_annotations, read_lines
 from pfl_audit.documents.forms.readers.value_spans import find_value
 from pfl_audit.documents.record_validation import MAX_ANSWER, MAX_WORDS, RecordError, text
 from pfl_audit.documents.record_validation import words as texts_of

@@ -29,11 +29,7 @@ masks.install()
 
 
 def secure_sum(
-    messenger: Messenger,
-    nodes: list[int],
-    weights: NDArray[np.float32],
-    order: RoundConfig,
-    reach: float,
+    messenger: Messenger, nodes: list[int], weights: NDArray[np.float32], order: RoundConfig, reach: float
 ) -> NDArray[np.float64]:
     """Let nodes work, and return the sum of what they send.
 

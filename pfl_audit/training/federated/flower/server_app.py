@@ -96,13 +96,7 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
         model = open_trainable(start, agreement.settings, config.device)
         adapters, trainable = choose(model, agreement.lora, agreement.settings)
         federation = Federation(
-            agreement.mode,
-            agreement.settings,
-            agreement.privacy,
-            out,
-            identity,
-            config.device,
-            secure=agreement.secure,
+            agreement.mode, agreement.settings, agreement.privacy, out, identity, config.device, secure=agreement.secure
         )
         # Of the clients nothing but the number of their providers is known.
         clients = [Client(number, ((),) * count) for number, count in sorted(nodes.providers.items())]
