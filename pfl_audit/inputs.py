@@ -104,7 +104,6 @@ def read_bytes(path: Path, *, limit: int, remedy: str = "Check that it is the ri
 
     Raises:
         UsageError: The file does not exist.
-        AuditError: As for open_input.
     """
     with open_input(path, limit=limit, remedy=remedy) as file:
         try:
@@ -160,7 +159,6 @@ def sha256_input(path: Path, *, limit: int | None = None) -> str:
 
     Raises:
         UsageError: The file does not exist.
-        AuditError: As for open_input.
     """
     digest = hashlib.sha256()
     with open_input(path, limit=limit) as file:

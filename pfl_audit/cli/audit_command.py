@@ -51,7 +51,6 @@ class Request:
         quiet: Whether no progress is shown.
         out: Folder of the run, or None.
         store: Response store, or None.
-        device: torch's name of the device.
     """
 
     model: str | None
@@ -77,8 +76,6 @@ class AuditCommand:
     """A command that audits, found by the entry point ``pfl_audit.commands``.
 
     Attributes:
-        name: Name of the command.
-        title: Title of the report.
         help: Help text; its first line is the summary.
         inputs: Options for the inputs of subjects.
         settings: Options for the settings of attacks.
@@ -234,8 +231,6 @@ def show_results(results: Results, folder: Path, *, as_json: bool, gate: bool = 
     """Render the reports, show the verdict, and leave with the right exit code.
 
     Args:
-        results: Results of an audit.
-        folder: Folder of the run.
         as_json: Whether results.json is printed in place of the verdict.
         gate: Whether findings decide the exit code.
         show: Whether the verdict is printed.

@@ -27,12 +27,7 @@ def write_federation(
     """Write the folder that ``flwr run`` takes.
 
     Args:
-        run: From where to where.
-        settings: Of the rounds.
-        privacy: Of fl-dp.
-        app: The folder.
         data: Corpus whose held-out part the server looks at, or None.
-        clients: How many there are.
         secure: Sum updates by SecAgg+.
 
     Raises:

@@ -45,12 +45,7 @@ class Options:
         return [self._parameter(name) for name in self._offered()]
 
     def given(self, context: typer.Context, values: Mapping[str, object]) -> dict[str, object]:
-        """Field to value, for the options that the user gave.
-
-        Args:
-            context: Context of the command.
-            values: Arguments of the command.
-        """
+        """Field to value, for the options that the user gave."""
         found: dict[str, object] = {}
         for name in self._offered():
             parameter = f"{self.owner}__{name}"
@@ -96,7 +91,6 @@ def option_type(annotation: object, metadata: Sequence[object]) -> tuple[type, f
 
     Args:
         annotation: Type of a field: plain, Literal, optional, or a tuple of such.
-        metadata: Its constraints.
 
     Returns:
         The type (a list for a tuple), and the least and the greatest value where both ends are included.

@@ -20,9 +20,6 @@ FORMS: Final = OptionGroup(
 def train_forms(values: Values) -> None:
     """Train on forms and print the result.
 
-    Args:
-        values: Values of the command's options.
-
     Raises:
         AuditError: As run_form_training.
     """

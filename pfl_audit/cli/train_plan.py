@@ -19,8 +19,6 @@ def show_plan(
     """Print what a run would do.
 
     Args:
-        run: The run.
-        settings: Its settings.
         privacy: Settings of the private modes, or None.
         as_json: Print JSON instead of lines.
         quiet: Show no progress.

@@ -13,7 +13,6 @@ def refuse_unused(context: typer.Context, why: Mapping[str, str]) -> None:
     """Stop where an option was given that nothing will look at.
 
     Args:
-        context: Of the command.
         why: Name of a parameter to why it means nothing here.
 
     Raises:

@@ -41,7 +41,6 @@ class Corpus:
     Attributes:
         queries: Questions in the order of the source.
         membership: Provider to label; providers without an entry are unknown.
-        format: Name of the format of the source.
         problems: Records of the source that were left out.
     """
 

@@ -84,7 +84,6 @@ def as_boxes(values: ArrayLike | Sequence[Sequence[float]], words: int) -> Boxes
 
     Args:
         values: One (left, top, right, bottom) per word, as shares of the page; may be empty.
-        words: Number of words.
 
     Returns:
         float32 of shape (words, 4), clipped to 0..1, with ordered corners.

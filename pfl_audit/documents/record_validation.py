@@ -52,7 +52,6 @@ def text(value: object, name: str, most: int) -> str:
     """Check a non-blank text.
 
     Args:
-        value: Value of the field.
         name: Name of the field, for the error.
         most: Largest number of characters.
 
@@ -82,7 +81,6 @@ def texts(values: Iterable[object], name: str, most: int) -> tuple[str, ...]:
     """Check a list of texts, which may be blank; numbers become texts.
 
     Args:
-        values: Values of the field.
         name: Name of the field, for the error.
         most: Largest number of characters of each.
 

@@ -104,7 +104,6 @@ def permuted(
     Args:
         contrasts: One at least.
         labels: bool (n,), membership.
-        rng: Random generator.
         permutations: Number of permutations.
     """
     drawn = np.vstack([labels, rng.permuted(np.tile(labels, (permutations, 1)), axis=1)])

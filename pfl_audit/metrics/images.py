@@ -42,7 +42,6 @@ def image_scores(image: Image, truth: Image, mask: Mask | None = None) -> ImageS
     """All three scores of a picture.
 
     Args:
-        image: Reconstructed picture.
         truth: The true picture, of the same shape.
         mask: bool (height, width): the pixels that count; all of them if None.
 

@@ -50,7 +50,6 @@ def bootstrap_weights(labels: Bools, rng: np.random.Generator, resamples: int = 
 
     Args:
         labels: bool (n,).
-        rng: Random generator.
         resamples: Number of resamples.
 
     Returns:

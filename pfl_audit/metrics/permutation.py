@@ -50,7 +50,6 @@ def permute(values: Floats, labels: Bools, rng: np.random.Generator, permutation
     Args:
         values: float (k, n), finite; a row a statistic. A row without spread is never significant.
         labels: bool (n,), membership; both classes.
-        rng: Random generator.
         permutations: Number of permutations.
     """
     drawn = rng.permuted(np.tile(labels, (permutations, 1)), axis=1)

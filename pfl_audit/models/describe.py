@@ -22,7 +22,6 @@ class CheckpointFacts:
 
     Attributes:
         family: Name of its family.
-        path: The folder.
         parameters: Floating-point elements in the weight files, each stored tensor once and without the statistics of
             batch normalisation. Files may hold copies of tied tensors, or tensors that opening leaves out, so this
             can exceed the number of parameters of the opened network.
@@ -41,7 +40,6 @@ def describe_checkpoint(folder: Path, *, digests: bool = True) -> CheckpointFact
     """Describe a checkpoint folder.
 
     Args:
-        folder: The checkpoint.
         digests: Whether to read the files whole for their SHA-256, which takes time in proportion to their size.
 
     Raises:

@@ -98,8 +98,6 @@ class FormFamily(Protocol):
         """Open a checkpoint to read forms.
 
         Args:
-            folder: The checkpoint.
-            device: torch's name of the device.
             visual_noise: Seed of Gaussian noise that replaces every page image, or None.
             precision: Floating-point type of the network's arithmetic.
 

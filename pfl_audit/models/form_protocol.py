@@ -74,7 +74,6 @@ class Attempt:
     """A blank with its first tokens filled in and the others still masked.
 
     Attributes:
-        blank: Scrubbed field.
         tokens: Ids of the first tokens, at most ``blank.length``.
     """
 

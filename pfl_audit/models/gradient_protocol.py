@@ -30,8 +30,6 @@ class Sample:
 
     Attributes:
         page: uint8 (height, width, 3), of any size.
-        question: Question about the page.
-        answer: Target answer.
         words: Words on the page in reading order, for models that take them.
         boxes: float32 (words, 4), boxes of the words as shares of the page.
     """
@@ -126,9 +124,6 @@ def gradient_of(
     """Gradient of the training loss by parameter, each tied tensor once.
 
     Args:
-        model: Model with the loss.
-        pixels: As in ``GradientModel.loss``.
-        texts: As in ``GradientModel.loss``.
         names: Names of the parameters; all that the loss depends on if None.
         differentiable: Whether to build a graph through the gradient, for second derivatives.
 

@@ -21,11 +21,7 @@ _WHERE = "Where is each line?"
 
 
 class PageReader:
-    """rapidocr with the weights that come in its package, as a DocumentModel.
-
-    Raises:
-        UsageError: It is not installed.
-    """
+    """rapidocr with the weights that come in its package, as a DocumentModel."""
 
     family = "ocr"
     capabilities = frozenset({Capability.ANSWER, Capability.LIVE})

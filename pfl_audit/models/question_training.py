@@ -35,7 +35,6 @@ class Example:
     """A tokenised question with its answer.
 
     Attributes:
-        length: Number of tokens.
         tensors: Inputs and labels by name, without a batch dimension.
     """
 
@@ -67,9 +66,7 @@ class QuestionExamples:
     """Queries as training examples; every page is encoded once.
 
     Args:
-        encoder: The model.
         queries: Queries to train on; the first accepted answer is the target.
-        progress: Reports the pages.
         cache: File in which page features are kept, so that a resumed run computes nothing twice.
     """
 

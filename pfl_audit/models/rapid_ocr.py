@@ -19,9 +19,6 @@ def open_rapidocr(text_score: float = 0.5) -> Any:
 
     Args:
         text_score: Confidence below which a line is left out.
-
-    Raises:
-        UsageError: It is not installed.
     """
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:

@@ -26,9 +26,6 @@ class RecordedModel:
     A line holds ``id`` (of the query) and ``answer``, and perhaps ``confidence`` (0 to 1) and
     ``loss``. Confidence and loss count as available where every line has them.
 
-    Args:
-        path: The file.
-
     Raises:
         UsageError: There is no such file.
         AuditError: Not such a file (the line is named).

@@ -36,7 +36,6 @@ def read_header(path: Path, *, largest: int = _LARGEST_HEADER, remedy: str = "Co
     """Read the header of a safetensors file. No tensor is read.
 
     Args:
-        path: The file.
         largest: Largest size of the header in bytes, its metadata included.
         remedy: Remedy in the error of a file that cannot be read.
 

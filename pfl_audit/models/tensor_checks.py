@@ -27,7 +27,6 @@ def require_shapes(
     Args:
         expected: Name to shape of the network's tensors.
         state: Name to tensor of the checkpoint.
-        folder: Checkpoint folder, for the message.
         optional: Names that may be missing.
         name_of: Maps a name in the network to the name in the checkpoint.
 

@@ -55,8 +55,6 @@ class Entry:
     """Place of a tensor in a file, as its header gives it.
 
     Attributes:
-        dtype: Type of its elements.
-        shape: Shape of the tensor.
         strides: Strides in elements.
         start: Offset of its first element in the file, in bytes.
     """

@@ -23,7 +23,6 @@ def write_state(path: Path, run: str, record: Mapping[str, Any], tensors: Mappin
     """Write a record with its tensors in one file, whole or not at all.
 
     Args:
-        path: The file.
         run: Digest of what decides the run, so that no other run continues from the file.
         record: What is not a tensor, as JSON.
         tensors: Name to tensor.
@@ -38,7 +37,6 @@ def read_state(path: Path, run: str) -> tuple[dict[str, Any], dict[str, Tensor]]
 
     Raises:
         UsageError: The file belongs to a run with other data or settings.
-        AuditError: It is damaged.
     """
     if not is_there(path):
         return None

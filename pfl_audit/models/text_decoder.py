@@ -48,7 +48,6 @@ class FirstLayer:
         offset: Row of the first position.
         pad: Padding token; its row of the embedding gets no gradient.
         tied: Whether the embedding is the output layer as well.
-        parameters: Names of the parameters.
     """
 
     embedding: Tensor

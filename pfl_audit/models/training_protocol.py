@@ -81,7 +81,6 @@ class TrainableModel(Protocol[Item_contra]):
 
         Args:
             items: Items to train on, one row each.
-            progress: Reports the pages.
             cache: File in which the output of ``page_encoder`` is kept, so that a resumed run computes nothing twice.
         """
 
@@ -92,7 +91,6 @@ class TrainableModel(Protocol[Item_contra]):
         """Write a checkpoint that the family opens, with its tokenizer; the weights come last.
 
         Args:
-            folder: Folder of the checkpoint.
             records: JSON files to write beside the weights, name to content.
             half: Save floating-point tensors as float16 instead of float32.
         """
@@ -110,8 +108,6 @@ class TrainableFamily(Protocol):
         """Open a checkpoint for training.
 
         Args:
-            folder: Folder of the checkpoint.
-            device: torch device name.
             train_visual: Train the visual encoder as well.
 
         Raises:

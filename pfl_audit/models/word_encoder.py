@@ -20,12 +20,7 @@ TableName = Literal["word", "position", "types", "x", "y", "h", "w", "patches", 
 
 
 class Table(NamedTuple):
-    """A parameter of the embeddings.
-
-    Attributes:
-        name: Ending of its name.
-        shape: Its shape.
-    """
+    """A parameter of the embeddings."""
 
     name: str
     shape: tuple[int, ...]
@@ -77,7 +72,6 @@ class SpanHead(NamedTuple):
 
     Attributes:
         weight: Name of its weight.
-        layer: The layer.
     """
 
     weight: str

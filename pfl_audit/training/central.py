@@ -37,10 +37,8 @@ def train_central(
         model: The model to begin with.
         train: Queries to train on.
         valid: Queries of the validations; may be empty.
-        settings: Settings of the training.
         out: Folder of the run; its state is kept there.
         identity: What else decides the weights (data and start), so that no other run is continued.
-        progress: Reports every step.
         trainable: Parameters that are trained; None for all that the model does not freeze.
 
     Returns:

@@ -120,15 +120,12 @@ def run_loop(
     """Train a network in place, continuing where a killed run stopped.
 
     Args:
-        network: The network.
         page_encoder: Its frozen visual encoder, or None.
         trainable: Parameters that are trained.
         optimizer: Optimiser of these parameters.
         schedule: What happens at which step.
         seed: Seed of dropout.
-        path: File of the state.
         run: Digest of what decides the run, so that no other run is continued.
-        progress: Reports every step.
         name: Name of the work for the progress bar.
 
     Returns:

@@ -45,7 +45,6 @@ class TrainRun:
 
     Attributes:
         data: Corpus; its BLUE training part is trained on.
-        out: Folder of the checkpoint.
         start: Checkpoint to begin with, or None for random weights.
         size: Of a model from nothing.
         vocabulary: Of a tokenizer from nothing.
@@ -96,9 +95,7 @@ def run_training(
     A finished run of the same settings is not repeated.
 
     Args:
-        run: From where to where.
         settings: TrainSettings for the mode central, else FederatedSettings.
-        progress: Told how it goes.
         privacy: Of the private modes.
 
     Raises:
@@ -119,7 +116,6 @@ def training_folder(out: Path, identity: dict[str, Any] | None) -> OutFolder:
     """The folder of a new checkpoint, locked for a run.
 
     Args:
-        out: The folder.
         identity: What decides the weights, or None where the caller compares it later.
 
     Raises:
@@ -277,9 +273,7 @@ def of_some_providers(queries: list[Query], share: float, seed: int) -> list[Que
     so that a promise of privacy for providers holds as it is.
 
     Args:
-        queries: Of all providers.
         share: Probability of a provider, above 0 and 1 at the most.
-        seed: Of the draw.
 
     Raises:
         UsageError: The share is no share.
@@ -306,7 +300,6 @@ def open_trainable(start: Path, settings: Settings, device: str) -> QuestionMode
 
     Raises:
         UsageError: Its family cannot be trained, or it cannot be trained with these settings.
-        AuditError: It cannot be opened.
     """
     family = family_of(start)
     if not isinstance(family, TrainableFamily):

@@ -60,7 +60,6 @@ def new_vt5(size: str, vocabulary: int, *, seed: int) -> Vt5:
     Args:
         size: One of SIZES.
         vocabulary: Rows of the embedding, unless the size fixes it.
-        seed: Of the weights.
 
     Raises:
         UsageError: No such size.

@@ -48,7 +48,6 @@ def restore_state(path: Path, run: str, network: nn.Module, optimizer: torch.opt
 
     Raises:
         UsageError: The file belongs to a run with other data or settings.
-        AuditError: It is damaged.
     """
     found = read_state(path, run)
     if found is None:

@@ -19,7 +19,6 @@ class FormCheck:
     """Result of a check.
 
     Attributes:
-        format: Format of the source.
         forms: Number of usable forms.
         documents: Number of documents that the forms are pages of.
         fields: Label to number of fields, sorted by label.

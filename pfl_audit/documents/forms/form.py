@@ -68,7 +68,6 @@ class FormCorpus:
 
     Attributes:
         forms: Forms in the order of the source, with unique ids.
-        format: Name of the format of the source.
         parts: Form id to part, if the source gives a part for every form; else None.
         problems: Records of the source that were left out.
     """

@@ -47,7 +47,6 @@ class Importer(Protocol):
         """Make the corpora.
 
         Args:
-            folder: Folder of the source.
             seed: Seed of all random draws.
 
         Raises:
@@ -90,7 +89,6 @@ def import_corpora(source: str, folder: Path, seed: int) -> ImportedCorpora:
 
     Args:
         source: Name of an importer or of a corpus reader.
-        folder: Folder of the source.
         seed: Seed of all random draws.
 
     Raises:

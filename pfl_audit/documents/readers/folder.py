@@ -17,7 +17,6 @@ def files_below(root: Path, suffixes: tuple[str, ...]) -> list[Path]:
     that names it, and leaving it out would hide it.
 
     Args:
-        root: Folder to search.
         suffixes: File name suffixes in lower case, such as ``.npy``; case is ignored.
 
     Raises:

@@ -26,9 +26,6 @@ _OCR_PAIRS = (("rn", "m"), ("vv", "w"), ("cl", "d"))
 def to_latin(text: str) -> str:
     """Text with Latin letters without accents and ASCII digits; case, spaces and punctuation are kept.
 
-    Args:
-        text: Any text.
-
     Returns:
         The text without accents, format characters, look-alike letters and digits of other scripts.
     """

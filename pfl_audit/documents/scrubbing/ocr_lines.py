@@ -33,7 +33,6 @@ def value_boxes(lines: Sequence[OcrLine], value: str, threshold: float = THRESHO
     Args:
         lines: Lines of an image, in reading order.
         value: Value to find; it may span several lines.
-        threshold: Similarity threshold, as in ``scrub``.
     """
     words = [(word, line.box) for line in lines for word in line.text.split()]
     hits = find_value(tuple(word for word, _ in words), value, threshold)

@@ -19,11 +19,7 @@ _AMOUNT_OR_DATE = re.compile(
 class PageWords:
     """Words of a page in reading order.
 
-    Args:
-        words: OCR words of the page.
-
     Attributes:
-        words: OCR words of the page.
         normalized: Result of ``normalize_text`` for each word.
         ocr_merged: Result of ``merge_ocr_confusions`` for each word.
     """

@@ -32,7 +32,6 @@ class ScrubbedQuestions:
     """Test set of one key.
 
     Attributes:
-        key: Key that is asked for.
         queries: One per page; the document is the scrubbed page, the answer is the removed value.
         skipped: Pages that cannot be tested, with the reason.
     """
@@ -55,10 +54,8 @@ def scrubbed_questions(
 
     Args:
         corpus: RED corpus.
-        key: Key that is asked for.
         seed: Seed of the choice of templates; the choice for a page depends on the page alone.
         blue: Training corpus; supplies the value of a member if RED does not give it (appendix D.1.3).
-        threshold: Similarity threshold, as in ``scrub``.
         read: Reads the images by OCR; lines that contain the value are blurred as well.
     """
     values = _values(corpus, key, blue)
@@ -89,10 +86,6 @@ def without_value(
     and without a box it cannot be blurred.
 
     Args:
-        document: Page to scrub.
-        key: Key that is asked for.
-        value: Value to remove.
-        threshold: Similarity threshold, as in ``scrub``.
         lines: OCR lines of the image; lines that contain the value are blurred as well.
     """
     scrubbed = scrub(document, value, threshold)

@@ -54,10 +54,6 @@ class ResidualIdentifier:
 def residual_identifiers(document: Document, value: str) -> list[ResidualIdentifier]:
     """Words of a scrubbed page that still identify ``value``.
 
-    Args:
-        document: Scrubbed page.
-        value: Removed value.
-
     Returns:
         At most one identifier per word, in reading order.
     """
@@ -71,7 +67,6 @@ def residual_identifiers_in_image(read: str, value: str) -> list[ResidualIdentif
 
     Args:
         read: OCR text of the image.
-        value: Removed value.
 
     Returns:
         One identifier per word that is part of the value.
@@ -80,11 +75,7 @@ def residual_identifiers_in_image(read: str, value: str) -> list[ResidualIdentif
 
 
 class _Detector:
-    """Detects words that identify a value.
-
-    Args:
-        value: Removed value.
-    """
+    """Detects words that identify a value."""
 
     def __init__(self, value: str) -> None:
         patterns = value_patterns(value)

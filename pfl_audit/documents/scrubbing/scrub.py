@@ -45,7 +45,6 @@ def scrub(document: Document, value: str, threshold: float = THRESHOLD) -> Scrub
     """Remove every mention of ``value`` from a page.
 
     Args:
-        document: Page to scrub.
         value: Value to remove, of one or more words.
         threshold: Smallest similarity at which words count as the value, 0 to 1.
 
@@ -73,8 +72,6 @@ def find_value(words: tuple[str, ...], value: str, threshold: float = THRESHOLD)
 
     Args:
         words: Words of the page, in reading order.
-        value: Value to find.
-        threshold: Similarity threshold, as in ``scrub``.
     """
     patterns = value_patterns(value)
     if not any(patterns.near):
@@ -92,8 +89,6 @@ def contains_value(words: tuple[str, ...], value: str, threshold: float = THRESH
 
     Args:
         words: Words of the page, in reading order.
-        value: Value to find.
-        threshold: Similarity threshold, as in ``scrub``.
     """
     patterns, page = value_patterns(value), PageWords(words)
     wanted = [merge_ocr_confusions(text) for text in patterns.near if len(text) > 1]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 
 class SuffixAutomaton:
-    """Suffix automaton of a text (Blumer et al., 1985).
-
-    Args:
-        text: Any text.
-    """
+    """Suffix automaton of a text (Blumer et al., 1985)."""
 
     def __init__(self, text: str) -> None:
         self._next: list[dict[str, int]] = [{}]

@@ -59,7 +59,6 @@ def make_forms(recipe: FormRecipe, folder: Path, progress: Progress) -> FormCorp
     recognised by ``forms_content.is_planted``.
 
     Args:
-        recipe: Settings of the forms.
         folder: Output folder; must be empty or missing.
         progress: Reports the pages that are done.
 

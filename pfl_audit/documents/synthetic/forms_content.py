@@ -66,7 +66,6 @@ class Sheet:
 
     Attributes:
         receipt: Whether the form is a receipt with goods, else an application form.
-        title: Heading of the form.
         entries: Questions with answers, in the order of the page.
         goods: Items and prices as printed; empty unless the form is a receipt.
         note: Last line of the form.
@@ -89,7 +88,6 @@ def draw_sheet(planted: int, rng: np.random.Generator) -> Sheet:
 
     Args:
         planted: Number of planted values.
-        rng: Random generator.
     """
     receipt = bool(rng.random() < 0.4)
     kinds = {name: _USUAL[name] for name in _some(list(_USUAL), 5 if receipt else 7, rng)}

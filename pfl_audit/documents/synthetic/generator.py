@@ -78,7 +78,6 @@ def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:
     of RED documents does not change BLUE.
 
     Args:
-        recipe: Settings of the corpus.
         folder: Output folder; must be empty or missing.
         progress: Reports the pages that are done.
 

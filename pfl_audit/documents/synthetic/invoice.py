@@ -34,7 +34,6 @@ class Invoice:
     """One document of a provider.
 
     Attributes:
-        provider: Company that issued the invoice.
         values: Key to value, for every key whose value is on the page.
         lines: Rows of the table.
         customer_address: Two lines.

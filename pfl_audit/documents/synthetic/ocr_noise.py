@@ -12,9 +12,7 @@ def add_ocr_errors(words: list[str], share: float, rng: np.random.Generator) -> 
     """Misread a share of the words by one character each.
 
     Args:
-        words: Words of the page.
         share: Share of words that are misread, 0 to 1.
-        rng: Random generator.
 
     Returns:
         The words with errors, none of them empty.

@@ -39,7 +39,6 @@ class Style:
         logo: One of LOGOS.
         font: One of FONT_FAMILIES.
         primary: Main colour, RGB 0 to 255.
-        accent: Second colour.
         ruled: Whether there are lines between the rows of the table.
         wording: Index of the field labels and the date format, counted over all WORDINGS.
     """
@@ -86,7 +85,6 @@ def draw_providers(
 
     Args:
         count: Number of companies.
-        rng: Random generator.
         taken: Lower-cased names that are excluded.
         wordings: A key of WORDINGS.
     """

@@ -24,8 +24,6 @@ class LoadedDonut:
 
     Attributes:
         network: transformers' own, in evaluation mode.
-        config: Settings of the model.
-        tokenizer: Tokenizer of the folder.
         pixels: How a page's image becomes pixels.
         notes: Notes for the report, one sentence each.
     """

@@ -126,7 +126,6 @@ def config_from_folder(folder: Path, config: Mapping[str, Any]) -> DonutConfig:
     """Read a Donut's settings.
 
     Args:
-        folder: Checkpoint folder, for the message.
         config: ``config.json``. What it does not say, or says as null, is transformers' default; whatever it says
             beyond the sizes, activations and switches of the network is left out.
 

@@ -37,12 +37,7 @@ class DonutGradients(DonutModel):
     transformers takes one mean over all tokens of a batch, which is the same for one sample.
 
     Args:
-        folder: The checkpoint.
-        device: torch's name of the device.
         fused: Whether second derivatives are fused; otherwise plain autograd computes them.
-
-    Raises:
-        AuditError: It cannot be opened.
     """
 
     reads = False

@@ -31,13 +31,7 @@ class Example:
 
 
 class InputBuilder:
-    """Builds a Donut's inputs.
-
-    Args:
-        config: Settings of the model.
-        tokenizer: Tokenizer of the model.
-        pixels: Pixel settings of the model.
-    """
+    """Builds a Donut's inputs."""
 
     def __init__(self, config: DonutConfig, tokenizer: DonutTokenizer, pixels: PixelSettings) -> None:
         self.config = config

@@ -58,7 +58,6 @@ class DonutResponder:
 
     Args:
         loaded: The network with its settings, put into evaluation mode.
-        device: torch's name of the device.
     """
 
     def __init__(self, loaded: LoadedDonut, device: str = "cpu") -> None:
@@ -176,15 +175,7 @@ class DonutResponder:
 
 
 class DonutModel(DonutResponder):
-    """A Donut checkpoint on disk, ready to be audited.
-
-    Args:
-        folder: The checkpoint.
-        device: torch's name of the device.
-
-    Raises:
-        AuditError: It cannot be opened.
-    """
+    """A Donut checkpoint on disk, ready to be audited."""
 
     family = "donut"
     capabilities = QUESTIONS

@@ -34,7 +34,6 @@ def page_features(network: Any, pixels: Tensor) -> Tensor:
     """Encoder features of pages, as the decoder takes them.
 
     Args:
-        network: A Donut.
         pixels: float (pages, 3, height, width).
 
     Returns:

@@ -41,7 +41,6 @@ class SmallSize:
         window: Side of the attention's window, in patches.
         mlp: Width of the encoder's hidden layers, in widths of their stage.
         d_model: Width of the decoder.
-        layers: Layers of the decoder.
         decoder_heads: Attention heads of the decoder.
         ffn: Width of the decoder's hidden layers.
         longest: Largest number of tokens of prompt and answer together.
@@ -72,9 +71,7 @@ def new_donut(size: SmallSize, vocabulary: int, *, seed: int) -> Any:
     """A Donut with random weights, without dropout.
 
     Args:
-        size: Its sizes.
         vocabulary: Rows of the embedding; the special tokens are PIECES.
-        seed: Seed of the weights.
 
     Returns:
         A VisionEncoderDecoderModel in training mode, ``network.config`` of which has its sizes.

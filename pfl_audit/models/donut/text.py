@@ -27,7 +27,6 @@ class DonutText:
 
     Args:
         network: VisionEncoderDecoderModel of DonutSwin and MBart.
-        tokenizer: Tokenizer of the model.
     """
 
     def __init__(self, network: Any, tokenizer: DonutTokenizer) -> None:

@@ -28,7 +28,6 @@ class TrainableDonut:
     Args:
         loaded: The network, put into evaluation mode, with tokenizer and pixel settings.
         start: Checkpoint whose configuration and tokenizer are saved along.
-        device: torch device name.
         train_visual: Train the encoder as well, as Donut's own training does.
     """
 
@@ -112,9 +111,5 @@ class TrainableDonut:
 
 
 def open_training(folder: Path, *, device: str = "cpu", train_visual: bool = False) -> TrainableDonut:
-    """Open a checkpoint folder for training.
-
-    Raises:
-        AuditError: It cannot be opened.
-    """
+    """Open a checkpoint folder for training."""
     return TrainableDonut(load_donut(folder), folder, device, train_visual=train_visual)

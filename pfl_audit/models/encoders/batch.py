@@ -64,9 +64,6 @@ def collate(
         windows: At least one.
         ids: To read in place of the windows' own, such as masked ones.
         labels: One a window, all of one task.
-        pixels: As in FormBatch.
-        features: As in FormBatch.
-        page: As in FormBatch.
         pad: The padding token.
     """
     longest = max(len(window.ids) for window in windows)

@@ -34,9 +34,6 @@ class LoadedEncoder:
     """An opened checkpoint.
 
     Attributes:
-        network: The network in evaluation mode.
-        tokenizer: Tokenizer of the folder.
-        config: Settings of the network.
         notes: Notes for the report, one sentence each.
     """
 
@@ -79,7 +76,6 @@ def save_encoder(
     """Write a checkpoint that open_encoder opens, and for the heads that it knows transformers as well.
 
     Args:
-        loaded: What to save.
         folder: Folder to write to. The weights are written last and atomically.
         dtype: Of the parameters in the file; statistics stay as they are.
         extra: Further JSON files to write, name to content.

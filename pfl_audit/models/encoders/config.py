@@ -68,12 +68,9 @@ class EncoderConfig:
 
     Attributes:
         backbone: Which of transformers' networks reads the tokens.
-        task: Task of its head.
         modality: ``bimodal`` if it takes the page's image as well.
         labels: Field labels that it distinguishes; empty for ``mlm``, and without use for ``el``.
         max_tokens: Longest window, special tokens included; at most ``positions``.
-        hidden: Width.
-        layers: Number of layers.
         heads: Attention heads of a layer.
         intermediate: Width inside a layer.
         vocabulary: Rows of the embedding.
@@ -157,8 +154,6 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
     Args:
         values: ``config.json``. Without our section, the architecture's name says what the model does, and
             where that is missing, its tensors do.
-        tensors: Names of the tensors.
-        folder: Checkpoint folder, for the message.
 
     Raises:
         AuditError: No encoder that this family knows, or settings that make no network.

@@ -16,12 +16,7 @@ from pfl_audit.models.form_protocol import Window
 
 
 class ExampleMaker:
-    """Makes labelled batches.
-
-    Args:
-        config: Settings of the encoder.
-        tokenizer: Tokenizer of the encoder.
-    """
+    """Makes labelled batches."""
 
     def __init__(self, config: EncoderConfig, tokenizer: FormTokenizer) -> None:
         self.config = config

@@ -15,7 +15,6 @@ class RelationExtractor(nn.Module):
     """Scores from every token to every token and to nowhere (BROS, section 4.2; Hwang et al., SPADE).
 
     Args:
-        hidden: Width.
         dropout: Before both projections.
     """
 
@@ -39,7 +38,6 @@ def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, tex
 
     Args:
         network: Gets the modules.
-        config: Settings of the network.
         words: Embedding of the backbone, whose weights the masked-language head shares.
         text: Configuration of the backbone.
     """

@@ -29,8 +29,6 @@ def window_hits(logits: Tensor, labels: Tensor, nothing: int | None) -> Tensor:
     """Number of correct predictions and of counted tokens in each window.
 
     Args:
-        logits: As in window_means.
-        labels: As in window_means.
         nothing: The class of tokens about which there is nothing to say. A token counts where this is neither
             its class nor what was said, so that saying nothing anywhere is worth nothing. None: all count.
 

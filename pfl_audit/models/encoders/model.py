@@ -35,10 +35,8 @@ class EncoderModel:
     """A form encoder ready for an audit.
 
     Args:
-        loaded: Network and tokenizer.
         files: File name to SHA-256 of what it was opened from.
         path: Checkpoint folder, for the report.
-        device: torch's name of the device.
         visual_noise: Seed of Gaussian noise that replaces every page image (CDMI, section 6.2), or None.
         precision: Floating-point type of the backbone and the head; page features and losses are float32 either way.
     """
@@ -246,11 +244,7 @@ class EncoderModel:
 def open_form_model(
     folder: Path, device: str = "cpu", visual_noise: int | None = None, precision: Precision = "float32"
 ) -> EncoderModel:
-    """Open a checkpoint folder as a form model.
-
-    Raises:
-        AuditError: It cannot be opened.
-    """
+    """Open a checkpoint folder as a form model."""
     return EncoderModel(open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision)
 
 

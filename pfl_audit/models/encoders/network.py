@@ -31,9 +31,6 @@ class FormEncoder(nn.Module):
     """A form encoder with new weights, drawn from torch's global random generator.
 
     Tensors are named as transformers names them; what belongs to the page's image begins with ``visual.``.
-
-    Args:
-        config: Settings of the network.
     """
 
     def __init__(self, config: EncoderConfig) -> None:

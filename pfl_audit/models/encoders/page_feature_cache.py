@@ -25,7 +25,6 @@ class PageFeatureCache:
 
     Args:
         network: Bimodal encoder.
-        device: Device of the network.
         noise: Seed of the Gaussian noise that replaces every page, or None.
     """
 

@@ -19,7 +19,6 @@ class Vision(nn.Module):
     """Page features for tokens.
 
     Args:
-        config: Settings of the ResNet.
         hidden: Width of the tokens' embeddings.
     """
 

@@ -27,8 +27,6 @@ class LoadedQa:
 
     Attributes:
         network: transformers' own, in evaluation mode.
-        config: Settings of the model.
-        tokenizer: Tokenizer of the folder.
         pixels: How a page's image becomes pixels, or None if the model takes no image.
     """
 

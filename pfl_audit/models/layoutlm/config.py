@@ -86,9 +86,7 @@ def config_from_folder(folder: Path, config: Mapping[str, Any], version: Version
     """Read a LayoutLM's settings.
 
     Args:
-        folder: Checkpoint folder, for the message.
         config: ``config.json``. What it does not say, or says as null, is transformers' default.
-        version: Version of LayoutLM.
 
     Raises:
         AuditError: A setting that is no setting of a LayoutLM.

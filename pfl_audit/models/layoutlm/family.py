@@ -24,7 +24,6 @@ class LayoutLmFamily:
 
     Attributes:
         name: ``model_type`` in config.json, and the prefix of the backbone's tensors.
-        version: Version of LayoutLM.
     """
 
     name: str

@@ -49,14 +49,6 @@ class LayoutLmGradients(LayoutLmQa):
 
     A model that takes no image (version 1, or 3 without ``visual_embed``) has a page of BLIND_SIDE all the same, for
     the template to be laid on, and its loss does not depend on the pixels.
-
-    Args:
-        folder: The checkpoint.
-        version: Version of LayoutLM.
-        device: torch's name of the device.
-
-    Raises:
-        AuditError: It cannot be opened.
     """
 
     reads = True

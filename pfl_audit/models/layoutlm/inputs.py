@@ -79,12 +79,7 @@ class _Page:
 
 
 class InputBuilder:
-    """Builds a LayoutLM's inputs.
-
-    Args:
-        config: Settings of the model.
-        tokenizer: Tokenizer of the model.
-    """
+    """Builds a LayoutLM's inputs."""
 
     def __init__(self, config: QaConfig, tokenizer: WordTokenizer) -> None:
         self.config = config

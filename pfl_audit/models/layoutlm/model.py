@@ -47,14 +47,6 @@ class LayoutLmQa:
 
     The loss is the mean of the cross-entropies of the true start and end (``InputBuilder.target``), as
     transformers computes it for one window without padding. Two tokens are scored, so ``tokens`` is 2.
-
-    Args:
-        folder: The checkpoint.
-        version: Version of LayoutLM.
-        device: torch's name of the device.
-
-    Raises:
-        AuditError: It cannot be opened.
     """
 
     capabilities = QUESTIONS

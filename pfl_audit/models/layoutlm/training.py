@@ -29,14 +29,6 @@ class TrainableLayoutLm(LayoutLmQa):
     A query's example is the window of its page that holds the first accepted answer; an answer that no window holds
     whole is trained as the token CLS, "no answer". The loss of a batch is the mean of its examples' losses: padding
     takes no part in their softmaxes.
-
-    Args:
-        folder: The checkpoint.
-        version: Version of LayoutLM.
-        device: torch device name.
-
-    Raises:
-        AuditError: It cannot be opened.
     """
 
     page_encoder: nn.Module | None = None
@@ -117,7 +109,6 @@ def open_training(
 
     Raises:
         UsageError: The visual encoder is to be trained, and there is none.
-        AuditError: It cannot be opened.
     """
     if train_visual:
         raise UsageError(

@@ -41,8 +41,6 @@ class LayoutLmWords:
 
     Args:
         network: LayoutLM or LayoutLMv3 for question answering.
-        config: Settings of the model.
-        tokenizer: Tokenizer of the model.
         pixels: How the page becomes pixels, or None if the model takes no image.
     """
 

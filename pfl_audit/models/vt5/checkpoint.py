@@ -28,8 +28,6 @@ class LoadedVt5:
     """An opened checkpoint.
 
     Attributes:
-        network: The network in evaluation mode.
-        tokenizer: Tokenizer of the folder.
         notes: Notes for the report, one sentence each.
     """
 
@@ -72,7 +70,6 @@ def save_vt5(
     """Write a checkpoint that load_vt5 opens, in the released layout, tied copies once.
 
     Args:
-        network: Network to save.
         tokenizer_files: Folder whose tokenizer files are copied along.
         folder: Folder to write to. The weights are written last and atomically.
         dtype: Floating-point type of the tensors in the file.

@@ -54,15 +54,11 @@ class Vt5Config:
     """A VT5 of any size.
 
     Attributes:
-        text: Of the T5.
-        visual: Of the DiT (a BEiT).
         box_scale: ``vt5_box_scale`` in config.json; ``reference`` where the file does not say.
         max_input_tokens: Text tokens with the end-of-sequence token.
         max_answer_tokens: Longest answer in decoder steps, the start token included. transformers'
             default of 20 holds for the released weights.
         max_2d_position_embeddings: Rows of each position table.
-        spatial_layer_norm_eps: Of the spatial embedding.
-        spatial_dropout: Of the spatial embedding.
     """
 
     text: T5Config
@@ -107,8 +103,6 @@ def config_from_folder(
     """Read a VT5's settings.
 
     Args:
-        folder: Checkpoint folder, for the message.
-        config: ``config.json``.
         shapes: Tensor name (as released) to shape; the DiT's size is read off them, since the
             released file does not carry it.
         generation: ``generation_config.json``, or empty.

@@ -22,9 +22,6 @@ class ConfinedPieces:
     Args:
         content: Of the ``tokenizer.json``.
         where: The file, for messages.
-
-    Raises:
-        AuditError: It cannot be opened.
     """
 
     def __init__(self, content: str, where: str) -> None:

@@ -35,12 +35,7 @@ class Text:
 
 
 class InputBuilder:
-    """Builds a VT5's inputs.
-
-    Args:
-        config: Settings of the model.
-        tokenizer: Tokenizer of the model.
-    """
+    """Builds a VT5's inputs."""
 
     def __init__(self, config: Vt5Config, tokenizer: Tokenizer) -> None:
         self.config = config

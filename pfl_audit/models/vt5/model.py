@@ -37,8 +37,6 @@ class Vt5Responder:
 
     Args:
         network: Is put into evaluation mode.
-        tokenizer: Tokenizer of the network.
-        device: torch's name of the device.
     """
 
     def __init__(self, network: Vt5, tokenizer: Tokenizer, device: str = "cpu") -> None:
@@ -130,15 +128,7 @@ class Vt5Responder:
 
 
 class Vt5Model(Vt5Responder):
-    """A VT5 checkpoint on disk, ready to be audited.
-
-    Args:
-        folder: The checkpoint.
-        device: torch's name of the device.
-
-    Raises:
-        AuditError: It cannot be opened.
-    """
+    """A VT5 checkpoint on disk, ready to be audited."""
 
     family = "vt5"
     capabilities = QUESTIONS

@@ -29,7 +29,6 @@ class TrainableVt5:
     Args:
         loaded: The network, put into evaluation mode, and its tokenizer.
         tokenizer_files: Folder whose tokenizer files are saved along.
-        device: torch device name.
         train_visual: Train the DiT as well.
     """
 
@@ -108,9 +107,5 @@ class TrainableVt5:
 
 
 def open_training(folder: Path, *, device: str = "cpu", train_visual: bool = False) -> TrainableVt5:
-    """Open a checkpoint folder for training.
-
-    Raises:
-        AuditError: It cannot be opened.
-    """
+    """Open a checkpoint folder for training."""
     return TrainableVt5(load_vt5(folder), folder, device, train_visual=train_visual)

@@ -15,7 +15,6 @@ class Client:
     """One party of the federation.
 
     Attributes:
-        number: Of the client.
         providers: For each of its providers, in the order of their names, the rows of its queries.
         tags: For each of its providers a number that its name alone decides: random draws depend on it, so
             that adding or removing a provider changes no random draw of another one.

@@ -43,7 +43,6 @@ class LocalTrainer:
         model: Its network is trained in place; its weights afterwards mean nothing.
         trainable: Parameters that are trained.
         examples: All examples, by row.
-        settings: Settings of the run.
     """
 
     def __init__(

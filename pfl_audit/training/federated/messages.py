@@ -18,7 +18,6 @@ class RoundTask:
     """A round.
 
     Attributes:
-        number: From 1.
         clients: Numbers of the participating clients, ascending; may be empty.
     """
 
@@ -52,7 +51,6 @@ class Engine(Protocol):
         """Let the clients of a round work, and yield what they send, in the order of their numbers.
 
         Args:
-            task: The round.
             weights: The global model, float32 (size,).
             advance: Called with the number of finished parts.
             done: How many of the clients reported before the run was cut; they are not asked again.

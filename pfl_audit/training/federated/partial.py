@@ -23,7 +23,6 @@ class Partial:
     """Stores the sum over the finished providers, before any noise; readable by the owner only.
 
     Args:
-        folder: Of the run.
         run: Digest of what decides it.
         seconds: Between two saves.
     """

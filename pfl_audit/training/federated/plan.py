@@ -28,7 +28,6 @@ class PrivacyPlan:
         sampling: Sampling of clients and providers.
         sigma: Noise multiplier.
         denominator: What a round's sum is divided by.
-        providers: How many there are.
     """
 
     settings: PrivacySettings

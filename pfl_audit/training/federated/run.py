@@ -41,11 +41,8 @@ class Federation:
 
     Attributes:
         mode: fl, central-dp or fl-dp.
-        settings: Settings of the rounds.
         privacy: Settings of the private modes, or None.
-        out: Folder of the run.
         identity: Everything that decides the weights.
-        device: torch's name of the device.
         secure: Whether updates are summed by secure aggregation, as numbers of 8 bytes.
     """
 

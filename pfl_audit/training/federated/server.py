@@ -41,7 +41,6 @@ class ServerState:
         losses: Of the local trainings since the last entry of the history.
         taken: Clients that took part, round by round.
         history: One entry a look at the validation part.
-        memory: Of the strategy.
     """
 
     weights: Tensor
@@ -79,11 +78,9 @@ class Server:
     """Runs the rounds of a training.
 
     Args:
-        settings: Settings of the run.
         clients: Numbers of the clients.
         plan: Privacy guarantee, or None.
         stream: Secret, for sampling and for the noise of empty rounds.
-        path: Of the state on disk.
         run: Digest of what decides the run.
     """
 

@@ -39,8 +39,6 @@ class Worker:
     """Runs the rounds of one client.
 
     Args:
-        client: The client.
-        trainer: Does the local trainings.
         privacy: Providers as virtual clients, clipped and noised; None for one plain update.
         partial: Storage of an unfinished round.
     """

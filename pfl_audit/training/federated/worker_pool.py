@@ -48,7 +48,6 @@ class WorkerPool:
 
     Args:
         trainer: Is copied when the first work comes (fork, so that pages and weights are not copied twice).
-        size: How many.
     """
 
     def __init__(self, trainer: LocalTrainer, size: int) -> None:

@@ -61,7 +61,6 @@ def encoder_from(settings: FormTrainSettings, labels: tuple[str, ...], start: Pa
     Args:
         settings: Task, backbone, modality, longest window and seed.
         labels: Field labels that it distinguishes.
-        start: Folder of the checkpoint.
 
     Raises:
         UsageError: The settings make no network of its sizes.

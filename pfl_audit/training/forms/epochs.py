@@ -47,11 +47,9 @@ def train_encoder(
         model: The encoder to begin with.
         train: Windows to train on.
         validation: Windows to validate on after every epoch.
-        settings: Settings of the training.
         out: Folder of the run; its state is kept there.
         identity: What else decides the weights (data and start), so that no other run is continued.
         keep: Called if an epoch is the best so far, and every ``keep_every`` epochs.
-        progress: Reports every step.
 
     Returns:
         One entry an epoch: ``epoch`` from 1, ``loss`` of training, ``validation_loss`` and ``accuracy`` (see MEASURE).

@@ -23,7 +23,6 @@ class FormExamples:
     """Windows of forms as training examples; for ``mlm`` tokens are masked anew whenever a batch is drawn.
 
     Args:
-        model: The encoder.
         windows: Windows to train on.
     """
 
@@ -55,8 +54,6 @@ class TrainableEncoder:
     """A form encoder under training; all of its parameters are trained.
 
     Args:
-        loaded: Network, tokenizer and settings.
-        device: torch device name.
         batch_size: Windows in a batch of a validation.
     """
 

@@ -39,7 +39,6 @@ class FormRun:
     """Where a run begins and ends.
 
     Attributes:
-        data: The forms.
         out: Folder of the checkpoints.
         start: Checkpoint to begin with, whose tokenizer is kept; or None for random weights.
         device: torch's name of the device; no part of the run's identity.
@@ -58,11 +57,6 @@ def run_form_training(run: FormRun, settings: FormTrainSettings, progress: Progr
 
     ``OUT/best-precision`` and ``OUT/best-loss`` are whole checkpoints with a record of their own, and every
     ``keep_every`` epochs so is ``OUT/epoch-NNN``. A finished run of the same settings is not repeated.
-
-    Args:
-        run: From where to where.
-        settings: What to do.
-        progress: Told how it goes.
 
     Returns:
         The record: what was trained on what, ``history`` and ``chosen``, the entry of each criterion.
@@ -144,9 +138,6 @@ def begin(run: FormRun, settings: FormTrainSettings, labels: tuple[str, ...], pu
     """The encoder to begin with, and its tokenizer: of the start, or learnt from public forms alone.
 
     Args:
-        run: From where.
-        settings: What to do.
-        labels: Of all fields.
         public: The public part.
 
     Raises:

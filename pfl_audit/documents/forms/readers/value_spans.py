@@ -14,7 +14,6 @@ def find_value(words: Sequence[str], value: str, *, after: str | None = None) ->
 
     Args:
         words: Words of the page, in reading order.
-        value: Value to find.
         after: Prefix of a word. Of several spans the one that follows such a word most closely is returned, and an
             amount is also found without its currency. Without it the first span is returned.
 

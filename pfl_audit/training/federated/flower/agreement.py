@@ -32,7 +32,6 @@ class Agreement:
         start: Fingerprint of the checkpoint that everybody begins with.
         lora: Rank of adapters, or 0 to train whole tensors.
         secure: Sum updates by SecAgg+, so that the server sees no single one.
-        settings: Of the rounds.
         privacy: Of fl-dp, else None.
     """
 

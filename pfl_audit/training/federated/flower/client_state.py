@@ -29,11 +29,7 @@ class ClientState:
     """State of one client in one run.
 
     Args:
-        work: The client's folder.
         run: Id of the run, as the server says.
-
-    Attributes:
-        folder: Of this run.
 
     Raises:
         RefusalError: That is no id.

@@ -18,11 +18,9 @@ class ServerConfig:
     """Configuration of the server.
 
     Attributes:
-        start: Checkpoint to begin with.
         out: Folder of the new checkpoint.
         data: Corpus whose held-out part is looked at now and then, or "".
         half: Save as float16.
-        device: torch's name of the device.
         wait: Longest time until every client has joined, in seconds.
         timeout: Longest time until a round's answers are in, in seconds.
     """
@@ -53,11 +51,8 @@ class ClientConfig:
     """Configuration of a client.
 
     Attributes:
-        number: Of the client.
         data: Corpus with its part.
-        start: Checkpoint to begin with.
         work: Folder for its secret key and for what need not be computed twice.
-        device: torch's name of the device.
         roll: Secret of the clients, by which the server finds a provider that two of them have; or "".
     """
 

@@ -25,10 +25,8 @@ class FlowerEngine:
     """Clients behind Flower's grid; all of a round work at the same time.
 
     Args:
-        messenger: To the nodes.
         nodes: Who is who.
         agreement: What all parties agree on.
-        run: Id of the run.
         sigma: Noise multiplier, or 0 without privacy.
     """
 

@@ -22,9 +22,6 @@ class Nodes:
     A node's id is Flower's and changes when its SuperNode starts again; the number is ours.
 
     Args:
-        messenger: To them.
-        run: Id of the run.
-        clients: How many are needed.
         wait: For how long, in seconds.
         progress: Told who has joined.
 

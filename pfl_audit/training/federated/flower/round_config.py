@@ -17,7 +17,6 @@ class RoundConfig:
     """Configuration of a round that is sent to a client beside the weights.
 
     Attributes:
-        run: Id of the run.
         number: Of the round, from 1.
         participants: How many clients take part, of whom each adds its share of the noise.
         sigma: Noise multiplier as the server sees it, or 0 without privacy.

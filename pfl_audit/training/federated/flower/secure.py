@@ -37,10 +37,8 @@ def secure_sum(
     sum is right in expectation and off by sqrt(participants / 6) steps (root mean square).
 
     Args:
-        messenger: To them.
         nodes: All who take part, two or more.
         weights: The global model, float32 (size,).
-        order: Of the round.
         reach: Largest value of a coordinate.
 
     Returns:
