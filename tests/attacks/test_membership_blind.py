@@ -19,7 +19,6 @@ from pfl_audit.attacks.membership.blind import (
 )
 from pfl_audit.attacks.membership.document_features import DocumentFeatures, document_features
 from pfl_audit.attacks.membership.present import present_blind
-from pfl_audit.attacks.membership.present_blind import present_blind
 from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
