@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
+from pydantic import Field
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.cli.unused import refuse_unused
+from pfl_audit.core.settings import Settings, read_settings
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import require_input
 
@@ -19,124 +23,136 @@ if TYPE_CHECKING:
     from pfl_audit.privacy.guarantee import GuaranteeReview
     from pfl_audit.privacy.sampling import Sampling
 
-_PARAMETERS = (
-    "sampling_rate", "client_rate", "provider_rate", "steps", "delta", "epsilon", "sigma", "accounting", "accountant",
-    "providers", "fixed_size",
-)  # fmt: skip
 _NO_GUARANTEE = "the figure of the papers, not a guarantee if clients are sampled"
 
 
-def account(
-    context: typer.Context,
-    sampling_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--sampling-rate",
-            help="Sampling probability of a provider per round, drawn independently.",
-            show_default=False,
-        ),
-    ] = None,
-    client_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--client-rate", help="Instead: participation probability of a client per round.", show_default=False
-        ),
-    ] = None,
-    provider_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--provider-rate", help="Sampling probability of a provider in a participating client.", show_default=False
-        ),
-    ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Number of rounds.", show_default=False)] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(
-            "--delta", help="Target delta of the (epsilon, delta) guarantee, below 1 / providers.", show_default=False
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", help="Target epsilon; returns the noise multiplier.", show_default=False),
-    ] = None,
-    sigma: Annotated[
-        float | None, typer.Option("--sigma", help="Noise multiplier; returns epsilon.", show_default=False)
-    ] = None,
-    accounting: Annotated[
-        Literal["valid", "published"],
-        typer.Option(
-            "--accounting", help="valid: participation of clients is known. published: the figure of the papers."
-        ),
-    ] = "valid",
-    accountant: Annotated[
-        Literal["auto", "prv", "renyi"],
-        typer.Option("--accountant", help="Accountant of the upper bound; auto: the smaller bound."),
-    ] = "auto",
-    providers: Annotated[
-        int | None, typer.Option("--providers", min=1, help="Number of providers, to check delta.", show_default=False)
-    ] = None,
-    fixed_size: Annotated[
-        bool, typer.Option("--fixed-size", help="Groups of a fixed size are drawn (warns: no accountant covers it).")
-    ] = False,
-    review: Annotated[
-        Path | None,
-        typer.Option("--review", help="Review the guarantee of this training.json or checkpoint.", show_default=False),
-    ] = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    config: options.Config = None,
-) -> None:
-    """Account for provider-level differential privacy: noise multiplier for an epsilon, or the reverse.
+class AccountSettings(Settings):
+    """What is given of a training, and what is asked."""
+
+    sampling_rate: float | None = Field(
+        default=None, description="Sampling probability of a provider per round, drawn independently."
+    )
+    client_rate: float | None = Field(
+        default=None, description="Instead: participation probability of a client per round."
+    )
+    provider_rate: float | None = Field(
+        default=None, description="Sampling probability of a provider in a participating client."
+    )
+    steps: int | None = Field(default=None, description="Number of rounds.")
+    delta: float | None = Field(
+        default=None, description="Target delta of the (epsilon, delta) guarantee, below 1 / providers."
+    )
+    epsilon: float | None = Field(default=None, description="Target epsilon; returns the noise multiplier.")
+    sigma: float | None = Field(default=None, description="Noise multiplier; returns epsilon.")
+    accounting: Literal["valid", "published"] = Field(
+        default="valid", description="valid: participation of clients is known. published: the figure of the papers."
+    )
+    accountant: Literal["auto", "prv", "renyi"] = Field(
+        default="auto", description="Accountant of the upper bound; auto: the smaller bound."
+    )
+    providers: int | None = Field(default=None, ge=1, description="Number of providers, to check delta.")
+    fixed_size: bool = Field(
+        default=False, description="Groups of a fixed size are drawn (warns: no accountant covers it)."
+    )
+    review: Path | None = Field(default=None, description="Review the guarantee of this training.json or checkpoint.")
+
+
+_OPTIONS = Options("account", AccountSettings)
+
+
+def account_command() -> Callable[..., None]:
+    """The command, with its options made from the settings."""
+
+    def account(context: typer.Context, **given: object) -> None:
+        choice = read_settings(AccountSettings, _OPTIONS.given(context, given), "account")
+        if choice.review is None:
+            _account(choice, as_json=bool(given["as_json"]), quiet=bool(given["quiet"]))
+            return
+        why = "with --review, which takes everything from the record"
+        others = (name for name in AccountSettings.model_fields if name != "review")
+        refuse_unused(context, dict.fromkeys((f"account__{name}" for name in others), why))
+        _show_review(_read_review(choice.review), as_json=bool(given["as_json"]))
+
+    account.__doc__ = """Account for provider-level differential privacy: noise for an epsilon, or the reverse.
 
     Example: pfl-audit account --sampling-rate 0.2 --steps 10 --delta 1e-5 --epsilon 8
     """
-    if review is not None:
-        refuse_unused(context, dict.fromkeys(_PARAMETERS, "with --review, which takes everything from the record"))
-        _show_review(_read_review(review), as_json=as_json)
-        return
+    shared = (("as_json", options.AsJson, False), ("quiet", options.Quiet, False), ("config", options.Config, None))
+    return with_parameters(account, [*_OPTIONS.parameters(), *(keyword(*one) for one in shared)])
+
+
+def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
+    """Calibrate or account, and print."""
     from pfl_audit.privacy.accounting import privacy_spent
     from pfl_audit.privacy.calibration import calibrate_noise
     from pfl_audit.privacy.guarantee import guarantee_warnings
 
-    sampling = _sampling(sampling_rate, client_rate, provider_rate, steps)
+    sampling = _sampling(choice.sampling_rate, choice.client_rate, choice.provider_rate, choice.steps)
+    delta, noise = choice.delta, choice.sigma
     if delta is None:
         raise UsageError("--delta is missing", "Give a number below 1 / providers, such as 1e-5")
-    if (epsilon is None) == (sigma is None):
+    if (choice.epsilon is None) == (noise is None):
         raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the one that is known")
-    if sigma is None:
+    if noise is None:
         make_progress(quiet=quiet).say("calibrating the noise multiplier")
-    noise = sigma if sigma is not None else calibrate_noise(epsilon or 0.0, delta, sampling, accounting, accountant)
+        noise = calibrate_noise(choice.epsilon or 0.0, delta, sampling, choice.accounting, choice.accountant)
     figures = {
         "valid": privacy_spent(sampling, noise, delta),
         "published": privacy_spent(sampling, noise, delta, "published"),
     }
-    found, by = _bound(figures[accounting], accountant)
     warnings = guarantee_warnings(
-        delta=delta, providers=providers, fixed_size=fixed_size, rounds=steps, rounds_accounted=steps
+        delta=delta,
+        providers=choice.providers,
+        fixed_size=choice.fixed_size,
+        rounds=choice.steps,
+        rounds_accounted=choice.steps,
     )
     if as_json:
-        print_json(
-            {
-                "sigma": noise,
-                "epsilon": found,
-                "delta": delta,
-                "accountant": by,
-                "accounting": accounting,
-                "prv": figures[accounting].prv,
-                "prv_failure": figures[accounting].prv_failure,
-                "renyi": figures[accounting].renyi,
-                "target": epsilon,
-                "sampling": asdict(sampling),
-                "unit": "provider",
-                "adjacency": "add/remove",
-                "valid": _figures(figures["valid"]),
-                "published": {**_figures(figures["published"]), "note": _NO_GUARANTEE},
-                "warnings": warnings,
-            }
-        )
-        return
-    label = f", {_NO_GUARANTEE}" if accounting == "published" and sampling.client_rate < 1 else ""
-    shown = figures[accounting]
+        print_json(_as_json(choice, sampling, noise, delta, figures, warnings))
+    else:
+        _show(choice, sampling, noise, delta, figures, warnings)
+
+
+def _as_json(
+    choice: AccountSettings,
+    sampling: Sampling,
+    noise: float,
+    delta: float,
+    figures: Mapping[str, PrivacySpent],
+    warnings: Sequence[str],
+) -> dict[str, object]:
+    shown = figures[choice.accounting]
+    found, by = _bound(shown, choice.accountant)
+    return {
+        "sigma": noise,
+        "epsilon": found,
+        "delta": delta,
+        "accountant": by,
+        "accounting": choice.accounting,
+        "prv": shown.prv,
+        "prv_failure": shown.prv_failure,
+        "renyi": shown.renyi,
+        "target": choice.epsilon,
+        "sampling": asdict(sampling),
+        "unit": "provider",
+        "adjacency": "add/remove",
+        "valid": _figures(figures["valid"]),
+        "published": {**_figures(figures["published"]), "note": _NO_GUARANTEE},
+        "warnings": list(warnings),
+    }
+
+
+def _show(
+    choice: AccountSettings,
+    sampling: Sampling,
+    noise: float,
+    delta: float,
+    figures: Mapping[str, PrivacySpent],
+    warnings: Sequence[str],
+) -> None:
+    shown = figures[choice.accounting]
+    found, by = _bound(shown, choice.accountant)
+    label = f", {_NO_GUARANTEE}" if choice.accounting == "published" and sampling.client_rate < 1 else ""
     typer.echo(f"{'sigma':10}{noise:.15g}")
     typer.echo(f"{'epsilon':10}{found:.4g} at delta {delta:g} by {_NAMES[by]}{label}")
     typer.echo(f"{'PRV':10}{f'{shown.prv:.4g}' if shown.prv is not None else f'fails: {shown.prv_failure}'}")
@@ -183,7 +199,7 @@ def _figures(found: PrivacySpent) -> dict[str, Any]:
     return {name: value for name, value in asdict(found).items() if name not in ("delta", "accounting")}
 
 
-def _explain(sampling: Sampling, figures: dict[str, PrivacySpent]) -> None:
+def _explain(sampling: Sampling, figures: Mapping[str, PrivacySpent]) -> None:
     typer.echo(
         f"valid:     epsilon {figures['valid'].epsilon:.4g}. The server and the other providers' updates reveal which "
         f"clients participated; sampling clients only makes rounds rarer, and only the provider rate "

@@ -17,7 +17,7 @@ import typer
 from pfl_audit.cli import options
 from pfl_audit.cli.config_file import META
 from pfl_audit.cli.console import make_progress, print_json
-from pfl_audit.cli.settings_options import Options
+from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.errors import UsageError
 from pfl_audit.registry import ExtensionWarning, Registry
 
@@ -105,15 +105,12 @@ class AuditCommand:
 
         groups = (*self.inputs, *((self.choice,) if self.choice else ()), *self.settings)
         parameters = [
-            inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
             self._model(),
             *(parameter for group in groups for parameter in group.parameters()),
             *_shared(download=self.download, gate=self.gate),
         ]
         command.__doc__ = self.help
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return command
+        return with_parameters(command, parameters)
 
     def _model(self) -> inspect.Parameter:
         option = typer.Option(
@@ -122,7 +119,7 @@ class AuditCommand:
             + (", or a hub id with --download." if self.download else "."),
             show_default=self.model_default or False,
         )
-        return _keyword("model", Annotated[str | None, option], None)
+        return keyword("model", Annotated[str | None, option], None)
 
 
 COMMANDS: Registry[AuditCommand] = Registry("pfl_audit.commands", "command", ("name", "function"))
@@ -274,21 +271,17 @@ def _subjects() -> frozenset[str]:
 def _shared(*, download: bool, gate: bool) -> list[inspect.Parameter]:
     """Options that every audit has."""
     made = [
-        _keyword("set_", Set, None),
-        _keyword("out", options.Out, None),
-        _keyword("store", options.Store, None),
-        _keyword("seed", options.Seed, 0),
-        _keyword("device", options.Device, "cpu"),
-        _keyword("fail_on", options.Gate, "leak"),
-        _keyword("reveal", options.Reveal, False),
-        _keyword("as_json", options.AsJson, False),
-        _keyword("quiet", options.Quiet, False),
-        _keyword("config", options.Config, None),
+        keyword("set_", Set, None),
+        keyword("out", options.Out, None),
+        keyword("store", options.Store, None),
+        keyword("seed", options.Seed, 0),
+        keyword("device", options.Device, "cpu"),
+        keyword("fail_on", options.Gate, "leak"),
+        keyword("reveal", options.Reveal, False),
+        keyword("as_json", options.AsJson, False),
+        keyword("quiet", options.Quiet, False),
+        keyword("config", options.Config, None),
     ]
     if download:
-        made.insert(5, _keyword("download", options.Download, False))
+        made.insert(5, keyword("download", options.Download, False))
     return [parameter for parameter in made if gate or parameter.name != "fail_on"]
-
-
-def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

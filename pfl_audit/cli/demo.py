@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from pfl_audit.cli import options
+
+if TYPE_CHECKING:
+    from pfl_audit.core.plan import AuditPlan
+    from pfl_audit.core.results import Results
 
 CHECKS = (
     "memorization.generalisation",
@@ -44,9 +48,45 @@ def demo(
     from pfl_audit.cli.second_process import SecondProcess
     from pfl_audit.cli.summary import show_comparison
     from pfl_audit.core.comparison import compare
-    from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.renderers import render_comparison
-    from pfl_audit.core.results import Results
+
+    plans = demo_plans(out, seed, device, reveal=reveal)
+
+    def run(one: AuditPlan, ready: Callable[[], None] | None = None) -> Results:
+        return run_and_show(one, as_json=False, quiet=quiet, gate=False, show=not as_json, ready=ready)
+
+    with SecondProcess([plans.before, plans.private]) as beside:
+
+        def begin() -> None:
+            """Once the folder is claimed, show the shortest audit, and start those that run beside the longest."""
+            run(plans.forms)
+            beside.start()
+
+        results = run(plans.tuned, begin)
+        run(plans.gradients)
+        found = beside.results()
+    comparison = compare([(found[0], plans.before.out), (results, out), (found[1], plans.private.out)])
+    pages = render_comparison(comparison, out / "comparison.html")
+    if as_json:  # once everything is done, so that a failure is the only document
+        note(f"side by side: {', '.join(map(str, pages))}")
+        print_json(results.model_dump(mode="json"))
+    else:
+        show_comparison(comparison, pages)
+
+
+class DemoPlans(NamedTuple):
+    """The audits of the demo."""
+
+    tuned: AuditPlan
+    before: AuditPlan
+    private: AuditPlan
+    forms: AuditPlan
+    gradients: AuditPlan
+
+
+def demo_plans(out: Path, seed: int, device: str, *, reveal: bool) -> DemoPlans:
+    """The audits of the demo, in folders below ``out``."""
+    from pfl_audit.core.plan import AuditPlan
 
     fixtures = options.embedded()
 
@@ -109,24 +149,4 @@ def demo(
         "gradients",
         {"template": fixtures / "templates" / "form-01" / "template.png", "public_form": True},
     )
-
-    def run(one: AuditPlan, ready: Callable[[], None] | None = None) -> Results:
-        return run_and_show(one, as_json=False, quiet=quiet, gate=False, show=not as_json, ready=ready)
-
-    with SecondProcess([before, private]) as beside:
-
-        def begin() -> None:
-            """Once the folder is claimed, show the shortest audit, and start those that run beside the longest."""
-            run(forms)
-            beside.start()
-
-        results = run(tuned, begin)
-        run(gradients)
-        found = beside.results()
-    comparison = compare([(found[0], before.out), (results, out), (found[1], private.out)])
-    pages = render_comparison(comparison, out / "comparison.html")
-    if as_json:  # once everything is done, so that a failure is the only document
-        note(f"side by side: {', '.join(map(str, pages))}")
-        print_json(results.model_dump(mode="json"))
-    else:
-        show_comparison(comparison, pages)
+    return DemoPlans(tuned, before, private, forms, gradients)

@@ -36,7 +36,7 @@ for command in COMMANDS.installed().values():
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("train")(train.train)
-app.command("account")(account.account)
+app.command("account")(account.account_command())
 app.command("inspect")(inspect.inspect)
 app.command("list")(inspect.list_checks)
 app.command("explain")(explain.explain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal, Union, get_args, get_origin
@@ -133,3 +133,17 @@ def _bound(metadata: Sequence[object], *names: str) -> float | None:
 
 def _inclusive(bound: float | None, metadata: Sequence[object], open_end: str, step: int) -> float | None:
     return None if bound is None else bound + step * (_bound(metadata, open_end) is not None)
+
+
+def keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
+    """A keyword-only parameter."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def with_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """A function that typer takes to have a context and these parameters."""
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    every = [context, *parameters]
+    function.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
+    return function

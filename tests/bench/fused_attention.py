@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.clients import Clients, place_template, share
+from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.models.donut.gradients import DonutGradients
 from pfl_audit.progress import Silent
 from tests.bench.inversion_loop import STEPS, Step, checkpoint, ours
