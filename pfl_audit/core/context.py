@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TypedDict, cast
 
 import numpy as np
 
@@ -54,12 +54,4 @@ class AuditContext:
 
     def shared(self) -> CommonParts:
         """The common parts, from which a subject makes its own context."""
-        return {
-            "checks": self.checks,
-            "named": self.named,
-            "seed": self.seed,
-            "budget": self.budget,
-            "redactor": self.redactor,
-            "evidence": self.evidence,
-            "progress": self.progress,
-        }
+        return cast(CommonParts, {name: getattr(self, name) for name in CommonParts.__annotations__})

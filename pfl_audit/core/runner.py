@@ -20,7 +20,7 @@ from pfl_audit.core.results import Check, Provenance, Results, Target, write_res
 from pfl_audit.core.run_folder import RunFolder
 from pfl_audit.core.settings import Settings, private_options, read_settings
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.subject import SUBJECTS, AuditJob, Given, ModelFacts, Opened, OpenedSubjects
+from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened, Subject
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
 from pfl_audit.core.verdict import Budget, decide
@@ -45,12 +45,27 @@ class _Chosen:
     attacks: Mapping[str, InstalledAttack]
     settings: Mapping[str, Settings]
     specs: Mapping[str, CheckSpec]
-    subjects: Mapping[str, Given]
+    subjects: Mapping[str, tuple[Subject[Settings], Settings]]
     private: frozenset[str]
 
     def subject_of(self, spec: CheckSpec) -> str:
         """Name of the subject that a check works on."""
         return self.attacks[spec.family].subject
+
+
+@dataclass(frozen=True)
+class _Subjects:
+    """The subjects of an audit, by name.
+
+    Attributes:
+        opened: Opened subjects.
+        reasons: Why the others are not opened.
+        required: Those whose inputs are given, so that an audit without them is incomplete.
+    """
+
+    opened: Mapping[str, Opened]
+    reasons: Mapping[str, str]
+    required: frozenset[str]
 
 
 def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | None = None) -> Results:
@@ -113,14 +128,14 @@ def _choose(plan: AuditPlan) -> _Chosen:
     specs = choose_checks(attacks, plan.checks)
     needed = {attacks[spec.family].subject for spec in specs.values()}
     given_inputs = {
-        name: Given(subject, read_settings(subject.Inputs, plan.inputs.get(name, {}), name))
+        name: (subject, read_settings(subject.Inputs, plan.inputs.get(name, {}), name))
         for name, subject in subjects.items()
         if name in needed
     }
     return _Chosen(attacks, settings, specs, given_inputs, private)
 
 
-def _open(plan: AuditPlan, chosen: _Chosen, store: ResponseStore, progress: Progress) -> OpenedSubjects:
+def _open(plan: AuditPlan, chosen: _Chosen, store: ResponseStore, progress: Progress) -> _Subjects:
     """Open every subject that has its inputs.
 
     Raises:
@@ -129,7 +144,7 @@ def _open(plan: AuditPlan, chosen: _Chosen, store: ResponseStore, progress: Prog
     """
     states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
     job = AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, progress)
-    missing = {name: given.missing for name, given in chosen.subjects.items()}
+    missing = {name: subject.missing(inputs) for name, (subject, inputs) in chosen.subjects.items()}
     wanted = [name for name, lack in missing.items() if lack is None]
     if not wanted:
         lacks = " or ".join(lack for lack in missing.values() if lack)
@@ -137,20 +152,20 @@ def _open(plan: AuditPlan, chosen: _Chosen, store: ResponseStore, progress: Prog
     reasons = {name: f"needs {lack}" for name, lack in missing.items() if lack}
     opened: dict[str, Opened] = {}
     for name in wanted:
-        given = chosen.subjects[name]
+        subject, inputs = chosen.subjects[name]
         try:
-            opened[name] = given.subject.open(given.inputs, job)
+            opened[name] = subject.open(inputs, job)
         except NotAuditableError as error:
             if len(wanted) == 1:
                 raise
             reasons[name] = str(error)
     if not opened:
         raise NotAuditableError(next(iter(reasons.values())), "Give documents of the kind that the model reads")
-    return OpenedSubjects(opened, reasons, frozenset(wanted))
+    return _Subjects(opened, reasons, frozenset(wanted))
 
 
 def _run_checks(
-    plan: AuditPlan, chosen: _Chosen, subjects: OpenedSubjects, redactor: Redactor, progress: Progress
+    plan: AuditPlan, chosen: _Chosen, subjects: _Subjects, redactor: Redactor, progress: Progress
 ) -> list[Check]:
     """Run what can be run; every other check becomes a row with its reason."""
     named = frozenset(plan.checks)
@@ -211,7 +226,7 @@ def _run_attack(
 def _results(
     plan: AuditPlan,
     chosen: _Chosen,
-    subjects: OpenedSubjects,
+    subjects: _Subjects,
     checks: list[Check],
     redactor: Redactor,
     provenance: Provenance,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -135,31 +135,3 @@ class Subject(Protocol[InputsT]):
 SUBJECTS: Registry[Subject[Settings]] = Registry(
     "pfl_audit.subjects", "subject", ("name", "title", "Inputs", "offers", "missing", "open")
 )
-
-
-@dataclass(frozen=True)
-class Given:
-    """A subject with the user's inputs."""
-
-    subject: Subject[Settings]
-    inputs: Settings
-
-    @property
-    def missing(self) -> str | None:
-        """The input that is not given, or None."""
-        return self.subject.missing(self.inputs)
-
-
-@dataclass(frozen=True)
-class OpenedSubjects:
-    """The subjects of an audit: opened ones, and why the others are not.
-
-    Attributes:
-        opened: Name to opened subject.
-        reasons: Name to the reason why it is not opened.
-        required: Names whose inputs are given, so that an audit without them is incomplete.
-    """
-
-    opened: Mapping[str, Opened] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    required: frozenset[str] = frozenset()

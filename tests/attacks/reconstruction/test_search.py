@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
-from pfl_audit.attacks.reconstruction.run import choose, count_passes
+from pfl_audit.attacks.reconstruction.plan import choose, count_passes
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction, reconstruct
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.form_protocol import Attempt, Blank
