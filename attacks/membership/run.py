@@ -125,7 +125,10 @@ def _whole(
 ) -> Check:
     """The finding, and the tables that concern all attacks."""
     main = {name: present.primary(found) for name, found in outcomes.items()}
-    beside = {name: found[_place(outcomes[name], main[name])] for name, found in control.items()}
+    beside = {
+        name: next(there for here, there in zip(outcomes[name], found, strict=False) if here is main[name])
+        for name, found in control.items()
+    }
     documents = _documents_alone(context, blind, tables["target"], labels, next(iter(main.values())).s, settings)
     trusted = bool(control) or context.classes_random
     decision = decide_membership(
@@ -169,10 +172,6 @@ def _documents_alone(
     seeds = range(context.seed, context.seed + settings.seeds)
     trials = tuple(trial_of(found, found > 0, chosen_labels, seed, settings.share) for seed in seeds)
     return measure(DOCUMENTS, s, chosen_labels, trials, context.rng("bootstrap", s))
-
-
-def _place(outcomes: Sequence[Outcome], chosen: Outcome) -> int:
-    return next(number for number, outcome in enumerate(outcomes) if outcome is chosen)
 
 
 def _control_name(context: QuestionContext) -> str:
@@ -246,7 +245,7 @@ def _memory(
     silent = [_unasked(document, "before") for document in corpus.documents]
     said = engine.ask(silent, "pages without a question")
     pairs = [
-        (query, _unasked(_without(query.document, said[query].answer, settings.threshold), "after"))
+        (query, _unasked(scrub(query.document, said[query].answer, settings.threshold).document, "after"))
         for query in silent
         if query in said
     ]
@@ -258,10 +257,6 @@ def _memory(
 def _unasked(document: Document, when: str) -> Query:
     # The first answer is the one that losses refer to; here no loss is used.
     return Query(f"{document.id}/unasked/{when}", document, "", ("",), "other")
-
-
-def _without(document: Document, answer: str, threshold: float) -> Document:
-    return scrub(document, answer, threshold).document
 
 
 def _subsets(table: pd.DataFrame, labels: NDArray[np.bool_], wanted: Sequence[int]) -> list[int]:

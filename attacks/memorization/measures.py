@@ -46,7 +46,6 @@ _STEPS = 200
 """Shares of members that are tried, evenly between 0 and 1."""
 
 
-
 @dataclass(frozen=True)
 class Providers:
     """Pages by provider, in one order.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pfl_audit.core.numbers import chance, headline, interval, number
-from pfl_audit.core.results import Check, Data, Level, Metric, Results
+from pfl_audit.core.results import Data, Level, Metric, Results
 from pfl_audit.errors import UsageError
 
 
@@ -113,7 +113,7 @@ def _utility(results: Sequence[Results]) -> tuple[Row, ...]:
 
 
 def _row(results: Sequence[Results], name: str) -> Row:
-    checks = [_check(run, name) for run in results]
+    checks = [next((check for check in run.checks if check.id == name), None) for run in results]
     title = next(check.title for check in checks if check)
     cells, guesses = [], []
     for check in checks:
@@ -129,7 +129,3 @@ def _row(results: Sequence[Results], name: str) -> Row:
 
 def _cell(metric: Metric | None) -> Cell:
     return Cell("–") if metric is None else Cell(number(metric), interval(metric), metric.name)
-
-
-def _check(results: Results, name: str) -> Check | None:
-    return next((check for check in results.checks if check.id == name), None)

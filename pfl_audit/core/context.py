@@ -54,4 +54,4 @@ class AuditContext:
 
     def shared(self) -> CommonParts:
         """The common parts, from which a subject makes its own context."""
-        return cast(CommonParts, {name: getattr(self, name) for name in CommonParts.__annotations__})
+        return cast("CommonParts", {name: getattr(self, name) for name in CommonParts.__annotations__})

@@ -107,7 +107,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
         )
         results = _results(plan, chosen, subjects, checks, redactor, provenance)
         write_results(results, plan.out)
-        work = _sum_of(subjects.opened.values())
+        work = {name: count for one in subjects.opened.values() for name, count in one.work().items()}
         folder.mark("success", seconds=seconds, **work)
         progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
     return results
@@ -259,11 +259,6 @@ def _first(models: Iterable[tuple[ModelFacts, str] | None]) -> tuple[ModelFacts,
 def _target(facts: ModelFacts, name: str | None) -> Target:
     claim, review = public_record(Path(name) / TRAINING_RECORD) if name else (None, None)
     return Target.model_validate({**facts, "training_claim": claim, "claim_review": review})
-
-
-def _sum_of(opened: Iterable[Opened]) -> dict[str, int]:
-    """Counts of the work of all subjects."""
-    return {name: count for one in opened for name, count in one.work().items()}
 
 
 def _without_paths(results: Results, plan: AuditPlan) -> Results:
