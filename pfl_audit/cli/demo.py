@@ -36,10 +36,10 @@ def demo(
 ) -> None:
     """Audit the embedded models: fine-tuned on invoices of companies that do not exist, with privacy and without.
 
-    The fine-tuned model leaks, and its report shows how; the pre-trained and the private one stand beside it in
-    comparison.html. A model that was fine-tuned on other companies is the control. Then fields that were scrubbed from
-    forms are put back with the help of a model that was trained on them, and a filled form is read out of the one
-    gradient that a client shares. The exit code is 0 all the same.
+    First, scrubbed fields of forms are reconstructed with a model that was trained on them. Then the fine-tuned model
+    is audited, which leaks by construction; comparison.html has the pre-trained and the private model beside it. A
+    model that was fine-tuned on other companies is the control. Last, a filled form is recovered from one shared
+    gradient. The exit code is 0 whatever is found.
 
     Example: pfl-audit demo --out audit-demo
     """
