@@ -29,6 +29,7 @@ def commands(place: Path) -> dict[str, list[str]]:
         "data convert": [corpus, "--out", out / "safe"],
         "data import": ["fcc-adbuy", place / "in/fcc", "--out", out / "fcc"],
         "list": [],
+        "explain": ["membership"],
         "schema": [],
         "account": ["--epsilon", 8, "--sampling-rate", 0.2, "--steps", 5, "--delta", 1e-5],
         "inspect": [place / "in/vt5-0", "--open"],
