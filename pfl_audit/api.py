@@ -107,17 +107,16 @@ def audit(
     from pfl_audit.core.runner import run_audit
     from pfl_audit.progress import Silent
 
-    folder = Path(out) if out is not None else RUNS / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    if store is None and out is None:
-        store = RUNS / "responses.sqlite"
+    place = Path(out) if out is not None else None
+    kept = Path(store) if store is not None else shared_store(place)
     plan = AuditPlan(
         title=title,
-        out=folder,
+        out=run_folder(place, name),
         model=str(model) if model is not None else None,
         inputs=_with_documents(inputs or {}, documents),
         checks=tuple(checks),
         settings=settings or {},
-        store=Path(store) if store is not None else None,
+        store=kept,
         seed=seed,
         device=device,
         download=download,
@@ -141,6 +140,16 @@ def render(results: Results, folder: str | Path) -> list[Path]:
     from pfl_audit.core.renderers import render_all
 
     return render_all(results, Path(folder))
+
+
+def run_folder(out: Path | None, name: str) -> Path:
+    """The folder of a run, named by command and time unless it is given."""
+    return out or RUNS / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def shared_store(out: Path | None) -> Path | None:
+    """Runs without a folder of their own share one store, so that the same command goes on."""
+    return RUNS / "responses.sqlite" if out is None else None
 
 
 def _with_documents(

@@ -23,7 +23,7 @@ class Observation:
     """Everything that an attack gets: there is no truth in it.
 
     Attributes:
-        name: Of the document, for progress and records; not of its file.
+        name: Name of the document in progress and records, not that of its file.
         template: The empty form as the network sees it: its pixels are uint8 (*model.page, 3), its fields and words
             are placed on them.
         gradient: float32, by parameter; each tied tensor once. What a client shared, with its noise.

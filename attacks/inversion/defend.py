@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
+from pfl_audit.api import run_folder, shared_store
 from pfl_audit.attacks.inversion.command import checks_of
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.subject import GradientInputs
-from pfl_audit.cli.audit_command import AuditCommand, Request, command_line, run_and_show, run_folder, shared_store
+from pfl_audit.cli.audit_command import AuditCommand, Request, command_line, run_and_show
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.options import embedded
 from pfl_audit.cli.settings_options import Options
@@ -137,8 +138,8 @@ def _summary(one: Published | None, results: Results) -> dict[str, object]:
     rows = []
     for check in results.checks:
         metrics = (_headline(check), _psnr(check))
-        told = [metric.model_dump(mode="json", exclude_none=True) for metric in metrics if metric]
-        rows.append({"id": check.id, "status": check.status, "reason": check.reason, "metrics": told})
+        printed = [metric.model_dump(mode="json", exclude_none=True) for metric in metrics if metric]
+        rows.append({"id": check.id, "status": check.status, "reason": check.reason, "metrics": printed})
     return {"name": one.name if one else _BEFORE, **made, "checks": rows}
 
 

@@ -37,7 +37,7 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
         UsageError: The inputs contradict each other, no field can be used, or the filled page has not the template's
             size.
         NotAuditableError: The model's family takes no gradients, no blank box was found, or the model can only point
-            to answers and none stands on the page.
+            to answers and the page shows none.
         AuditError: The model, the template, the filled page or the gradient cannot be opened, or do not fit.
     """
     inputs.check()

@@ -66,7 +66,7 @@ class AttackRow:
         features: Columns it uses.
         knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
         base: For a vote, the attack whose calls CLS1 and CLS2 join.
-        scores: Of an attack from another package, its function with its settings, once a run has bound it.
+        scores: Score function of an attack from another package with its settings, once a run has bound it.
     """
 
     id: str

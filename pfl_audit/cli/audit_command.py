@@ -8,12 +8,12 @@ import tomllib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pfl_audit.api import run_folder, shared_store
 from pfl_audit.cli import options
 from pfl_audit.cli.config_file import META
 from pfl_audit.cli.console import make_progress, print_json
@@ -203,7 +203,7 @@ def parse_set(text: str) -> tuple[str, str, object]:
         raise UsageError(f"--set {text:.80} is not of the form NAME.key=value", "Write --set membership.seeds=3")
     try:
         return owner, key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return owner, key, value.strip()
 
 
@@ -243,16 +243,6 @@ def show_results(results: Results, folder: Path, *, as_json: bool, gate: bool = 
         show_verdict(results, folder, reports)
     if gate and (code := exit_code(results.verdict, results.checks)):
         raise typer.Exit(code)
-
-
-def run_folder(out: Path | None, command: str) -> Path:
-    """The folder of a run, named by command and time unless it was given."""
-    return out or Path("pfl-audit-runs") / f"{command}-{datetime.now():%Y%m%d-%H%M%S}"
-
-
-def shared_store(out: Path | None) -> Path | None:
-    """Runs without a folder of their own share one store, so that the same command goes on."""
-    return Path("pfl-audit-runs") / "responses.sqlite" if out is None else None
 
 
 def command_line() -> str:

@@ -76,8 +76,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
     Args:
         plan: What to audit, and how.
         progress: Receives the progress of the run.
-        ready: Called once the folder of the run is claimed and its store is open, before the models are. It must not
-            open the same store: SQLite's locks belong to the process.
+        ready: Called once the folder of the run is claimed and its store is open, before the models are.
 
     Raises:
         AuditError: The model or the documents cannot be used at all.

@@ -71,7 +71,7 @@ def recover(
     """Read the document out of a gradient of a model whose word embeddings are one sum with absolute positions.
 
     Args:
-        gradient: Of the training loss of one sample, or anything proportional to it, by parameter names.
+        gradient: Gradient of the training loss of one sample by parameter name, up to a factor.
         template: float (3, height, width) in 0..1, of the size of the model's pages: what the page is known to look
             like. Not needed, unless the page has more patches than the model is wide; white paper otherwise.
         goes_on: bool (vocabulary,), the tokens that continue a word; none if not given. Not needed, unless pages have

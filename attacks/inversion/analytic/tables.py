@@ -47,7 +47,7 @@ def read_tables(gradient: Mapping[str, Tensor], layout: EmbeddingLayout) -> Tabl
     """Pick the tables out of a gradient.
 
     Args:
-        gradient: Gradient by the names of the parameters; whatever stands before the known ending of a name is ignored.
+        gradient: Gradient by the names of the parameters; a prefix before the known ending of a name is ignored.
 
     Raises:
         AuditError: A tensor of another shape than the model's, one that is not of real numbers or holds NaN or

@@ -93,8 +93,8 @@ def read_tokens(word: Tensor, signals: Floats, layout: EmbeddingLayout, noise: N
     Args:
         word: Gradient of the word table.
         signals: float64 (n, width).
-        layout: Embedding sum of the model. The row of its padding token has no gradient, so padding is what stands
-            nowhere.
+        layout: Embedding sum of the model. The row of its padding token has no gradient, so a position that matches no
+            row is padding.
 
     Returns:
         One reading a position, and how far the table is from being made of these signals (``limits.mixture``).

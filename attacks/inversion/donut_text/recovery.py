@@ -66,7 +66,7 @@ def recover_text(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> TextRec
     """Recover the tokens that a decoder read from its gradient.
 
     Args:
-        gradient: Of the training loss, by the names of the parameters, or anything proportional to it.
+        gradient: Gradient of the training loss by parameter name, up to a factor.
         decoder: First weights of the network that the client was sent.
 
     Raises:

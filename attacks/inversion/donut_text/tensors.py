@@ -43,7 +43,7 @@ def read_tensors(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> Tensors
     """Pick the tensors out of a gradient.
 
     Args:
-        gradient: Gradient by the names of the parameters; whatever stands before a known name is ignored.
+        gradient: Gradient by the names of the parameters; a prefix before a known name is ignored.
         decoder: First layer of the network.
 
     Raises:
@@ -167,7 +167,7 @@ def _output_states(word: Tensor, noise: Noise) -> Floats:
 
 
 def _free(word: Tensor, basis: Floats, signals: Floats, noise: Noise) -> tuple[Sums, Floats]:
-    """Rows in which more stands than the output layer's part, without it; and what they measured before."""
+    """Rows with more than the output layer's contribution, with that contribution removed, and their norms before."""
     values = word.double().numpy()
     sizes, rest = np.linalg.norm(values, axis=1), without(values, basis)
     if noise.everywhere:

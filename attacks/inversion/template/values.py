@@ -44,7 +44,7 @@ def question_for(field: TemplateField, values: Mapping[str, str]) -> tuple[str, 
     """What a model may be asked about a field, and the answer.
 
     Args:
-        seed: Of everything; every field has a generator of its own.
+        seed: Seed of all random draws; every field has its own generator.
         field: What is asked for, by its label; by its number where it has none.
         values: What is written on the page, with this field.
     """

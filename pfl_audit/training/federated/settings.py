@@ -95,5 +95,5 @@ class PrivacySettings:
         return asdict(self)
 
     def to_public(self) -> dict[str, Any]:
-        """As JSON without the seed of the noise: whoever knows it can remove the noise."""
+        """As JSON without the seed of the noise: an observer with the seed can remove the noise."""
         return {**asdict(self), "noise_seed": self.noise_seed is not None}
