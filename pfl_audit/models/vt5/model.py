@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from pfl_audit.documents.document import Document, Query
@@ -59,8 +60,8 @@ class Vt5Responder:
     def respond(self, queries: Sequence[Query]) -> list[Response]:
         """Answer a batch; the response to a query does not depend on the others."""
         encoded, mask = self._encode(queries)
-        answers, confidences = self._generate(encoded, mask)
-        scores = self._scores(encoded, mask, [query.answers[0] for query in queries])
+        answers, confidences, cache = self._generate(encoded, mask)
+        scores = self._scores(encoded, mask, [query.answers[0] for query in queries], cache)
         return [
             Response(answer, confidence, score.loss, score.tokens)
             for answer, confidence, score in zip(answers, confidences, scores, strict=True)
@@ -71,7 +72,14 @@ class Vt5Responder:
         """Losses of several answers to one question; the page is encoded once."""
         encoded, mask = self._encode([query])
         state = encoded.last_hidden_state.expand(len(values), -1, -1)
-        return self._scores(BaseModelOutput(last_hidden_state=state), mask.expand(len(values), -1), values)
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        start = torch.tensor([[PAD]], device=self._device)
+        self.network.language_backbone(
+            encoder_outputs=encoded, attention_mask=mask, decoder_input_ids=start, past_key_values=cache
+        )
+        for layer in cache.cross_attention_cache.layers:
+            layer.keys, layer.values = (kept.expand(len(values), -1, -1, -1) for kept in (layer.keys, layer.values))
+        return self._scores(BaseModelOutput(last_hidden_state=state), mask.expand(len(values), -1), values, cache)
 
     def _encode(self, queries: Sequence[Query]) -> tuple[BaseModelOutput, Tensor]:
         """The encoder's output, (batch, tokens, width), and its mask, int64 (batch, tokens)."""
@@ -80,10 +88,17 @@ class Vt5Responder:
         embeddings, mask = self.network.embed(text.to(self._device), features)
         return self.network.language_backbone.encoder(inputs_embeds=embeddings, attention_mask=mask), mask
 
-    def _scores(self, encoded: BaseModelOutput, mask: Tensor, values: Sequence[str]) -> list[Score]:
-        """The loss of one answer to each row of the encoder's output."""
+    def _scores(
+        self, encoded: BaseModelOutput, mask: Tensor, values: Sequence[str], cache: EncoderDecoderCache
+    ) -> list[Score]:
+        """The loss of one answer to each row of the encoder's output; ``cache`` has its cross-attention."""
         labels = collate_labels([self.inputs.answer(value) for value in values]).to(self._device)
-        logits = self.network.language_backbone(encoder_outputs=encoded, attention_mask=mask, labels=labels).logits
+        logits = self.network.language_backbone(
+            encoder_outputs=encoded,
+            attention_mask=mask,
+            labels=labels,
+            past_key_values=EncoderDecoderCache(DynamicCache(), cache.cross_attention_cache),
+        ).logits
         losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
         tokens = (labels != IGNORED).sum(dim=1)
         means = losses.sum(dim=1) / tokens
@@ -91,8 +106,8 @@ class Vt5Responder:
             raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
         return [Score(loss, count) for loss, count in zip(means.tolist(), tokens.tolist(), strict=True)]
 
-    def _generate(self, encoded: BaseModelOutput, mask: Tensor) -> tuple[list[str], list[float]]:
-        """Greedy answers, and the product of their tokens' probabilities (end and padding left out)."""
+    def _generate(self, encoded: BaseModelOutput, mask: Tensor) -> tuple[list[str], list[float], EncoderDecoderCache]:
+        """Greedy answers, the product of their tokens' probabilities (end and padding left out), and the cache."""
         out = self.network.language_backbone.generate(
             encoder_outputs=encoded,
             attention_mask=mask,
@@ -109,7 +124,8 @@ class Vt5Responder:
         emitted = out.sequences[:, 1:]
         spoken = (emitted != PAD) & (emitted != EOS)
         confidence = (steps * spoken).sum(dim=1).exp()
-        return [self.inputs.tokenizer.decode(row) for row in emitted.tolist()], confidence.tolist()
+        answers = [self.inputs.tokenizer.decode(row) for row in emitted.tolist()]
+        return answers, confidence.tolist(), out.past_key_values
 
     def _page_features(self, documents: Sequence[Document]) -> Tensor:
         """DiT features of the pages, each page encoded once, float (batch, patches + 1, DiT width)."""
