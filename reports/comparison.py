@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
-from markupsafe import Markup
-
 from pfl_audit.core.comparison import Comparison
 from pfl_audit.files import write_page
-from pfl_audit.reports import words
 from pfl_audit.reports.html import FILE_NAME, environment
 
 
@@ -23,14 +19,8 @@ def render(comparison: Comparison, path: Path) -> Path:
 
 def to_html(comparison: Comparison, folder: Path) -> str:
     """The comparison as text; reports are linked relative to ``folder``."""
-    style = resources.files("pfl_audit.reports").joinpath("templates/style.css").read_text(encoding="utf-8")
-    return (
-        environment()
-        .get_template("comparison.html.j2")
-        .render(
-            comparison=comparison,
-            link=lambda run: quote(os.fsencode(Path(os.path.relpath(run / FILE_NAME, folder)).as_posix())),
-            style=Markup(style),  # noqa: S704 - our own file
-            words=words,
-        )
+    template = environment().get_template("comparison.html.j2")
+    return template.render(
+        comparison=comparison,
+        link=lambda run: quote(os.fsencode(Path(os.path.relpath(run / FILE_NAME, folder)).as_posix())),
     )

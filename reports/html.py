@@ -42,14 +42,7 @@ def render(results: Results, folder: Path) -> Path:
 def to_html(results: Results, folder: Path) -> str:
     """The report as text."""
     template = environment().get_template("report.html.j2")
-    style = resources.files("pfl_audit.reports").joinpath("templates/style.css").read_text(encoding="utf-8")
-    return template.render(
-        view=arrange(results),
-        results=results,
-        style=Markup(style),  # noqa: S704 - our own file
-        pictures=Pictures(folder),
-        words=words,
-    )
+    return template.render(view=arrange(results), results=results, pictures=Pictures(folder))
 
 
 @lru_cache(maxsize=1)
@@ -63,6 +56,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    style = resources.files("pfl_audit.reports").joinpath("templates/style.css").read_text(encoding="utf-8")
+    environment.globals |= {"style": Markup(style), "words": words}  # noqa: S704 - our own file
     environment.filters |= {"number": number, "slice": words.slice_name, "interval": interval, "chance": chance}
     return environment
 

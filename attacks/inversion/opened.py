@@ -49,7 +49,7 @@ class OpenedGradients:
             records=self.records,
             states=self.states,
             public_form=self.public_form,
-            **common.shared(),
+            **vars(common),
         )
 
     def models(self) -> AuditedModels:

@@ -15,16 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from pfl_audit.attacks.membership.document_features import DocumentFeatures
 from pfl_audit.metrics import ranking
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Integers = NDArray[np.int64]
 
 FOLDS: Final = 10
 PERMUTATIONS: Final = 2000

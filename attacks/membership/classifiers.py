@@ -7,13 +7,11 @@ Source: privacy-aware-docvqa, section 5.2.3.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import RandomizedSearchCV, StratifiedKFold
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 
 TREES = 100
 _SEARCH = {"n_estimators": list(range(50, 500, 10)), "max_depth": list(range(1, 20))}
@@ -83,7 +81,7 @@ def predict_forest(scores: Floats) -> Bools:
     return calls
 
 
-def residual_scores(after: Floats, before: Floats, queries: Floats, reference: NDArray[np.int64]) -> Floats:
+def residual_scores(after: Floats, before: Floats, queries: Floats, reference: Integers) -> Floats:
     """Residual of the model's log-likelihood on the public model's, times the root of the number of questions.
 
     Offline LiRA (Carlini et al. 2022) for providers, by the residual of a line that is fitted on known non-members.
@@ -134,7 +132,7 @@ def majority_vote(*calls: Bools) -> Bools:
     return majority
 
 
-def draw_known(labels: Bools, share: float, seed: int) -> NDArray[np.int64]:
+def draw_known(labels: Bools, share: float, seed: int) -> Integers:
     """Draw the providers whose membership a partial-knowledge attacker knows.
 
     The same number of each class, but of no class more than its share, so that a small one is not used up.

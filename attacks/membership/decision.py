@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
 from pfl_audit.attacks.membership.rows import ACCESS
@@ -20,8 +19,6 @@ from pfl_audit.core.verdict import COMPARED, COMPARED_ATTACKS, Bound, Budget, at
 from pfl_audit.metrics.intervals import Estimate, estimate
 from pfl_audit.metrics.permutation import permute
 from pfl_audit.metrics.power import smallest_effect
-
-Floats = NDArray[np.float64]
 
 LARGEST_UNSEEN: Final = 0.70
 """Balanced accuracy (or AUC) that the audit must have been able to find before it says "no evidence"."""

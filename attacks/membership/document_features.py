@@ -11,12 +11,12 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import UnanswerableError
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.progress import Progress, Task
 
 _ENGLISH: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -68,8 +68,6 @@ def _months(parts: dict[str, str | None]) -> Iterator[int]:
         yield int(parts["a"] or 0)
         yield int(parts.get("b") or 0)
 
-
-Floats = NDArray[np.float64]
 
 MAX_WORDS: Final = 2000
 """Columns of the words: those that occur most often in the corpus."""

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.rows import SCRUBBED_RATIO, AttackRow
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 FPR_LIMITS = (0.01, 0.03, 0.10)
 ENOUGH = 20
@@ -34,7 +31,7 @@ class Trial:
         scores: float (len(test),); equal to the calls where the attack gives nothing finer.
     """
 
-    test: NDArray[np.int64]
+    test: Integers
     calls: Bools
     scores: Floats
 

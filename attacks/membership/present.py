@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.membership.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
@@ -16,6 +15,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Curve, Format, Metric, Role, Series, Table
 from pfl_audit.metrics import ranking
+from pfl_audit.metrics.arrays import Bools
 
 FORMATS: Final[dict[str, Format]] = {"AUC": "decimal"}
 """Formats of metrics that are not shares."""
@@ -139,7 +139,7 @@ def accuracy_curve(outcomes: Sequence[Outcome]) -> Curve:
 
 def scatter(
     table: pd.DataFrame,
-    labels: NDArray[np.bool_],
+    labels: Bools,
     columns: tuple[str, str],
     axes: tuple[str, str],
     rng: np.random.Generator | None,

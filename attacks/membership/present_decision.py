@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+
+import pandas as pd
 
 from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Compared, Decision, Judged
 from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, tpr_name
@@ -11,12 +13,14 @@ from pfl_audit.attacks.membership.rows import ACCESS
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Finding, Metric, SliceValue, Table
+from pfl_audit.metrics.arrays import Bools
 from pfl_audit.metrics.intervals import Estimate
 
 REMEDY = (
     "Train with differential privacy for providers, cap the documents that one provider contributes, stop before the "
     "gap between seen and unseen providers opens, and do not return confidences to callers who need none."
 )
+PERCENT = (".1f", 100.0, " %")
 _LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}
 _BESIDE = {"control": "the control", "documents": "the documents alone"}
 
@@ -33,10 +37,10 @@ def finding(decision: Decision, control: str | None, *, trusted: bool) -> Findin
     outcome = strongest.outcome
     members, others = int(outcome.attacked.sum()), int((~outcome.attacked).sum())
     who = f"Among {members} member and {others} non-member providers with more than {outcome.s} questions each"
-    beside = "".join(f", {_BESIDE[name]} {_percent(other.other)}" for name, other in strongest.beside.items())
+    beside = "".join(f", {_BESIDE[name]} {other.other.text(*PERCENT)}" for name, other in strongest.beside.items())
     attacks = sum(map(len, decision.by_access.values()))
     numbers = (
-        f"{outcome.row.title}, with {ACCESS[outcome.row.access]}: {outcome.metric} {_percent(strongest.found)}, "
+        f"{outcome.row.title}, with {ACCESS[outcome.row.access]}: {outcome.metric} {strongest.found.text(*PERCENT)}, "
         f"chance 50.0 %{beside}; permutation p {strongest.p_value:.4f}, adjusted for {attacks} attacks"
     )
     would = f"an attack with {outcome.metric} of {100 * strongest.smallest:.0f} % would have been found in four of five"
@@ -103,28 +107,39 @@ def _slice(attack: str, model: str) -> dict[str, SliceValue]:
     return {"attack": attack, "model": model}
 
 
-def access_table(decision: Decision) -> Table:
-    """Every attack beside the control and the documents alone, by what the attacker sees."""
+def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]], labels: Bools) -> Table:
+    """Every attack beside the control and the documents alone, by what the attacker sees.
+
+    Args:
+        decision: On the primary subset.
+        accuracies: Model to its share of right answers about each provider.
+        labels: Membership of the providers, bool (n,).
+    """
     rows = [_row(access, one) for access, judged in decision.by_access.items() for one in judged]
     columns = ["Attacker sees", "Attack", "Metric", "Model", "Control", "Documents alone", "p", tpr_name(FPR_LIMITS[0]),
                "Would have been found", "By itself"]  # fmt: skip
     note = (
         "Intervals resample providers; p is of a permutation, adjusted for the attacks of each access (max-T) and for "
-        "the levels of access. An attack is a leak where it also exceeds the control and the documents alone."
+        "the levels of access. An attack is a leak where it also exceeds the control and the documents alone. "
+        "Right answers on pages of members and of non-members: "
     )
+    means = {name: found.groupby(labels).mean() for name, found in accuracies.items()}
+    said = (f"{name} {100 * mean[True]:.1f} and {100 * mean[False]:.1f} %" for name, mean in means.items())
+    note = f"{note}{'; '.join(said)}."
     return Table(title="Attacks by what the attacker sees, strongest first", columns=columns, rows=rows, note=note)
 
 
 def _row(access: str, one: Judged) -> list[Cell]:
+    tpr = one.outcome.estimates.get(tpr_name(FPR_LIMITS[0]))
     return [
         ACCESS[access],
         one.outcome.row.title,
         one.outcome.metric,
-        _percent(one.found),
+        one.found.text(*PERCENT),
         _beside(one, "control"),
         _beside(one, "documents"),
         f"{one.p_value:.4f}",
-        _tpr(one),
+        tpr.text(*PERCENT) if tpr else None,
         f"{100 * one.smallest:.0f} %",
         _LEVELS[one.level],
     ]
@@ -135,19 +150,4 @@ def _beside(one: Judged, name: str) -> str | None:
     if other is None:
         return None
     gap = other.difference
-    return f"{_percent(other.other)}; {100 * gap.value:+.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}]"
-
-
-def _tpr(one: Judged) -> str | None:
-    found = one.outcome.estimates.get(tpr_name(FPR_LIMITS[0]))
-    return _percent(found) if found else None
-
-
-def _percent(found: Estimate) -> str:
-    return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-
-
-def accuracies(tables: Mapping[str, Sequence[float]]) -> str:
-    """How well each model answers new pages of members and of others, in a sentence."""
-    parts = [f"{name} {100 * values[0]:.1f} and {100 * values[1]:.1f} %" for name, values in tables.items()]
-    return "Right answers on pages of members and of non-members: " + "; ".join(parts) + "."
+    return f"{other.other.text(*PERCENT)}; {100 * gap.value:+.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}]"

@@ -10,9 +10,8 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 FEWEST: Final = 2
 """Reference models that a spread takes."""

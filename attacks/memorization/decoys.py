@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.metrics.arrays import Integers
+
 Codes = NDArray[np.uint64]
 
 SETS = 1999
@@ -36,7 +38,7 @@ class Hits:
     """
 
     true: int
-    decoys: NDArray[np.int64]
+    decoys: Integers
 
     @property
     def p_value(self) -> float:
@@ -78,9 +80,7 @@ def form(value: str) -> str:
     return "".join("0" if letter.isdigit() else "a" if letter.isalpha() else letter for letter in value)
 
 
-def _decoy_hits(
-    kind: str, values: list[str], said: list[str], rng: np.random.Generator, sets: int
-) -> NDArray[np.int64]:
+def _decoy_hits(kind: str, values: list[str], said: list[str], rng: np.random.Generator, sets: int) -> Integers:
     """How many of ``said`` are decoys of one format, int (sets,)."""
     letters = np.array([[ord(letter) for letter in value] for value in values], dtype=np.uint64)
     mixing = rng.integers(1, 2**63, size=len(kind), dtype=np.uint64) | np.uint64(1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
 from typing import Final
 
 import numpy as np
 import pandas as pd
+from scipy.special import pdtr
+from scipy.stats import hypergeom
 
 from pfl_audit.attacks.memorization import present_unprompted as present
 from pfl_audit.attacks.memorization.decoys import SETS, Hits, hits
@@ -29,7 +30,6 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check, Level, Metric
 from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.documents.document import Query
-from pfl_audit.metrics.intervals import Estimate
 from pfl_audit.metrics.power import POWER
 
 ENOUGH_ANSWERS: Final = 30
@@ -86,7 +86,8 @@ def disclosed(
     inside, outside = len(said & words), len(said & others)
     p_values = [found.p_value] if numbers else []
     if words and others:
-        p_values.append(_fisher(inside, outside, len(words), len(others)))
+        # Fisher's exact test that trained values are disclosed more often than others.
+        p_values.append(float(hypergeom.sf(inside - 1, len(words | others), len(words), inside + outside)))
     p_value = min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
     critical = found.critical(budget.weak / max(1, len(p_values)))
     smallest = None if critical is None or not numbers else _expected(critical, float(found.decoys.mean()))
@@ -136,23 +137,11 @@ def _metrics(
     found: Disclosed,
     rng: np.random.Generator,
 ) -> list[Metric]:
-    asked = [query for query in queries if query.id in answers]
-    providers = len({query.document.provider for query in asked})
-    share = _share(asked, {name for name, answer in new.items() if answer in secrets}, rng) if asked else None
-    return present.disclosure_metrics(found, share, len(set(new.values()) & set(others)), providers)
-
-
-def _share(asked: Sequence[Query], ids: Collection[str], rng: np.random.Generator) -> Estimate:
-    """Share of the questions that brought out a true secret, with providers resampled."""
-    rows = [(query.document.provider, float(query.id in ids)) for query in asked]
-    return score_mean(pd.DataFrame(rows, columns=["provider", "hit"]), "hit", rng)
-
-
-def _fisher(inside: int, outside: int, trained: int, others: int) -> float:
-    """p-value of Fisher's exact test that trained values are disclosed more often than others."""
-    from scipy.stats import hypergeom
-
-    return float(hypergeom.sf(inside - 1, trained + others, trained, inside + outside))
+    """With the share of the questions that brought out a true secret, and its interval over resampled providers."""
+    rows = [(query.document.provider, float(new.get(query.id) in secrets)) for query in queries if query.id in answers]
+    asked = pd.DataFrame(rows, columns=["provider", "hit"])
+    share = score_mean(asked, "hit", rng) if rows else None
+    return present.disclosure_metrics(found, share, len(set(new.values()) & set(others)), asked["provider"].nunique())
 
 
 def _expected(critical: int, by_chance: float) -> float:
@@ -160,14 +149,5 @@ def _expected(critical: int, by_chance: float) -> float:
     low, high = by_chance, by_chance + critical + 10 * (critical + 1)
     while high - low > 1e-3:
         middle = (low + high) / 2
-        low, high = (low, middle) if _poisson_above(critical, middle) >= POWER else (middle, high)
+        low, high = (low, middle) if 1.0 - pdtr(critical - 1, middle) >= POWER else (middle, high)
     return high
-
-
-def _poisson_above(count: int, mean: float) -> float:
-    """Probability of ``count`` or more."""
-    term, below = exp(-mean), 0.0
-    for number in range(count):
-        below += term
-        term *= mean / (number + 1)
-    return 1.0 - below

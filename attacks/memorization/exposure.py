@@ -8,7 +8,6 @@ values that stand on real documents, drawn by seed, and one page a provider is a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,22 +20,9 @@ ENOUGH = 3
 """Other values below which a rank says nothing, and the page is left out."""
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Candidate values of one page.
-
-    Attributes:
-        query: The question about the scrubbed page.
-        values: The true value first, then those of other providers; all differ.
-    """
-
-    query: Query
-    values: tuple[str, ...]
-
-
 def draw_candidates(
     queries: Sequence[Query], with_clue: Collection[str], rng: np.random.Generator, others: int = OTHERS
-) -> list[Candidates]:
+) -> dict[Query, tuple[str, ...]]:
     """One page a provider, one without a residual clue where there is one, and values to compare.
 
     The labels play no part, so that a permutation of them is a fair test.
@@ -45,6 +31,9 @@ def draw_candidates(
         queries: About scrubbed pages of one key.
         with_clue: Ids of those on which something still points to the value.
         others: Most values of other providers.
+
+    Returns:
+        Question about the page to the true value, followed by those of other providers; all differ.
     """
     pages: dict[str, list[Query]] = {}
     owned: dict[str, set[str]] = {}
@@ -55,24 +44,24 @@ def draw_candidates(
         owned.setdefault(provider, set()).add(_plain(value))
         shown.setdefault(_plain(value), value)
     every = sorted(shown)
-    drawn = []
+    drawn = {}
     for provider in sorted(pages):
         clean = [query for query in pages[provider] if query.id not in with_clue] or pages[provider]
         query = clean[int(rng.integers(len(clean)))]
         strange = [value for value in every if value not in owned[provider]]
         chosen = rng.permutation(len(strange))[:others]
         if len(chosen) >= ENOUGH:
-            drawn.append(Candidates(query, (query.answers[0], *(shown[strange[place]] for place in sorted(chosen)))))
+            drawn[query] = (query.answers[0], *(shown[strange[place]] for place in sorted(chosen)))
     return drawn
 
 
-def exposures(drawn: Sequence[Candidates], scores: Mapping[str, Sequence[Score]]) -> dict[str, float]:
+def exposures(drawn: Mapping[Query, Sequence[str]], scores: Mapping[str, Sequence[Score]]) -> dict[str, float]:
     """Query id to exposure in bits, 0 for the least likely candidate; pages without finite losses are left out."""
     found = {}
-    for one in drawn:
-        losses = np.array([score.loss * score.tokens for score in scores.get(one.query.id, ())], dtype=np.float64)
-        if len(losses) == len(one.values) and np.isfinite(losses).all():
-            found[one.query.id] = exposure(losses)
+    for query, values in drawn.items():
+        losses = np.array([score.loss * score.tokens for score in scores.get(query.id, ())], dtype=np.float64)
+        if len(losses) == len(values) and np.isfinite(losses).all():
+            found[query.id] = exposure(losses)
     return found
 
 

@@ -7,8 +7,7 @@ its positive and on its negative part, and the difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,20 +16,19 @@ from numpy.typing import NDArray
 
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.attack import GENERALISATION
-from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Providers
+from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Measure, Providers, Result, judge
 from pfl_audit.attacks.memorization.recall import control_name, labels, models
 from pfl_audit.attacks.memorization.scores import GapEstimate, score_gap, score_mean
+from pfl_audit.attacks.memorization.tables import answers_table
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.metric import build_metric
-from pfl_audit.core.results import Check, Finding, Level, Metric
-from pfl_audit.core.verdict import Budget, at_most_weak, level_of
-from pfl_audit.documents.document import Query
-from pfl_audit.metrics.answers import accuracy, anls
-from pfl_audit.metrics.contrasts import Contrast, difference, item_gap, permuted, resampled
-from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights
+from pfl_audit.core.results import Check, Finding, Metric
+from pfl_audit.core.verdict import Budget, at_most_weak
+from pfl_audit.metrics.arrays import Floats
+from pfl_audit.metrics.contrasts import Contrast, difference, item_gap, permuted
+from pfl_audit.metrics.intervals import RESAMPLES, bootstrap_weights
 from pfl_audit.metrics.permutation import PERMUTATIONS
 from pfl_audit.metrics.power import smallest_effect
-from pfl_audit.models.protocol import Response
 
 STRATIFIED: Final = "stratified ACC gap"
 TERTILES: Final = (1 / 3, 2 / 3)
@@ -38,47 +36,6 @@ _REMEDY = (
     "Nothing by itself. Where membership is found too, train with differential privacy for providers, or on fewer "
     "pages of each company and for fewer steps."
 )
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Stratified difference in accuracy between the classes, and its test.
-
-    Attributes:
-        gap: Stratified gap in ACC.
-        over_control: How far it lies above the control's, or None.
-        p_value: p-value of the permutation over providers.
-        level: Weak at most.
-        smallest: Gap that four of five such audits would have found, or None.
-    """
-
-    gap: Estimate
-    over_control: Estimate | None
-    p_value: float
-    level: Level
-    smallest: float | None
-
-
-def questions_table(
-    queries: Sequence[Query], members: Mapping[str, bool], responses: Mapping[str, Response]
-) -> pd.DataFrame:
-    """One row a question of a labelled provider: ``question``, ``provider``, ``member``, ``key``, ``words``, scores."""
-    rows = [
-        {
-            "question": query.id,
-            "provider": query.document.provider,
-            "member": members[query.document.provider],
-            "key": query.key,
-            "words": len(query.document.words),
-            "acc": accuracy(responses[query.id].answer, query.answers),
-            "anls": anls(responses[query.id].answer, query.answers),
-        }
-        for query in queries
-        if query.id in responses and query.document.provider in members
-    ]
-    return pd.DataFrame(rows, columns=["question", "provider", "member", "key", "words", "acc", "anls"])
 
 
 def strata(questions: pd.DataFrame) -> NDArray[np.intp]:
@@ -98,37 +55,31 @@ def reading(
     *,
     permutations: int = PERMUTATIONS,
     resamples: int = RESAMPLES,
-) -> Reading:
+) -> Result:
     """Compare members with others within strata of key and length of page.
 
     Args:
-        questions: Table from ``questions_table``, with both classes.
+        questions: Table from ``answers_table``, with both classes.
         control: The same table of the control, or None.
     """
     who = Providers.of(questions)
     where = strata(questions)
     scores = questions["acc"].to_numpy(dtype=np.float64)
-    contrast = _contrast(who, where, scores)
-    weights = bootstrap_weights(who.labels, rng, resamples)
     over = None
     if control is not None:
         other = questions["question"].map(control.set_index("question")["acc"]).to_numpy(dtype=np.float64)
         both = [np.where(np.isnan(other), np.nan, scores), other]
-        over = resampled(difference(*(_contrast(who, where, part) for part in both)), who.labels, weights)
-    tested = permuted([contrast], who.labels, rng, permutations)
-    gap = resampled(contrast, who.labels, weights)
+        over = difference(*(_contrast(who, where, part) for part in both))
+    measure = Measure(STRATIFIED, 0.0, _contrast(who, where, scores), over)
+    weights = bootstrap_weights(who.labels, rng, resamples)
+    tested = permuted([measure.contrast], who.labels, rng, permutations)
     deviation = float(tested.deviations[0])
     smallest = smallest_effect(float(tested.critical(budget.weak)[0]), deviation) if deviation > 0 else None
-    level = level_of(
-        [float(tested.p_values[0])],
-        [gap.above(0.0)],
-        budget,
-        compared=[over.above(0.0)] if over else [],
-        enough=int(questions["member"].value_counts().min()) >= ENOUGH_PAGES,
-        resolved=smallest is not None and smallest <= LARGEST_GAP,
-    )
+    enough = int(questions["member"].value_counts().min()) >= ENOUGH_PAGES
+    resolved = smallest is not None and smallest <= LARGEST_GAP
+    found = judge(measure, tested, 0, who.labels, weights, budget, smallest, enough, resolved)
     # Weak at most: reading known companies better is utility, and gives no value away by itself.
-    return Reading(gap, over, float(tested.p_values[0]), at_most_weak(level), smallest)
+    return replace(found, level=at_most_weak(found.level))
 
 
 def generalisation(context: QuestionContext) -> Check:
@@ -136,7 +87,7 @@ def generalisation(context: QuestionContext) -> Check:
     members = labels(context)
     queries = [query for query in context.red.queries if query.document.provider in members]
     tables = {
-        name: questions_table(queries, members, engine.ask(queries, f"new pages ({name})").responses)
+        name: answers_table(queries, members, engine.ask(queries, f"new pages ({name})").responses)
         for name, engine in models(context).items()
     }
     tables = {name: table for name, table in tables.items() if table["member"].nunique() == 2}
@@ -172,12 +123,12 @@ def _contrast(who: Providers, where: NDArray[np.intp], scores: Floats) -> Contra
     return item_gap(np.stack([sums for sums, _ in totals], axis=1), np.stack([counts for _, counts in totals], axis=1))
 
 
-def _metrics(found: Reading, questions: int, control: str | None) -> list[Metric]:
+def _metrics(found: Result, questions: int, control: str | None) -> list[Metric]:
     about: present.Slice = {"pages": present.ALL_PAGES, "model": "target"}
     note: str | None = (
         f"p = {found.p_value:.2g} (permutation over providers); like questions and lengths of page compared"
     )
-    rows = [(found.gap, about, note)]
+    rows = [(found.value, about, note)]
     if found.over_control is not None:
         rows.append((found.over_control, about | {"model": f"target minus {control}"}, None))
     return [
@@ -188,8 +139,7 @@ def _metrics(found: Reading, questions: int, control: str | None) -> list[Metric
     ]
 
 
-def _finding(found: Reading, plain: GapEstimate) -> Finding:
-    gap = found.gap
+def _finding(found: Result, plain: GapEstimate) -> Finding:
     shares = (
         f"{plain.members.value:.1%} of {plain.pages[0]} questions about companies that it was trained on against "
         f"{plain.non_members.value:.1%} of {plain.pages[1]} about others"
@@ -197,8 +147,7 @@ def _finding(found: Reading, plain: GapEstimate) -> Finding:
         else ""
     )
     numbers = (
-        f"{shares}; like questions about pages of like length are {100 * gap.value:.1f} points "
-        f"[{100 * gap.low:.1f}, {100 * gap.high:.1f}] apart"
+        f"{shares}; like questions about pages of like length are {found.value.text(*present.POINTS)} apart"
     ).replace("%", " %")
     power = (
         f" Four of five such audits would have found {100 * found.smallest:.1f} points."

@@ -20,13 +20,11 @@ from numpy.typing import NDArray
 
 from pfl_audit.core.results import Format, Level
 from pfl_audit.core.verdict import Budget, level_of
+from pfl_audit.metrics.arrays import Bools, Floats
 from pfl_audit.metrics.contrasts import Contrast, area, difference, item_gap, permuted, resampled
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted
 from pfl_audit.metrics.power import POWER, smallest_effect
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 ACC: Final = "ACC gap"
 ANLS: Final = "ANLS gap"
@@ -187,25 +185,46 @@ def memory(
         if name in smallest
     )
     weights = bootstrap_weights(who.labels, rng, resamples)
-    results = []
-    strengths = np.divide(tested.gaps, tested.deviations, out=np.zeros(len(taken)), where=tested.deviations > 0)
-    for measure, p_value, strength in zip(taken, tested.p_values.tolist(), strengths.tolist(), strict=True):
-        value = resampled(measure.contrast, who.labels, weights, measure.chance)
-        over = resampled(measure.over_control, who.labels, weights) if measure.over_control else None
-        level = level_of(
-            [p_value],
-            [value.above(measure.chance)],
-            budget,
-            compared=[over.above(0.0)] if over else [],
-            enough=min(pages_of) >= ENOUGH_PAGES,
-            resolved=resolved,
-        )
-        results.append(
-            Result(measure.name, measure.chance, value, over, p_value, strength, level, smallest.get(measure.name))
-        )
+    enough = min(pages_of) >= ENOUGH_PAGES
+    results = [
+        judge(measure, tested, at, who.labels, weights, budget, smallest.get(measure.name), enough, resolved)
+        for at, measure in enumerate(taken)
+    ]
     first = min(results, key=lambda one: (_ORDER.index(one.level), -one.strength))
     headline = first if first.level in ("leak", "weak") else results[0]
     return Memory(tuple(results), headline, first.level, pages=pages_of, providers=providers_of)
+
+
+def judge(
+    measure: Measure,
+    tested: Permuted,
+    at: int,
+    labels: Bools,
+    weights: Floats,
+    budget: Budget,
+    smallest: float | None,
+    enough: bool,
+    resolved: bool,
+) -> Result:
+    """Interval and level of a measure.
+
+    Args:
+        tested: Permutation test of all measures.
+        at: Place of the measure among them.
+        labels: bool (n,), membership of the providers.
+        weights: How often each is drawn, float (resamples, n).
+        smallest: Smallest true value that would have been found.
+        enough: As ``level_of`` takes it.
+        resolved: Likewise.
+    """
+    value = resampled(measure.contrast, labels, weights, measure.chance)
+    over = resampled(measure.over_control, labels, weights) if measure.over_control else None
+    p_value, deviation = float(tested.p_values[at]), float(tested.deviations[at])
+    compared = [over.above(0.0)] if over else []
+    effects = [value.above(measure.chance)]
+    level = level_of([p_value], effects, budget, compared=compared, enough=enough, resolved=resolved)
+    strength = float(tested.gaps[at] / deviation) if deviation > 0 else 0.0
+    return Result(measure.name, measure.chance, value, over, p_value, strength, level, smallest)
 
 
 _ORDER: tuple[Level, ...] = ("leak", "weak", "none", "unresolved")

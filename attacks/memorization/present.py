@@ -21,6 +21,7 @@ from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Finding, Metric
 from pfl_audit.metrics.intervals import Estimate
 
+POINTS = (".1f", 100.0, " points")
 ALL_PAGES = "all pages"
 CLEAN_PAGES = "no residual clue"
 """Pages on which the second look found nothing; the finding rests on them."""
@@ -136,19 +137,15 @@ def _numbers(head: Result, found: Memory, gap: GapEstimate | None) -> str:
         score = "" if head.name == ACC else "ANLS of "
         return (
             f"{score}{gap.members.value:.1%} of {gap.pages[0]} pages of member providers against "
-            f"{gap.non_members.value:.1%} of {gap.pages[1]} pages of others: a gap of {100 * gap.gap.value:.1f} points "
-            f"[{100 * gap.gap.low:.1f}, {100 * gap.gap.high:.1f}]"
+            f"{gap.non_members.value:.1%} of {gap.pages[1]} pages of others: a gap of {gap.gap.text(*POINTS)}"
         ).replace("%", " %")
     size = f"{found.providers[0]} companies against {found.providers[1]} others"
     if head.name == RATIO:
         return (
             f"the likelihood of the true value, against that under the control, orders {size} with an AUC of "
-            f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}], whether or not the value comes out as an answer"
+            f"{value.text()}, whether or not the value comes out as an answer"
         )
-    return (
-        f"among the values of other companies the true one ranks {value.value:.2f} bits "
-        f"[{value.low:.2f}, {value.high:.2f}] higher for {size}"
-    )
+    return f"among the values of other companies the true one ranks {value.text('.2f', unit=' bits')} higher for {size}"
 
 
 def _control_sentence(head: Result, control: str | None) -> str:
@@ -157,9 +154,5 @@ def _control_sentence(head: Result, control: str | None) -> str:
             " No control was asked (--control, --pretrained), so it is assumed that members' values are no easier to "
             "guess."
         )
-    over = head.over_control
-    if head.name in (ACC, ANLS):
-        by = f"{100 * over.value:.1f} points [{100 * over.low:.1f}, {100 * over.high:.1f}]"
-    else:
-        by = f"{over.value:.3f} [{over.low:.3f}, {over.high:.3f}]"
+    by = head.over_control.text(*(POINTS if head.name in (ACC, ANLS) else ()))
     return f" That is {by} above the {control} model on the same companies."

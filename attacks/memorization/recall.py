@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -27,19 +26,6 @@ from pfl_audit.models.family import Capability
 from pfl_audit.models.page_reader import lines_query, picture_lines, picture_query
 
 
-@dataclass(frozen=True)
-class Said:
-    """Answers of a model about the pages of a key.
-
-    Attributes:
-        answers: To every question.
-        pages: One row a page (``table.pages_table``).
-    """
-
-    answers: Answers
-    pages: pd.DataFrame
-
-
 def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSettings) -> Check:
     """Run the check of one key.
 
@@ -56,19 +42,18 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
     if not queries:
         return spec.not_run("skipped", f"no page of a labelled provider gives a {key} that can be taken off")
     clues = _second_look(context, queries)
-    said = _ask(context, key, queries, members, clues)
-    target = said["target"]
-    if target.pages.empty:
-        problems = target.answers.problems
+    answers, pages = _ask(context, key, queries, members, clues)
+    target = answers["target"]
+    if pages["target"].empty:
+        problems = target.problems
         return spec.not_run("skipped", problems[0].reason if problems else "none of the questions could be answered")
     control = control_name(context)
-    both = beside(target.pages, said[control].pages if control else None)
+    both = beside(pages["target"], pages[control] if control else None)
     clean = both[both["clues"] == 0]
     found = memory(clean, context.budget, context.rng("memorization", key, "test"))
-    gaps = {name: _gaps(context, key, one.pages, name) for name, one in said.items() if not one.pages.empty}
+    gaps = {name: _gaps(context, key, one, name) for name, one in pages.items() if not one.empty}
     scores = {score: gap for (score, slice_), gap in gaps["target"].items() if slice_ == present.CLEAN_PAGES}
     hide = context.redactor.within(spec.id)
-    before = said["pre-trained"].answers if "pre-trained" in said else None
     return spec.ran(
         settings={**settings.model_dump(mode="json"), "key": key, "alpha": context.budget.leak},
         metrics=[
@@ -82,12 +67,12 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
             *_extraction(context, key, queries, both, control),
         ],
         tables=[
-            tables.giveaway_table(giveaway_providers(target.pages), hide),
-            tables.skipped_table(test.skipped + tuple(target.answers.problems), hide),
+            tables.giveaway_table(giveaway_providers(pages["target"]), hide),
+            tables.skipped_table(test.skipped + tuple(target.problems), hide),
             tables.clue_table(queries, clues, hide, ocr=context.reader is not None),
         ],
         evidence=keep_evidence(
-            context, hide, settings.evidence_pages, settings.shown_pages, test, target.answers, before
+            context, hide, settings.evidence_pages, settings.shown_pages, test, target, answers.get("pre-trained")
         ),
         finding=present.memory_finding(key, found, scores, control),
     )
@@ -119,20 +104,23 @@ def _ask(
     queries: Sequence[Query],
     members: Mapping[str, bool],
     clues: Mapping[str, Sequence[ResidualKind]],
-) -> dict[str, Said]:
-    """Ask every model about every page, and the target and its control how likely other companies' values are."""
+) -> tuple[dict[str, Answers], dict[str, pd.DataFrame]]:
+    """Ask every model about every page, and the target and its control how likely other companies' values are.
+
+    Returns:
+        Model to its answers, and to its scores, one row a page (``tables.pages_table``).
+    """
     counts = {name: len(kinds) for name, kinds in clues.items()}
     with_clue = {name for name, count in counts.items() if count}
     drawn = draw_candidates(queries, with_clue, context.rng("memorization", key, "exposure"))
-    compared = {one.query: one.values for one in drawn}
-    said = {}
+    answers, pages = {}, {}
     for name, engine in models(context).items():
-        answers = engine.ask(queries, f"{key} on pages without it ({name})")
+        answers[name] = engine.ask(queries, f"{key} on pages without it ({name})")
         ranks = {}
         if engine.compares and name in ("target", control_name(context)):
-            ranks = exposures(drawn, engine.candidates(compared, f"{key} against those of others ({name})"))
-        said[name] = Said(answers, pages_table(queries, members, answers.responses, counts, ranks))
-    return said
+            ranks = exposures(drawn, engine.candidates(drawn, f"{key} against those of others ({name})"))
+        pages[name] = pages_table(queries, members, answers[name].responses, counts, ranks)
+    return answers, pages
 
 
 def _second_look(context: QuestionContext, queries: Sequence[Query]) -> dict[str, list[ResidualKind]]:

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_weights, estimate, group_mean
-
-Floats = NDArray[np.float64]
 
 CONFIDENT = 0.9
 """Confidence from which the paper counts an answer separately (Table 2)."""

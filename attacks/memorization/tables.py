@@ -17,9 +17,42 @@ from pfl_audit.documents.scrubbing.residual import ResidualKind
 from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.models.protocol import Response
 
-COLUMNS = ("page", "provider", "member", "clues", "acc", "anls", "conf", "loss", "exposure")
+COLUMNS = ("question", "page", "provider", "member", "key", "words", "acc", "anls", "conf", "loss")
 BESIDE = ("acc", "anls", "loss", "exposure")
 """Columns that a control has too, as ``acc_control`` and so on."""
+
+
+def answers_table(
+    queries: Sequence[Query], members: Mapping[str, bool], responses: Mapping[str, Response]
+) -> pd.DataFrame:
+    """Scores of every question that was answered.
+
+    Args:
+        queries: Questions about pages.
+        members: Provider to whether it was trained on; questions about others are left out.
+        responses: Query id to response. A loss that is missing or not finite becomes NaN: the page then counts for
+            the answers and not for the losses. An empty answer has ACC 0 and ANLS 0.
+
+    Returns:
+        COLUMNS; ``member`` bool, ``words`` (of the page) int, scores float with NaN where there is nothing.
+    """
+    rows = [
+        (
+            query.id,
+            query.document.id,
+            query.document.provider,
+            members[query.document.provider],
+            query.key,
+            len(query.document.words),
+            accuracy(response.answer, query.answers),
+            anls(response.answer, query.answers),
+            _number(response.confidence),
+            _number(response.loss),
+        )
+        for query in queries
+        if (response := responses.get(query.id)) is not None and query.document.provider in members
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def pages_table(
@@ -29,35 +62,23 @@ def pages_table(
     clues: Mapping[str, int],
     exposures: Mapping[str, float],
 ) -> pd.DataFrame:
-    """Scores of every page that could be asked about.
+    """Scores of every page that could be asked about: one row a page.
 
     Args:
         queries: About scrubbed pages.
-        members: Provider to whether it was trained on; pages of others are left out.
-        responses: Query id to response. A loss that is missing or not finite becomes NaN: the page then counts for
-            the answers and not for the losses. An empty answer has ACC 0 and ANLS 0.
+        members: As in ``answers_table``.
+        responses: Likewise.
         clues: Query id to the number of residual clues.
         exposures: Query id to exposure in bits, where it was measured.
 
     Returns:
-        COLUMNS; ``member`` bool, ``clues`` int, the rest but names float with NaN where there is nothing.
+        Table from ``answers_table`` with ``clues`` (int) and ``exposure`` (float, NaN where there is none).
     """
-    rows = [
-        {
-            "page": query.document.id,
-            "provider": query.document.provider,
-            "member": members[query.document.provider],
-            "clues": clues.get(query.id, 0),
-            "acc": accuracy(responses[query.id].answer, query.answers),
-            "anls": anls(responses[query.id].answer, query.answers),
-            "conf": _number(responses[query.id].confidence),
-            "loss": _number(responses[query.id].loss),
-            "exposure": exposures.get(query.id, np.nan),
-        }
-        for query in queries
-        if query.id in responses and query.document.provider in members
-    ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    table = answers_table(queries, members, responses)
+    return table.assign(
+        clues=[clues.get(name, 0) for name in table["question"]],
+        exposure=[exposures.get(name, np.nan) for name in table["question"]],
+    )
 
 
 def beside(pages: pd.DataFrame, control: pd.DataFrame | None) -> pd.DataFrame:

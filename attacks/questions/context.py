@@ -10,8 +10,8 @@ from pfl_audit.documents.corpus import Corpus
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionContext(AuditContext):
-    """Context of attacks that ask questions about pages.
+class QuestionParts:
+    """Models that answer questions about pages, and the documents.
 
     Attributes:
         pretrained: Public model that the target was trained from, or None.
@@ -20,14 +20,23 @@ class QuestionContext(AuditContext):
         reader: OCR of the pictures of pages, or None.
         control: Model that saw no provider of RED, as competent as the target (an out-model), or None.
         references: Further out-models, for attacks that compare the target with several; none, or two at least.
-        classes_random: Whether the user declares that members and non-members were drawn at random.
     """
 
     target: QueryEngine
-    pretrained: QueryEngine | None
+    pretrained: QueryEngine | None = None
     red: Corpus
-    blue: Corpus | None
+    blue: Corpus | None = None
     reader: QueryEngine | None = None
     control: QueryEngine | None = None
     references: tuple[QueryEngine, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionContext(AuditContext, QuestionParts):
+    """Context of attacks that ask questions about pages.
+
+    Attributes:
+        classes_random: Whether the user declares that members and non-members were drawn at random.
+    """
+
     classes_random: bool = False

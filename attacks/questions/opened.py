@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.context import QuestionContext, QuestionParts
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.attacks.questions.subject import BLUE, PRETRAINED, REFERENCES, QuestionInputs
 from pfl_audit.core.context import AuditContext
@@ -24,25 +24,11 @@ from pfl_audit.models.protocol import Capability, DocumentModel
 from pfl_audit.models.recorded import RecordedModel
 
 
-@dataclass(frozen=True)
-class OpenedQuestions:
-    """A model that answers questions about pages, and the documents.
-
-    Attributes:
-        pretrained: Public model that the target was trained from, or None.
-        blue: Training corpus, or None.
-        reader: OCR of the pictures of pages, or None.
-        control: Out-model, or None.
-    """
+@dataclass(frozen=True, kw_only=True)
+class OpenedQuestions(QuestionParts):
+    """Models and documents of an audit by questions."""
 
     inputs: QuestionInputs
-    target: QueryEngine
-    red: Corpus
-    pretrained: QueryEngine | None = None
-    blue: Corpus | None = None
-    reader: QueryEngine | None = None
-    control: QueryEngine | None = None
-    references: tuple[QueryEngine, ...] = ()
 
     def have(self) -> frozenset[str]:
         """Capabilities of the model, and what is given beside it."""
@@ -51,17 +37,8 @@ class OpenedQuestions:
 
     def context(self, common: AuditContext) -> QuestionContext:
         """Context for the attacks."""
-        return QuestionContext(
-            target=self.target,
-            pretrained=self.pretrained,
-            red=self.red,
-            blue=self.blue,
-            reader=self.reader,
-            control=self.control,
-            references=self.references,
-            classes_random=self.inputs.classes_random,
-            **common.shared(),
-        )
+        parts = {field.name: getattr(self, field.name) for field in fields(QuestionParts)}
+        return QuestionContext(**vars(common), **parts, classes_random=self.inputs.classes_random)
 
     def models(self) -> AuditedModels:
         """Facts of the models."""
@@ -137,14 +114,14 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     references = [opened(name) for name in inputs.references]
     _check_references(inputs.references, references, model)
     return OpenedQuestions(
-        inputs,
-        engine(model),
-        red,
-        engine(before) if before else None,
-        blue,
-        engine(PageReader()) if inputs.ocr else None,
-        engine(control) if control else None,
-        tuple(map(engine, references)),
+        inputs=inputs,
+        target=engine(model),
+        red=red,
+        pretrained=engine(before) if before else None,
+        blue=blue,
+        reader=engine(PageReader()) if inputs.ocr else None,
+        control=engine(control) if control else None,
+        references=tuple(map(engine, references)),
     )
 
 

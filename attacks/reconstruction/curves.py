@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +33,8 @@ class Order:
         counts: float64 (resamples, groups), drawn fields with this score or a higher one.
     """
 
-    places: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    places: Integers
+    starts: Integers
     weights: Floats
     counts: Floats
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.reconstruction.attack import MembershipMetric
 from pfl_audit.attacks.reconstruction.curves import Order
 from pfl_audit.attacks.reconstruction.outcomes import DocumentPermutation, Evaluation, Pick
 from pfl_audit.attacks.reconstruction.similarity import improvement_factor
-
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 PERMUTATIONS = 2000
 _CELLS = 4_000_000

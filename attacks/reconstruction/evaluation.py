@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.attack import MembershipMetric
@@ -26,6 +25,7 @@ from pfl_audit.attacks.reconstruction.outcomes import (
     Pick,
 )
 from pfl_audit.attacks.reconstruction.search import Guess
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, all_or_nothing, bootstrap_weights, estimate
 
 Score = Callable[[Guess], float]
@@ -141,9 +141,6 @@ class Resampled:
         if (found.samples != found.value).any():
             return found
         return all_or_nothing(found, max(1, round(part * self.documents)), self._rng)
-
-
-Floats = NDArray[np.float64]
 
 
 def evaluate(

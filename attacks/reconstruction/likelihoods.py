@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.reconstruction.attack import Mean
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 
-def top(logits: NDArray[np.float32 | np.float64], count: int) -> Ids:
+def top(logits: NDArray[np.float32 | np.float64], count: int) -> Integers:
     """The ``count`` highest finite logits (step 1), best first, equal ones by their place.
 
     Args:
@@ -76,7 +74,7 @@ def log_mean(target: Floats, public: Floats, weight: float, mean: Mean) -> Float
     return log_softmax(np.logaddexp(np.log(weight) + target, np.log(1.0 - weight) + public))
 
 
-def nucleus(log_p: Floats, mass: float) -> Ids:
+def nucleus(log_p: Floats, mass: float) -> Integers:
     """The fewest candidates, likeliest first, that hold ``mass`` of the probability; one at least (step 6)."""
     order = np.argsort(-log_p, kind="stable")
     total = np.cumsum(np.exp(log_p[order]))

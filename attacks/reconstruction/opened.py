@@ -1,9 +1,12 @@
-"""Models and forms of an audit, opened."""
+"""Models and forms of an audit: opened, and what cannot work together refused before the first pass."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC, FormInputs
@@ -12,11 +15,23 @@ from pfl_audit.core.problems import list_problems
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
-from pfl_audit.core.subject import AuditedModels
+from pfl_audit.core.subject import AuditedModels, AuditJob
+from pfl_audit.core.training_record import FILE_NAME, read_training
+from pfl_audit.documents.check import check_pages, unusable
 from pfl_audit.documents.corpus import Problem
-from pfl_audit.documents.forms.form import PARTS, FormCorpus
-from pfl_audit.documents.forms.partition import FormPartition
+from pfl_audit.documents.document import Document
+from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus
+from pfl_audit.documents.forms.partition import FormPartition, partition_forms
+from pfl_audit.documents.forms.readers import open_forms
+from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.models.encoders.vocabulary import read_vocabulary
+from pfl_audit.models.family import Capability, Precision
 from pfl_audit.models.form_protocol import FormModel
+from pfl_audit.models.open import open_form_model, require_device
+from pfl_audit.models.weights import tensor_names
+from pfl_audit.progress import Progress
+
+_EPOCH = re.compile(r"epoch-([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
@@ -59,7 +74,7 @@ class OpenedForms:
             records=self.records,
             epochs=self.epochs,
             quick=self.quick,
-            **common.shared(),
+            **vars(common),
         )
 
     def models(self) -> AuditedModels:
@@ -93,3 +108,160 @@ class OpenedForms:
     def work(self) -> dict[str, int]:
         """Fields that were filled in, and those that were in the store."""
         return {"fields_filled": self.records.put_count, "fields_reused": self.records.got_count}
+
+
+def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
+    """Open the models and the forms.
+
+    Raises:
+        UsageError: The models do not belong together, or the public one knows the private forms; there is no folder
+            of epochs; torch has not the device.
+        NotAuditableError: No private form can be used.
+        AuditError: A checkpoint, an epoch or the forms cannot be opened or divided, or hold labels that the model does
+            not know.
+    """
+    model, progress = Path(job.checkpoint("forms")), job.progress
+    noise = job.seed if inputs.visual_noise else None
+    require_device(job.device)
+    epochs = _epochs(inputs.epochs)
+    corpus = open_forms(inputs.forms or Path())
+    parts = partition_forms(corpus, seed=inputs.split_seed)
+    if not parts.private:
+        raise NotAuditableError(
+            f"none of the {len(corpus.forms)} forms stands in the private part, which the model was trained on",
+            "Name the parts as docs/forms.md says, or none of them",
+        )
+    if parts.left_out:
+        progress.say(f"{len(parts.left_out)} forms left out: an earlier part holds a near-duplicate")
+    target = open_form_model(str(model), device=job.device, visual_noise=noise)
+    public = open_form_model(inputs.public, device=job.device) if inputs.public else None
+    _refuse_strangers(target, public, epochs)
+    notes = _trained_elsewhere(model, parts.private, progress)
+    if inputs.public:
+        _refuse_insider(Path(inputs.public), parts.private)
+    looked_at = [(target, noise is None), (public, True)]
+    if any(seeing and one is not None and one.sees_page for one, seeing in looked_at):
+        parts, unseen = _with_pages(parts, progress)
+    else:
+        unseen = ()
+    target.require_labels({field.label for form in (*parts.private, *parts.validation) for field in form.fields})
+
+    def open_again(folder: Path, precision: Precision = "float32") -> FormModel:
+        return open_form_model(str(folder), device=job.device, visual_noise=noise, precision=precision)
+
+    return OpenedForms(
+        inputs=inputs,
+        target=target,
+        public=public,
+        quick=open_again(model, inputs.precision) if inputs.precision != "float32" else None,
+        corpus=corpus,
+        parts=parts,
+        records=Records(job.store),
+        epochs={epoch: partial(open_again, folder) for epoch, folder in epochs.items()},
+        unseen=unseen,
+        notes=notes,
+    )
+
+
+def _epochs(folder: Path | None) -> dict[int, Path]:
+    """Epoch to its checkpoint, in order.
+
+    Raises:
+        UsageError: There is no such folder.
+        AuditError: It holds none.
+    """
+    if folder is None:
+        return {}
+    if not folder.exists():
+        raise UsageError(f"{folder} does not exist", "Name the folder that --keep-every wrote to")
+    named = [(_EPOCH.fullmatch(path.name), path) for path in folder.glob("epoch-*") if path.is_dir()]
+    found = {int(match[1]): path for match, path in named if match}
+    if not found:
+        raise AuditError(f"{folder} holds no checkpoint of an epoch", "Train with --keep-every")
+    return dict(sorted(found.items()))
+
+
+def _refuse_strangers(target: FormModel, public: FormModel | None, epochs: Mapping[int, Path]) -> None:
+    """Models that work together read the same tokens, and the public one proposes them.
+
+    Raises:
+        UsageError: They do not.
+        AuditError: The checkpoint of an epoch is damaged.
+    """
+    if public is not None and Capability.TOKENS not in public.capabilities:
+        raise UsageError(
+            f"the public model ({public.family}, {public.task}) has no masked-language head",
+            "Give --public a model that was trained with --task mlm",
+        )
+    if public is not None and public.vocabulary != target.vocabulary:
+        raise UsageError(
+            "the public model and the target have different vocabularies", "Train them with the same tokenizer"
+        )
+    for folder in epochs.values():
+        tensor_names(folder)
+        if read_vocabulary(folder)[0] != target.vocabulary:
+            raise UsageError(
+                f"{folder} and the target have different vocabularies", "Give the folder of the target's own training"
+            )
+
+
+def _trained_elsewhere(model: Path, private: tuple[Form, ...], progress: Progress) -> tuple[str, ...]:
+    """A note, where the target says itself that it was trained on other forms: then nothing can be found."""
+    digests = _trained_on(model)
+    if not digests or digests[0] == FormCorpus(private).digest:
+        return ()
+    progress.say(
+        f"{model}: training.json names other forms than the private part; check --forms and --split-seed, unless "
+        "that is meant"
+    )
+    return ("training.json names other forms than the private part",)
+
+
+def _refuse_insider(public: Path, private: tuple[Form, ...]) -> None:
+    """Raises UsageError where the public model says itself that it was trained on the private forms."""
+    if FormCorpus(private).digest in _trained_on(public):
+        raise UsageError(
+            f"{public} was trained on the private forms, so it is no public knowledge",
+            "Give --public a model that was trained on the public part",
+        )
+
+
+def _trained_on(folder: Path) -> list[str]:
+    """Digests of the forms that a checkpoint was trained on, its own first, as far as it says."""
+    record, _ = read_training(folder / FILE_NAME)
+    data = (record or {}).get("data")
+    if not isinstance(data, dict):
+        return []
+    before = data.get("before")
+    digests = [data.get("sha256"), *(before if isinstance(before, list) else [])]
+    return [digest for digest in digests if isinstance(digest, str)]
+
+
+def _with_pages(parts: FormPartition, progress: Progress) -> tuple[FormPartition, tuple[Problem, ...]]:
+    """The parts without the attacked forms whose page cannot be looked at, and these.
+
+    Raises:
+        NotAuditableError: No private form is left.
+    """
+    unseen = check_pages([form.document for form in (*parts.private, *parts.validation)], progress, _invisible)
+    names = {problem.record for problem in unseen}
+    private, validation = (
+        tuple(form for form in some if form.id not in names) for some in (parts.private, parts.validation)
+    )
+    if not private:
+        raise NotAuditableError(
+            f"none of the {len(parts.private)} private forms has a page image that can be opened, and a bimodal "
+            "model needs one",
+            "Give forms with images, or unimodal models",
+        )
+    if unseen:
+        progress.say(
+            f"{len(unseen)} of the private and validation forms left out: a bimodal model cannot look at their page"
+        )
+    return replace(parts, private=private, validation=validation), tuple(unseen)
+
+
+def _invisible(document: Document) -> str | None:
+    """Why a bimodal model cannot look at the page, or None."""
+    reason = unusable(document) if document.image else "it has no page image"
+    return None if reason is None else f"{reason}, and a bimodal model needs one"

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pfl_audit.attacks.reconstruction.attack import MembershipMetric
 from pfl_audit.attacks.reconstruction.plan import Chosen
 from pfl_audit.attacks.reconstruction.search import Reconstruction
+from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.metrics.intervals import Estimate
-
-Floats = NDArray[np.float64]
 
 SHARES = {"AccAt 1 %": 0.01, "AccAt 5 %": 0.05, "AccAt 100 %": 1.0}
 FIRST = 0.10
@@ -66,9 +62,9 @@ class Pick:
         ham_at: float64 (n,), HamAt of each share.
     """
 
-    attempts: NDArray[np.int64]
+    attempts: Integers
     scores: Floats
-    order: NDArray[np.int64]
+    order: Integers
     values: Floats
     shares: Floats
     acc_at: Floats

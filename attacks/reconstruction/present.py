@@ -100,10 +100,10 @@ class Presenter:
         text = (
             f"Of {private.fields} fields of {private.documents} documents, the attack puts {_share(perfect.attack)} "
             f"back without an error, public knowledge alone {_share(perfect.baseline)}; improvement factor "
-            f"{_plain(found)}, where 1 is no better"
+            f"{found.text('.3f')}, where 1 is no better"
         )
         if new is not None:
-            text += f", and {_plain(new.one_shot.improvement)} on forms that the model has never seen"
+            text += f", and {new.one_shot.improvement.text('.3f')} on forms that the model has never seen"
         return self._finding(text, IMPROVEMENT, found, 1.0, control, (private, new))
 
     def _multi_shot_finding(self, outcome: CheckpointOutcome) -> Finding:
@@ -116,7 +116,7 @@ class Presenter:
         text = (
             f"Of the 5 % of the fields that the attacker believes in most, {_share(scores['AccAt 5 %'].attack)} are "
             f"without an error (public knowledge alone: {_share(scores['AccAt 5 %'].baseline)}); AccAUC "
-            f"{_plain(scores['AccAUC'].attack)} against {_plain(scores['AccAUC'].baseline)}"
+            f"{scores['AccAUC'].attack.text('.3f')} against {scores['AccAUC'].baseline.text('.3f')}"
         )
         return self._finding(text, GAIN, found, 0.0, control, (private, new))
 
@@ -182,11 +182,11 @@ class Presenter:
         """Every membership metric."""
         names = ["AccAUC", "HamAAC", "AccAt 1 %", "AccAt 5 %", "AccAt 100 %"]
         rows: list[list[Cell]] = [
-            [name, *(_plain(found.scores[score].attack) for score in names)]
+            [name, *(found.scores[score].attack.text() for score in names)]
             for name, found in private.multi_shot.items()
         ]
         some = next(iter(private.multi_shot.values()))
-        rows.append(["public knowledge alone", *(_plain(some.scores[score].baseline) for score in names)])
+        rows.append(["public knowledge alone", *(some.scores[score].baseline.text() for score in names)])
         return Table(
             title="By membership metric",
             columns=["metric", *names],
@@ -317,8 +317,4 @@ def _field(form: Form, name: str) -> Field:
 
 
 def _share(found: Estimate) -> str:
-    return f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]".replace("%", " %")
-
-
-def _plain(found: Estimate) -> str:
-    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    return found.text(".1%").replace("%", " %")

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.likelihoods import (
-    Floats,
-    Ids,
     log_mean,
     log_softmax,
     loss_scores,
@@ -23,6 +21,7 @@ from pfl_audit.attacks.reconstruction.likelihoods import (
     top,
 )
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt, FormModel
 
@@ -42,7 +41,7 @@ class Proposal:
         log_public: float64 (n,), logarithm of the PUB-MLM likelihood.
     """
 
-    tokens: Ids
+    tokens: Integers
     log_target: Floats
     log_public: Floats
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
 from rapidfuzz.distance import JaroWinkler, Levenshtein
 
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 NAMES = ("PR", "HD", "LD", "JWD")
 """Perfect reconstruction (higher is better), and three distances (lower is better), all 0 to 1."""

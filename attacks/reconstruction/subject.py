@@ -55,8 +55,8 @@ class Forms:
         return FORMS if inputs.forms is None else None
 
     def open(self, inputs: FormInputs, job: AuditJob) -> OpenedForms:
-        """Open the models and the forms; see `forms.open_subject`."""
-        from pfl_audit.attacks.reconstruction.forms import open_subject
+        """Open the models and the forms; see `opened.open_subject`."""
+        from pfl_audit.attacks.reconstruction.opened import open_subject
 
         return open_subject(inputs, job)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, TypeVar, Unpack
 
-from pfl_audit.core.results import Check
 from pfl_audit.core.settings import Settings
 from pfl_audit.errors import UsageError
 from pfl_audit.registry import Registry

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict, cast
 
 import numpy as np
 
@@ -11,18 +10,6 @@ from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.verdict import Budget
 from pfl_audit.progress import Progress
-
-
-class CommonParts(TypedDict):
-    """The parts that the context of every subject has."""
-
-    checks: frozenset[str]
-    named: frozenset[str]
-    seed: int
-    budget: Budget
-    redactor: Redactor
-    evidence: EvidenceBox
-    progress: Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +38,3 @@ class AuditContext:
         """Random generator of one purpose, independent of those of all others."""
         words = [part if isinstance(part, int) else int.from_bytes(part.encode(), "little") for part in purpose]
         return np.random.default_rng(np.random.SeedSequence([self.seed, *words]))
-
-    def shared(self) -> CommonParts:
-        """The common parts, from which a subject makes its own context."""
-        return cast("CommonParts", {name: getattr(self, name) for name in CommonParts.__annotations__})

@@ -10,11 +10,11 @@ from statistics import NormalDist
 from typing import Final, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.core.verdict import COMPARED, COMPARED_ATTACKS, LEAK_BUDGET
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Membership
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.power import effect_found, power_at
 
 ATTACKED: Final = 0.85
@@ -181,7 +181,7 @@ def _spread(share: float) -> float:
 
 def _variance(pages: Sequence[int]) -> float:
     """Variance of the mean over pages of which those of one provider are correlated, for answers of variance one."""
-    sizes: NDArray[np.float64] = np.asarray(pages, dtype=np.float64)
+    sizes: Floats = np.asarray(pages, dtype=np.float64)
     return float(WITHIN * (sizes**2).sum() / sizes.sum() ** 2 + (1 - WITHIN) / sizes.sum())
 
 

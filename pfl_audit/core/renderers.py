@@ -6,29 +6,16 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from pfl_audit.core.comparison import Comparison
 from pfl_audit.core.results import Results
 from pfl_audit.errors import AuditError, is_interrupt
 from pfl_audit.registry import ExtensionWarning, Registry
 
-
-class Renderer(Protocol):
-    """Renders one kind of report."""
-
-    def __call__(self, results: Results, folder: Path) -> Path:
-        """Write the report into the run's folder and return its path."""
-        ...
-
-
-class ComparisonRenderer(Protocol):
-    """Renders one kind of comparison."""
-
-    def __call__(self, comparison: Comparison, path: Path) -> Path:
-        """Write the comparison beside ``path`` and return its path."""
-        ...
-
+Renderer = Callable[[Results, Path], Path]
+"""Writes one kind of report into the run's folder and returns its path."""
+ComparisonRenderer = Callable[[Comparison, Path], Path]
+"""Writes one kind of comparison beside the path and returns its path."""
 
 REPORTS: Registry[Renderer] = Registry("pfl_audit.reports", "report", ("__call__",))
 COMPARISONS: Registry[ComparisonRenderer] = Registry("pfl_audit.comparisons", "comparison", ("__call__",))

@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pfl_audit.metrics.arrays import Bools, Floats
 from pfl_audit.metrics.intervals import Estimate, estimate
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted, standardised
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 Contrast = Callable[[Floats, Floats], Floats]
 """Weights of the providers as members, and as non-members, float (rows, n) each, to float (rows,): 0 where chance alone

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from pfl_audit.metrics.arrays import Bools, Floats
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -35,6 +33,17 @@ class Estimate:
     low: float
     high: float
     samples: Floats
+
+    def text(self, form: str = ".3f", factor: float = 1.0, unit: str = "") -> str:
+        """The value with its interval, such as ``25.0 % [20.0, 30.0]``.
+
+        Args:
+            form: Format specification of the three numbers.
+            factor: What they are multiplied by.
+            unit: Text behind the value.
+        """
+        value, low, high = (f"{factor * part:{form}}" for part in (self.value, self.low, self.high))
+        return f"{value}{unit} [{low}, {high}]"
 
     def above(self, level: float) -> Callable[[float], float]:
         """How far it lies above a level, as a one-sided lower bound for each ``alpha``."""

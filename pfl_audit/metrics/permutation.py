@@ -10,10 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from pfl_audit.metrics.arrays import Bools, Floats
 
 PERMUTATIONS = 4000
 _TINY = 1e-12

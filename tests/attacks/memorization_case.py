@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pfl_audit.attacks.memorization.exposure import Candidates, draw_candidates
+from pfl_audit.attacks.memorization.exposure import draw_candidates
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
@@ -34,7 +34,7 @@ def keep(red: Corpus, engines: Mapping[str, QueryEngine], key: str) -> list[dict
         if red.label(query.document.provider) is not Membership.UNKNOWN
     ]
     clues = {query.id for query in queries if residual_identifiers(query.document, query.answers[0])}
-    drawn = {one.query: one for one in draw_candidates(queries, clues, np.random.default_rng(0))}
+    drawn = draw_candidates(queries, clues, np.random.default_rng(0))
     rows: list[dict[str, object]] = [
         {
             "page": query.document.id,
@@ -43,12 +43,12 @@ def keep(red: Corpus, engines: Mapping[str, QueryEngine], key: str) -> list[dict
             "clue": query.id in clues,
             "value": query.answers[0],
         }
-        | ({"others": drawn[query].values[1:]} if query in drawn else {})
+        | ({"others": drawn[query][1:]} if query in drawn else {})
         for query in queries
     ]
     for name, engine in engines.items():
         answers = engine.ask(queries, key)
-        scores = engine.candidates({query: one.values for query, one in drawn.items()}, key)
+        scores = engine.candidates(drawn, key)
         for query, row in zip(queries, rows, strict=True):
             said = answers[query]
             row[name] = {
@@ -85,13 +85,13 @@ def load(path: Path) -> tuple[list[dict[str, object]], list[Query], dict[str, di
 
 def candidates(
     rows: list[dict[str, object]], queries: list[Query], name: str
-) -> tuple[list[Candidates], dict[str, list[Score]]]:
+) -> tuple[dict[Query, tuple[str, ...]], dict[str, list[Score]]]:
     """What was compared, and the scores of a model."""
-    drawn, scores = [], {}
+    drawn, scores = {}, {}
     for row, query in zip(rows, queries, strict=True):
         if "others" in row:
             said = row[name]
-            drawn.append(Candidates(query, (row["value"], *row["others"])))
+            drawn[query] = (row["value"], *row["others"])
             scores[query.id] = [Score(said["loss"], said["tokens"]), *(Score(*one) for one in said["others"])]
     return drawn, scores
 

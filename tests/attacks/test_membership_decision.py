@@ -171,6 +171,6 @@ def test_results_name_the_strongest_attack_its_control_and_every_attack() -> Non
     assert {"control", "documents alone", "target minus control", "target minus documents alone"} <= {
         model for _, model in named
     }
-    table_ = access_table(decision)
+    table_ = access_table(decision, {}, np.array([True, False]))
     assert {line[1] for line in table_.rows} == {each.title for each in QUICK}
     assert all(cell is not None for line in table_.rows for cell in line[3:7])

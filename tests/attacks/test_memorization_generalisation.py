@@ -28,7 +28,7 @@ def plain(frame: pd.DataFrame) -> float:
 def test_better_reading_is_weak_at_most() -> None:
     found = read(questions(np.random.default_rng(0), better=0.3), budget=Budget.shared(12))
     assert found.p_value < 0.004
-    assert found.gap.lower_bound(0.004) > 0.1
+    assert found.value.lower_bound(0.004) > 0.1
     assert found.level == "weak"
 
 
@@ -37,7 +37,7 @@ def test_easier_questions_and_longer_pages_are_no_better_reading(kind: str) -> N
     frame = questions(np.random.default_rng(1), 100, 100, **{kind: True})
     assert plain(frame) > 0.05
     found = read(frame)
-    assert found.gap.value == pytest.approx(0.0, abs=0.04)
+    assert found.value.value == pytest.approx(0.0, abs=0.04)
     assert found.level == "none"
 
 

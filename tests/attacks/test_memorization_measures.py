@@ -214,13 +214,14 @@ def test_exposure_by_hand() -> None:
 def test_candidates_are_one_page_a_provider_without_clues_and_values_of_others() -> None:
     queries = [query(number, f"p{number // 2}", f"value {number // 2}") for number in range(60)]
     drawn = draw_candidates(queries, {f"q{number}" for number in range(0, 60, 2)}, np.random.default_rng(0))
-    assert [one.query.document.provider for one in drawn] == sorted({f"p{number}" for number in range(30)})
-    for one in drawn:
-        assert int(one.query.id[1:]) % 2 == 1
-        assert one.values[0] == one.query.answers[0]
-        assert len(set(one.values)) == len(one.values) == 16
-    scores = {one.query.id: [Score(1.0, 2), *[Score(2.0, 2)] * 15] for one in drawn}
-    scores[drawn[0].query.id][3] = Score(float("inf"), 2)
+    assert [one.document.provider for one in drawn] == sorted({f"p{number}" for number in range(30)})
+    for one, values in drawn.items():
+        assert int(one.id[1:]) % 2 == 1
+        assert values[0] == one.answers[0]
+        assert len(set(values)) == len(values) == 16
+    first = next(iter(drawn)).id
+    scores = {one.id: [Score(1.0, 2), *[Score(2.0, 2)] * 15] for one in drawn}
+    scores[first][3] = Score(float("inf"), 2)
     found = exposures(drawn, scores)
-    assert drawn[0].query.id not in found
+    assert first not in found
     assert set(found.values()) == {4.0}
