@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -50,14 +52,8 @@ def require_input(path: Path, remedy: str) -> None:
         UsageError: Nothing is there; ``remedy`` is its remedy.
         AuditError: It is something else, or must not be looked at.
     """
-    try:
+    with _opening(path, remedy):
         found = path.stat()
-    except ValueError as error:  # a NUL in the name
-        raise UsageError(f"{path} is no name of a file", remedy) from error
-    except OSError as error:
-        if error.errno in _MISSING:
-            raise UsageError(f"{path} does not exist", remedy) from error
-        raise _unreadable(path, error) from error
     if not stat.S_ISDIR(found.st_mode):
         _require_regular(path, found, remedy)
 
@@ -79,15 +75,9 @@ def open_input(path: Path, *, limit: int | None, remedy: str = "Check that it is
         UsageError: The file does not exist.
         AuditError: The file is not regular, is larger than ``limit``, or cannot be read.
     """
-    try:
+    with _opening(path, "Check the path"):
         _require_regular(path, path.stat(), remedy)  # before opening, since opening a device can have side effects
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
-    except ValueError as error:  # a NUL in the name
-        raise UsageError(f"{path} is no name of a file", "Check the path") from error
-    except OSError as error:
-        if error.errno in _MISSING:
-            raise UsageError(f"{path} does not exist", "Check the path") from error
-        raise _unreadable(path, error) from error
     try:
         found = os.fstat(file.fileno())
         _require_regular(path, found, remedy)
@@ -170,6 +160,19 @@ def sha256_input(path: Path, *, limit: int | None = None) -> str:
         except OSError as error:
             raise _unreadable(path, error) from error
     return digest.hexdigest()
+
+
+@contextmanager
+def _opening(path: Path, remedy: str) -> Iterator[None]:
+    """Raise UsageError with the remedy for what is not there, AuditError for what must not be looked at."""
+    try:
+        yield
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"{path} is no name of a file", remedy) from error
+    except OSError as error:
+        if error.errno in _MISSING:
+            raise UsageError(f"{path} does not exist", remedy) from error
+        raise _unreadable(path, error) from error
 
 
 def _require_regular(path: Path, found: os.stat_result, remedy: str) -> None:

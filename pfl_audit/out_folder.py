@@ -11,7 +11,6 @@ import stat
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pfl_audit.errors import AuditError, UsageError
@@ -81,9 +80,7 @@ class OutFolder:
     def __enter__(self) -> OutFolder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
     def _lock(self, new: bool) -> int:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from multiprocessing.connection import Connection, Pipe
-from types import TracebackType
 from typing import Any, Literal
 
 Kind = Literal["refused", "memory", "time", "ended"]
@@ -94,9 +93,7 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
     def _failure_kind(self) -> Kind:

@@ -17,7 +17,7 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.metrics.arrays import Floats
-from pfl_audit.progress import Progress, Task
+from pfl_audit.progress import Progress
 
 _ENGLISH: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTHS: Final = {name: number for number, name in enumerate(_ENGLISH, 1)} | {"mär": 3, "mai": 5, "okt": 10, "dez": 12}
@@ -112,27 +112,21 @@ def document_features(corpus: Corpus, progress: Progress) -> DocumentFeatures:
     with progress.task("images for the blind baseline", len(groups)) as task:
         for queries in groups.values():
             pages = list({query.document.id: query.document for query in queries}.values())
-            for kind, row in _rows(queries, pages, keys, task).items():
+            found = {
+                "counts": _counts(queries, pages),
+                "keys": {key: sum(query.key == key for query in queries) / len(queries) for key in keys},
+                "text": _mean([_text(page) for page in pages]),
+                "layout": _mean([_layout(page) for page in pages]),
+                "dates": _dates(pages),
+                "images": _mean([_image(page) for page in _spread(pages)]),
+            }
+            for kind, row in found.items():
                 rows.setdefault(kind, []).append(row)
             texts.append(" ".join(word for page in pages for word in page.words))
+            task.advance()
     index = pd.Index(groups, name="provider")
-    tables = {kind: pd.DataFrame(found, index=index, dtype=np.float64) for kind, found in rows.items()}
+    tables = {kind: pd.DataFrame(several, index=index, dtype=np.float64) for kind, several in rows.items()}
     return DocumentFeatures(tuple(groups), tables, _words(texts))
-
-
-def _rows(
-    queries: Sequence[Query], pages: Sequence[Document], keys: Sequence[str], task: Task
-) -> dict[str, dict[str, float]]:
-    found = {
-        "counts": _counts(queries, pages),
-        "keys": {key: sum(query.key == key for query in queries) / len(queries) for key in keys},
-        "text": _mean([_text(page) for page in pages]),
-        "layout": _mean([_layout(page) for page in pages]),
-        "dates": _dates(pages),
-        "images": _mean([_image(page) for page in _spread(pages)]),
-    }
-    task.advance()
-    return found
 
 
 def _counts(queries: Sequence[Query], pages: Sequence[Document]) -> dict[str, float]:

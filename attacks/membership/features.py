@@ -51,14 +51,14 @@ def query_features(
             "acc": accuracy(response.answer, query.answers),
             "nls": anls(response.answer, query.answers),
             "loss": _loss(response),
-            "conf": response.confidence,
+            "conf": _number(response.confidence),
             "loglik": _loglik(response),
         }
         if before is not None:
-            row["delta_loss"] = _difference(_loss(before), _loss(response))
-            row["delta_conf"] = _difference(response.confidence, before.confidence)
+            row["delta_loss"] = _loss(before) - _loss(response)
+            row["delta_conf"] = _number(response.confidence) - _number(before.confidence)
             row["loglik_before"] = _loglik(before)
-            row["llr"] = _difference(_loglik(response), _loglik(before))
+            row["llr"] = _loglik(response) - _loglik(before)
         for number, other in enumerate(others):
             row |= dict(zip(names(number), (_loglik(other), _loss(other)), strict=True))
         rows.append(row)
@@ -88,17 +88,14 @@ def memory_features(
         One row a page and feature: ``provider``, ``nls_mem``, ``delta_nls_mem``, and in nats a token ``llr_mem``, or
         ``loglik_mem`` where the model is asked by itself. NaN where not tested, or where one of the losses is missing.
     """
+    likelihood = "loglik_mem" if scrubbed_before is None else SCRUBBED_RATIO
     rows: list[dict[str, object]] = []
     for query in scrubbed:
         if (response := scrubbed_answers.get(query.id)) is None:
             continue
         row: dict[str, object] = {"provider": query.document.provider, "nls_mem": anls(response.answer, query.answers)}
-        loss = _loss(response)
-        if scrubbed_before is None:
-            row["loglik_mem"] = _difference(0.0, loss)
-        else:
-            control = scrubbed_before.get(query.id)
-            row[SCRUBBED_RATIO] = _difference(_loss(control) if control else None, loss)
+        control = _loss(scrubbed_before.get(query.id)) if scrubbed_before is not None else 0.0
+        row[likelihood] = control - _loss(response)
         rows.append(row)
     for before, after in unasked:
         if before.id in unasked_answers and after.id in unasked_answers:
@@ -107,7 +104,6 @@ def memory_features(
                 continue
             change = 0.0 if said == still else 1.0 - similarity(still, (said,))
             rows.append({"provider": before.document.provider, "delta_nls_mem": change})
-    likelihood = "loglik_mem" if scrubbed_before is None else SCRUBBED_RATIO
     numbers = [*G4, likelihood]
     return pd.DataFrame(rows, columns=["provider", *numbers]).astype(dict.fromkeys(numbers, np.float64))
 
@@ -134,17 +130,15 @@ def aggregate(queries: pd.DataFrame, memory: pd.DataFrame | None = None) -> pd.D
     return table.fillna(table.median())
 
 
-def _loss(response: Response) -> float | None:
-    """Mean loss of the right answer; None where there is none, LARGEST_LOSS where it is infinite."""
-    if response.loss is None or np.isnan(response.loss):
-        return None
-    return min(response.loss, LARGEST_LOSS)
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
-def _loglik(response: Response) -> float | None:
-    loss = _loss(response)
-    return None if loss is None else -loss * (response.tokens or 1)
+def _loss(response: Response | None) -> float:
+    """Mean loss of the right answer; NaN where there is none, LARGEST_LOSS where it is infinite."""
+    loss = _number(response.loss if response else None)
+    return loss if np.isnan(loss) else min(loss, LARGEST_LOSS)
 
 
-def _difference(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a - b
+def _loglik(response: Response) -> float:
+    return -_loss(response) * (response.tokens or 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -58,10 +59,10 @@ def _export(folder: Path, keys: tuple[str, ...], request: Request) -> None:
     settings = read_settings(MemorizationSettings, request.settings.get("memorization", {}), "memorization")
     found = export_questions(folder, inputs, keys, request.seed, settings.threshold, reveal=request.reveal)
     if request.as_json:
-        print_json(found.to_json())
+        print_json(asdict(found))
     elif not request.quiet:
-        for page, key, reason in found.skipped:
-            note(f"left out: {page}, {key}: {reason}")
+        for one in found.skipped:
+            note(f"left out: {one['page']}, {one['key']}: {one['reason']}")
         asked = f"{found.questions} questions about {found.pages} scrubbed pages"
         note(f"{asked} written to {found.folder}; record the answers by id for --answers")
 

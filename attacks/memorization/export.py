@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from pfl_audit.attacks.questions.subject import QuestionInputs
@@ -26,12 +26,7 @@ class Export:
     questions: int
     pages: int
     folder: str
-    skipped: tuple[tuple[str, str, str], ...]
-
-    def to_json(self) -> dict[str, object]:
-        """As JSON."""
-        rows = [dict(zip(("page", "key", "reason"), row, strict=True)) for row in self.skipped]
-        return {**asdict(self), "skipped": rows}
+    skipped: tuple[dict[str, str], ...]
 
 
 def export_questions(
@@ -66,5 +61,5 @@ def export_questions(
         questions=len(asked),
         pages=len({query.document.id for query in asked}),
         folder=str(folder),
-        skipped=tuple((redactor.page(page), key, reason) for page, key, reason in skipped),
+        skipped=tuple({"page": redactor.page(page), "key": key, "reason": reason} for page, key, reason in skipped),
     )

@@ -46,9 +46,7 @@ def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapE
     counts = groups.size().to_numpy(dtype=np.float64)
     is_member = groups["member"].first().to_numpy(dtype=bool)
     members, non_members = (_mean(sums[chosen], counts[chosen], rng) for chosen in (is_member, ~is_member))
-    gap = None
-    if members and non_members:
-        gap = estimate(members.value - non_members.value, members.samples - non_members.samples)
+    gap = members.minus(non_members) if members and non_members else None
     return GapEstimate(members, non_members, gap, (int(counts[is_member].sum()), int(counts[~is_member].sum())))
 
 

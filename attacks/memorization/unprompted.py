@@ -85,8 +85,9 @@ def disclosures(
         blue: Training corpus; a disclosed answer that is a value of any provider there is a true secret.
     """
     secrets = secrets_of(blue)
-    said = _made_up(queries, answers)
-    said_before = _made_up(queries, before) if before is not None else None
+    said, said_before = (
+        Counter((query.key, answer) for query, answer in _made_up(queries, some)) for some in (answers, before or {})
+    )
     shown = {
         (query.key, normalize_text(answers[query.id])): answers[query.id]
         for query in reversed(queries)
@@ -98,7 +99,7 @@ def disclosures(
             answer=shown[key, answer],
             times=times,
             secret_of=secrets.get(answer, ()),
-            said_before=None if said_before is None else said_before[key, answer],
+            said_before=None if before is None else said_before[key, answer],
         )
         for (key, answer), times in said.items()
     ]
@@ -110,24 +111,17 @@ def new_answers(
 ) -> dict[str, str]:
     """Query id to compact answer that does not stand on the page, and that the control does not say to any question."""
     known = {answer for _, answer in _made_up(queries, before or {})}
-    return {
-        query.id: answer
+    return {query.id: answer for query, answer in _made_up(queries, answers) if answer not in known}
+
+
+def _made_up(queries: Sequence[Query], answers: Mapping[str, str]) -> list[tuple[Query, str]]:
+    """Questions whose answer does not stand on the page, with its letters and digits."""
+    return [
+        (query, answer)
         for query in queries
-        if query.id in answers and (answer := _off_page(query, answers[query.id])) and answer not in known
-    }
-
-
-def _made_up(queries: Sequence[Query], answers: Mapping[str, str]) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
-    for query in queries:
-        if query.id in answers and (answer := _off_page(query, answers[query.id])):
-            found[query.key, answer] += 1
-    return found
-
-
-def _off_page(query: Query, answer: str) -> str:
-    """The answer's letters and digits, or nothing where they stand on the page."""
-    return "" if _stands(answer, query.document) else normalize_text(answer)
+        if not _stands(answers.get(query.id, ""), query.document)
+        and (answer := normalize_text(answers.get(query.id, "")))
+    ]
 
 
 def _stands(text: str, page: Document) -> bool:

@@ -219,7 +219,6 @@ def _values(fields: Sequence[Attacked], guesses: Sequence[Guess]) -> Floats:
 
 
 def _compare(attack: Estimate, baseline: Estimate) -> Compared:
-    value = attack.value - baseline.value
-    found = estimate(value, attack.samples - baseline.samples)
+    gap = attack.minus(baseline)
     # Where a share is 0 or 1 throughout, its samples lie to one side of it.
-    return Compared(attack, baseline, replace(found, low=min(found.low, value), high=max(found.high, value)))
+    return Compared(attack, baseline, replace(gap, low=min(gap.low, gap.value), high=max(gap.high, gap.value)))

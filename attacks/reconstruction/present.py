@@ -16,8 +16,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.results import Check, Curve, Finding, Format, Metric, Series, SliceValue, Table
 from pfl_audit.core.verdict import at_most_weak, level_of
-from pfl_audit.documents.forms.form import Field, Form
-from pfl_audit.metrics.intervals import Estimate, estimate
+from pfl_audit.metrics.intervals import Estimate
 
 REMEDY = (
     "Do not hand out the weights of a model that was trained on documents like these; behind an interface, give no "
@@ -36,9 +35,7 @@ _READ = {
 _FIRST = {name: f"{name} of the first 10 % over the average" for name in ("PR", "Hamming similarity")}
 _FORMATS: Final[dict[str, Format]] = dict.fromkeys((_READ["PR"], _FIRST["PR"], *SHARES), "percent")
 """Formats of metrics that are shares of fields."""
-_TARGET: dict[str, SliceValue] = {"model": "target"}
-_PRIVATE: dict[str, SliceValue] = {"fields": "private forms", "with": "the attack"}
-_NEW: dict[str, SliceValue] = {"fields": "new forms", "with": "the attack"}
+_PRIVATE, _NEW = "private forms", "new forms"
 
 
 class Presenter:
@@ -55,79 +52,68 @@ class Presenter:
 
     def one_shot(self, spec: CheckSpec, outcome: CheckpointOutcome, epochs: Mapping[int, CheckpointOutcome]) -> Check:
         """The first attempt at every field, and where they were given, at checkpoints of earlier epochs."""
-        private, new = outcome.private, outcome.new
-        metrics = [_metric(IMPROVEMENT, private.one_shot.improvement, private, _PRIVATE, chance=1.0)]
+        found = {fields: evaluation.one_shot for fields, evaluation in _evaluations(outcome).items()}
+        private, new = found[_PRIVATE], found.get(_NEW)
+        text = (
+            f"Of {outcome.private.fields} fields of {outcome.private.documents} documents, the attack puts "
+            f"{_share(private.scores['PR'].attack)} back without an error, public knowledge alone "
+            f"{_share(private.scores['PR'].baseline)}; improvement factor {private.improvement.text()}, where 1 is no "
+            "better"
+        )
         if new is not None:
-            metrics.append(_metric(IMPROVEMENT, new.one_shot.improvement, new, _NEW, chance=1.0))
-        for found, fields in ((private, "private forms"), (new, "new forms")):
-            if found is not None:
-                for name in similarity.NAMES:
-                    metrics += _both(_READ[name], found.one_shot.scores[name], found, fields)
+            text += f", and {new.improvement.text()} on forms that the model has never seen"
+        p_value = outcome.permutation.improvement if outcome.permutation else None
+        metrics = [_metric(IMPROVEMENT, shot.improvement, outcome, fields, 1.0) for fields, shot in found.items()]
+        for fields, shot in found.items():
+            for name in similarity.NAMES:
+                metrics += _both(_READ[name], shot.scores[name], outcome, fields)
         return spec.ran(
             settings=self._said(),
             metrics=metrics,
             tables=[self._by_label(outcome), self._left_out(outcome)],
             curves=_epoch_curves(epochs),
-            finding=self._one_shot_finding(outcome),
+            finding=self._finding(
+                text, IMPROVEMENT, 1.0, private.improvement, new.improvement if new else None, p_value, outcome
+            ),
         )
 
     def multi_shot(self, spec: CheckSpec, outcome: CheckpointOutcome) -> Check:
         """The most plausible attempt at every field, and the fields in the order of their plausibility."""
-        private, new, ranking = outcome.private, outcome.new, self._settings.ranking
-        metrics = [
-            _metric(GAIN, private.multi_shot[ranking].scores["AccAUC"].difference, private, _PRIVATE, chance=0.0)
-        ]
-        for found, fields in ((private, "private forms"), (new, "new forms")):
-            if found is not None:
-                for name, score in found.multi_shot[ranking].scores.items():
-                    metrics += _both(name, score, found, fields)
-        first = private.multi_shot[ranking].first
-        metrics += [_metric(_FIRST[name], first[name], private, _PRIVATE, chance=0.0) for name in first]
-        return spec.ran(
-            settings=self._said(),
-            metrics=metrics,
-            tables=[self._perfect(outcome), self._rankings(private)],
-            curves=_curves(private.multi_shot[ranking]),
-            evidence=show_reconstructions(self._context, outcome, ranking),
-            finding=self._multi_shot_finding(outcome),
-        )
-
-    def _one_shot_finding(self, outcome: CheckpointOutcome) -> Finding:
-        private, new, permutation = outcome.private, outcome.new, outcome.permutation
-        found = private.one_shot.improvement
-        control = (_gap(found, new.one_shot.improvement), permutation.improvement) if new and permutation else None
-        perfect = private.one_shot.scores["PR"]
-        text = (
-            f"Of {private.fields} fields of {private.documents} documents, the attack puts {_share(perfect.attack)} "
-            f"back without an error, public knowledge alone {_share(perfect.baseline)}; improvement factor "
-            f"{found.text('.3f')}, where 1 is no better"
-        )
-        if new is not None:
-            text += f", and {new.one_shot.improvement.text('.3f')} on forms that the model has never seen"
-        return self._finding(text, IMPROVEMENT, found, 1.0, control, (private, new))
-
-    def _multi_shot_finding(self, outcome: CheckpointOutcome) -> Finding:
-        private, new, permutation = outcome.private, outcome.new, outcome.permutation
         ranking = self._settings.ranking
-        found = private.multi_shot[ranking].scores["AccAUC"].difference
-        there = new.multi_shot[ranking].scores["AccAUC"].difference if new else None
-        control = (_gap(found, there), permutation.gain) if there and permutation else None
-        scores = private.multi_shot[ranking].scores
+        found = {fields: one.multi_shot[ranking] for fields, one in _evaluations(outcome).items()}
+        private, new = found[_PRIVATE], found.get(_NEW)
+        scores, gain = private.scores, private.scores["AccAUC"].difference
         text = (
             f"Of the 5 % of the fields that the attacker believes in most, {_share(scores['AccAt 5 %'].attack)} are "
             f"without an error (public knowledge alone: {_share(scores['AccAt 5 %'].baseline)}); AccAUC "
-            f"{scores['AccAUC'].attack.text('.3f')} against {scores['AccAUC'].baseline.text('.3f')}"
+            f"{scores['AccAUC'].attack.text()} against {scores['AccAUC'].baseline.text()}"
         )
-        return self._finding(text, GAIN, found, 0.0, control, (private, new))
+        p_value = outcome.permutation.gain if outcome.permutation else None
+        metrics = [_metric(GAIN, gain, outcome, _PRIVATE, 0.0)]
+        for fields, shot in found.items():
+            for name, score in shot.scores.items():
+                metrics += _both(name, score, outcome, fields)
+        metrics += [_metric(_FIRST[name], one, outcome, _PRIVATE, 0.0) for name, one in private.first.items()]
+        return spec.ran(
+            settings=self._said(),
+            metrics=metrics,
+            tables=[self._perfect(outcome), self._rankings(outcome.private)],
+            curves=_curves(private),
+            evidence=show_reconstructions(self._context, outcome, ranking),
+            finding=self._finding(
+                text, GAIN, 0.0, gain, new.scores["AccAUC"].difference if new else None, p_value, outcome
+            ),
+        )
 
     def _finding(
         self,
         text: str,
         metric: str,
-        found: Estimate,
         chance: float,
-        control: tuple[Estimate, float] | None,
-        by: tuple[Evaluation, Evaluation | None],
+        found: Estimate,
+        new: Estimate | None,
+        p_value: float | None,
+        outcome: CheckpointOutcome,
     ) -> Finding:
         """Both must be sure: better than public knowledge, and better so than on forms that are new to the model.
 
@@ -135,17 +121,16 @@ class Presenter:
 
         Without such forms, memory of these forms cannot be distinguished from knowing their kind: a weak sign at most.
         """
-        documents = min(some.documents for some in by if some is not None)
+        documents = min(some.documents for some in _evaluations(outcome).values())
         effects, p_values = [found.above(chance)], []
-        if control is not None:
-            gap, p_value = control
+        if new is not None and p_value is not None:
             text += f"; permutation p {p_value:.4f}"
-            effects.append(gap.above(0.0))
+            effects.append(found.minus(new).above(0.0))
             p_values.append(p_value)
         level = level_of(p_values, effects, self._context.budget, enough=documents >= FEWEST_DOCUMENTS)
         few = f"{documents} (ids are read as document_page), not {FEWEST_DOCUMENTS}"
         why = "it is too weak for one of several checks"
-        if control is None:
+        if not p_values:
             level = at_most_weak(level)
             why = "without forms that are new to the model, it may know no more than their kind"
         end = {
@@ -154,7 +139,9 @@ class Presenter:
             "none": " That is no evidence that these forms are remembered.",
             "unresolved": f" Too few documents to tell: {few}.",
         }[level]
-        return Finding(level=level, text=f"{text}.{end}", remedy=REMEDY, metric=metric, slice={**_TARGET, **_PRIVATE})
+        return Finding(
+            level=level, text=f"{text}.{end}", remedy=REMEDY, metric=metric, slice=_slice(_PRIVATE, "the attack")
+        )
 
     def _perfect(self, outcome: CheckpointOutcome) -> Table:
         """What came back without an error, masked, by rank."""
@@ -195,7 +182,7 @@ class Presenter:
         )
 
     def _by_label(self, outcome: CheckpointOutcome) -> Table:
-        values, baseline = outcome.private.one_shot.attack, outcome.private.one_shot.baseline
+        both = outcome.private.one_shot.attack, outcome.private.one_shot.baseline
         places: dict[str, list[int]] = {}
         for place, (blank, _) in enumerate(outcome.chosen.fields):
             places.setdefault(blank.span.field.label, []).append(place)
@@ -203,10 +190,8 @@ class Presenter:
             [
                 label,
                 len(mine),
-                int(values[mine, 0].sum()),
-                int(baseline[mine, 0].sum()),
-                round(float(values[mine, 1].mean()), 3),
-                round(float(baseline[mine, 1].mean()), 3),
+                *(int(values[mine, 0].sum()) for values in both),
+                *(round(float(values[mine, 1].mean()), 3) for values in both),
             ]
             for label, mine in sorted(places.items())
         ]
@@ -216,9 +201,9 @@ class Presenter:
     def _left_out(self, outcome: CheckpointOutcome) -> Table:
         """Fields that were not attacked, by label and reason."""
         chosen, hide = outcome.chosen, self._context.redactor.within("not attacked")
-        forms = {form.id: form for form in self._context.parts.private}
+        labels = {(form.id, field.id): field.label for form in self._context.parts.private for field in form.fields}
         found = sorted(
-            (hide.page(form), _field(forms[form], field).label, reason)
+            (hide.page(form), labels[form, field], reason)
             for reason, some in (
                 ("too short", chosen.too_short),
                 ("too long", chosen.too_long),
@@ -246,31 +231,40 @@ class Presenter:
         }
 
 
+def _evaluations(outcome: CheckpointOutcome) -> dict[str, Evaluation]:
+    """Scores by whose fields they are: those of private and, where there are any, of new forms."""
+    return {_PRIVATE: outcome.private, **({_NEW: outcome.new} if outcome.new is not None else {})}
+
+
+def _slice(fields: str, attacker: str) -> dict[str, SliceValue]:
+    return {"model": "target", "fields": fields, "with": attacker}
+
+
 def _metric(
-    name: str, found: Estimate, by: Evaluation, about: dict[str, SliceValue], *, chance: float | None = None
+    name: str,
+    found: Estimate,
+    outcome: CheckpointOutcome,
+    fields: str,
+    chance: float | None = None,
+    attacker: str = "the attack",
 ) -> Metric:
     return build_metric(
         name,
         found,
         format=_FORMATS.get(name, "decimal"),
-        n=by.documents,
+        n=_evaluations(outcome)[fields].documents,
         unit="documents",
         method=bootstrap_over("documents"),
         chance=chance,
-        about={**_TARGET, **about},
+        about=_slice(fields, attacker),
     )
 
 
-def _both(name: str, found: Compared, by: Evaluation, fields: str) -> list[Metric]:
+def _both(name: str, found: Compared, outcome: CheckpointOutcome, fields: str) -> list[Metric]:
     return [
-        _metric(name, one, by, {"fields": fields, "with": what})
-        for one, what in ((found.attack, "the attack"), (found.baseline, "public knowledge alone"))
+        _metric(name, found.attack, outcome, fields),
+        _metric(name, found.baseline, outcome, fields, attacker="public knowledge alone"),
     ]
-
-
-def _gap(here: Estimate, there: Estimate) -> Estimate:
-    """How much larger a number is here than there, from independent resamples."""
-    return estimate(here.value - there.value, here.samples - there.samples)
 
 
 def _curves(found: MultiShot) -> list[Curve]:
@@ -310,10 +304,6 @@ def _epoch_curves(epochs: Mapping[int, CheckpointOutcome]) -> list[Curve]:
         Series(name="no better", x=list(epochs), y=[1.0] * len(found)),
     ]
     return [Curve(title="Over the training", kind="line", x_label="epoch", y_label=IMPROVEMENT, series=series)]
-
-
-def _field(form: Form, name: str) -> Field:
-    return next(field for field in form.fields if field.id == name)
 
 
 def _share(found: Estimate) -> str:

@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
 
 import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -19,6 +18,7 @@ from pfl_audit import __version__
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.likelihoods import draw
 from pfl_audit.attacks.reconstruction.proposals import Proposer, baseline_proposer, proposer
+from pfl_audit.core.store import Records
 from pfl_audit.files import sha256_json
 from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
 from pfl_audit.progress import Progress, Task
@@ -63,18 +63,6 @@ class Reconstruction:
     baseline: tuple[Guess, ...]
 
 
-class Keep(Protocol):
-    """Remembers what was found, so that a run that was cut asks no field twice."""
-
-    def get(self, key: str) -> dict[str, JsonValue] | None:
-        """What was put under ``key``, or None."""
-        ...
-
-    def put(self, key: str, value: Mapping[str, object]) -> None:
-        """Keep a JSON object."""
-        ...
-
-
 def reconstruct(
     blanks: Sequence[Blank],
     public: FormModel,
@@ -83,7 +71,7 @@ def reconstruct(
     seed: int,
     *,
     progress: Progress,
-    keep: Keep | None = None,
+    keep: Records | None = None,
     label: str = "",
 ) -> list[Reconstruction]:
     """Fill every blank in by the attack, and by public knowledge alone.
@@ -119,7 +107,7 @@ def _fill(
     settings: ReconstructionSettings,
     seed: int,
     progress: Progress,
-    keep: Keep | None,
+    keep: Records | None,
     label: str,
 ) -> list[tuple[Guess, ...]]:
     """Every blank filled in ``settings.attempts`` times by one procedure, from memory where it was before."""

@@ -55,7 +55,7 @@ class CheckSpec:
 
     def ran(self, **parts: Unpack[CheckParts]) -> Check:
         """The result of a check that ran."""
-        return self._check("ran", parts)
+        return self._check(status="ran", **parts)
 
     def not_run(self, status: Literal["skipped", "failed"], reason: str, *, required: bool = True) -> Check:
         """The row of a check that did not run.
@@ -65,31 +65,13 @@ class CheckSpec:
             reason: Why, in one line.
             required: Whether the audit is incomplete without it.
         """
-        return self._check(status, {}, reason, required=required)
+        return self._check(status=status, reason=reason, required=required)
 
-    def _check(
-        self,
-        status: Literal["ran", "skipped", "failed"],
-        parts: CheckParts,
-        reason: str | None = None,
-        *,
-        required: bool = True,
-    ) -> Check:
+    def _check(self, **parts: object) -> Check:
         from pfl_audit.core.results import Check
 
-        return Check.model_validate(
-            {
-                "id": self.id,
-                "family": self.family,
-                "title": self.title,
-                "status": status,
-                "reason": reason,
-                "required": required,
-                "threat_model": dict(self.threat_model),
-                "part_of": self.part_of,
-                **parts,
-            }
-        )
+        own = {name: getattr(self, name) for name in ("id", "family", "title", "part_of")}
+        return Check.model_validate({**own, "threat_model": dict(self.threat_model), **parts})
 
 
 ContextT = TypeVar("ContextT", bound="AuditContext", contravariant=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 from pydantic import JsonValue
@@ -73,9 +72,7 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with contextlib.suppress(StorageError):  # the disk is full, which the error may be about
             if is_interrupt(error):
                 self.mark("cancelled")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -233,7 +233,8 @@ def _results(
     """Everything that a report reads."""
     models = [one.models() for one in subjects.opened.values()]
     before, public, control = (
-        _first(beside) for beside in zip(*((one.before, one.public, one.control) for one in models), strict=True)
+        next(filter(None, beside), None)
+        for beside in zip(*((one.before, one.public, one.control) for one in models), strict=True)
     )
     required = chosen.specs if plan.checks else ()
     results = Results(
@@ -249,10 +250,6 @@ def _results(
         provenance=provenance,
     )
     return _without_paths(results, plan)
-
-
-def _first(models: Iterable[tuple[ModelFacts, str] | None]) -> tuple[ModelFacts, str] | None:
-    return next((one for one in models if one is not None), None)
 
 
 def _target(facts: ModelFacts, name: str | None) -> Target:

@@ -7,10 +7,10 @@ import os
 import secrets
 import sqlite3
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from weakref import WeakSet
 
 from pydantic import JsonValue
@@ -132,13 +132,11 @@ class ResponseStore:
         Raises:
             StorageError: The file is damaged.
         """
-        try:
+        with self._reading():
             (salt,) = self._db.execute("SELECT value FROM meta WHERE name = 'salt'").fetchone()
             if not isinstance(salt, str) or len(salt) != _SALT:
                 raise TypeError("not what was put there")
-        except (sqlite3.Error, TypeError) as error:
-            raise self._failed(error) from error
-        return salt
+            return salt
 
     def get(self, keys: Iterable[str]) -> dict[str, Response]:
         """Known responses among ``keys``.
@@ -151,11 +149,9 @@ class ResponseStore:
         for at in range(0, len(wanted), _LOOKUP):
             some = wanted[at : at + _LOOKUP]
             marks = ",".join("?" * len(some))
-            try:
+            with self._reading():
                 rows = self._db.execute(f"{_SELECT} WHERE key IN ({marks})", some)
                 found |= {key: _response(*row) for key, *row in rows}
-            except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
-                raise self._failed(error) from error
         return found
 
     def put(self, responses: Mapping[str, Response]) -> None:
@@ -168,12 +164,7 @@ class ResponseStore:
             (key, json.dumps(response.answer), response.confidence, response.loss, response.tokens)
             for key, response in responses.items()
         ]
-        self.changed = True
-        try:
-            with self._db:
-                self._db.executemany("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", rows)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        self._write("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", rows)
 
     def record(self, key: str) -> dict[str, JsonValue] | None:
         """The JSON object that was put under ``key``, or None.
@@ -181,14 +172,12 @@ class ResponseStore:
         Raises:
             StorageError: The file is damaged.
         """
-        try:
+        with self._reading():
             row = self._db.execute("SELECT value FROM records WHERE key = ?", (key,)).fetchone()
             found = json.loads(row[0]) if row else None
             if not isinstance(found, dict | None):
                 raise TypeError("a row holds no record")
-        except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
-            raise self._failed(error) from error
-        return found
+            return found
 
     def put_record(self, key: str, value: Mapping[str, object]) -> None:
         """Keep a JSON object.
@@ -196,18 +185,11 @@ class ResponseStore:
         Raises:
             StorageError: The disk is full.
         """
-        self.changed = True
-        try:
-            with self._db:
-                self._db.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", (key, json.dumps(value)))
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        self._write("INSERT OR REPLACE INTO records VALUES (?, ?)", [(key, json.dumps(value))])
 
     def __len__(self) -> int:
-        try:
+        with self._reading():
             return int(self._db.execute("SELECT count(*) FROM responses").fetchone()[0])
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
 
     def close(self) -> None:
         """Close the database."""
@@ -225,13 +207,28 @@ class ResponseStore:
     def __enter__(self) -> ResponseStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self.close()
         else:
             self.discard()
+
+    def _write(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Put rows in one transaction."""
+        self.changed = True
+        try:
+            with self._db:
+                self._db.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise StorageError for what SQLite reports, and for a row that is not what was put there."""
+        try:
+            yield
+        except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
+            raise self._failed(error) from error
 
     def _refuse_others(self) -> None:
         """Leave alone what another version or another program has made."""

@@ -45,6 +45,10 @@ class Estimate:
         value, low, high = (f"{factor * part:{form}}" for part in (self.value, self.low, self.high))
         return f"{value}{unit} [{low}, {high}]"
 
+    def minus(self, other: Estimate) -> Estimate:
+        """How far it lies above another number, resample by resample."""
+        return estimate(self.value - other.value, self.samples - other.samples)
+
     def above(self, level: float) -> Callable[[float], float]:
         """How far it lies above a level, as a one-sided lower bound for each ``alpha``."""
         return lambda alpha: self.lower_bound(alpha) - level
