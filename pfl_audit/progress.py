@@ -28,12 +28,10 @@ class Silent:
 
     def task(self, name: str, total: int, done: int = 0) -> AbstractContextManager[Task]:
         """Do nothing."""
-        return nullcontext(_SilentTask())
+        return nullcontext(self)
 
-    def say(self, text: str) -> None:
+    def advance(self, amount: int = 1, note: str = "") -> None:
         """Do nothing."""
 
-
-class _SilentTask:
-    def advance(self, amount: int = 1, note: str = "") -> None:
+    def say(self, text: str) -> None:
         """Do nothing."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from pfl_audit.core.settings import Flag, Settings
+from pfl_audit.core.subject import AuditJob, LazySubject
 from pfl_audit.errors import UsageError
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.opened import OpenedGradients
-    from pfl_audit.core.subject import AuditJob
 
 GRADIENT = "a shared gradient and its template (--template)"
 OFFERS = frozenset({GRADIENT})
@@ -95,23 +95,10 @@ class GradientInputs(Settings):
             )
 
 
-class Gradients:
-    """Gradients that clients share."""
+def _open(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
+    from pfl_audit.attacks.inversion.gradients import open_gradients
 
-    name = "gradients"
-    title = "shared gradients"
-    Inputs = GradientInputs
-    offers = OFFERS
-
-    def missing(self, inputs: GradientInputs) -> str | None:
-        """The template, unless it is given."""
-        return GRADIENT if inputs.template is None else None
-
-    def open(self, inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
-        """Open the model and make the gradients; see `gradients.open_gradients`."""
-        from pfl_audit.attacks.inversion.gradients import open_gradients
-
-        return open_gradients(inputs, job)
+    return open_gradients(inputs, job)
 
 
-SUBJECT = Gradients()
+SUBJECT = LazySubject("gradients", "shared gradients", GradientInputs, OFFERS, "template", GRADIENT, _open)

@@ -58,12 +58,6 @@ class Blind:
     p_value: float
     kinds: Mapping[str, Estimate]
 
-    @property
-    def calls(self) -> Bools:
-        """Whether each provider is called a member, bool (n,)."""
-        calls: Bools = self.scores > 0
-        return calls
-
 
 def blind_baseline(
     features: DocumentFeatures, labels: Bools, rng: np.random.Generator, permutations: int = PERMUTATIONS

@@ -75,12 +75,6 @@ def forest_scores(train: Floats, labels: Bools, test: Floats, seed: int, *, sear
     return scores
 
 
-def predict_forest(scores: Floats) -> Bools:
-    """Predict membership where a forest's probability is above one half."""
-    calls: Bools = scores > 0.5
-    return calls
-
-
 def residual_scores(after: Floats, before: Floats, queries: Floats, reference: Integers) -> Floats:
     """Residual of the model's log-likelihood on the public model's, times the root of the number of questions.
 

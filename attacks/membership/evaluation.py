@@ -146,7 +146,7 @@ def run_trial(
         called = classifiers.predict_kmeans(features[test], orient[test], seed)
     elif row.kind.startswith("forest"):
         scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=search)
-        called = classifiers.predict_forest(scores)
+        called = scores > 0.5
     elif row.scores is not None:
         scores = np.asarray(row.scores(features, known, labels[known], seed), dtype=np.float64)[test]
         called = classifiers.predict_kmeans(scores[:, None], scores, seed)

@@ -71,14 +71,7 @@ def _mean(sums: Floats, counts: Floats, rng: np.random.Generator) -> Estimate | 
 
 
 def giveaway_providers(pages: pd.DataFrame) -> pd.DataFrame:
-    """Providers whose every page, two at least, gave the value away; members first.
-
-    Returns:
-        ``provider``, ``member``, ``pages``.
-    """
+    """Providers whose every page, two at least, gave the value away: ``provider``, ``member``, ``pages``."""
     groups = pages.groupby("provider", sort=True)
     table = pd.DataFrame({"member": groups["member"].first(), "pages": groups.size(), "acc": groups["acc"].mean()})
-    found = table[(table["acc"] >= 1.0) & (table["pages"] >= 2)].reset_index()
-    return found.sort_values(["member", "pages", "provider"], ascending=[False, False, True])[
-        ["provider", "member", "pages"]
-    ]
+    return table[(table["acc"] >= 1.0) & (table["pages"] >= 2)].reset_index()

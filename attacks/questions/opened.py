@@ -106,7 +106,9 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     blue = _corpus(inputs.blue, "blue") if inputs.blue is not None else None
     if blue is not None:
         _refuse_overlap(red, blue)
-    model = _recorded(inputs.answers, red) if inputs.answers else opened(job.model or "")
+    model = RecordedModel(inputs.answers) if inputs.answers else opened(job.model or "")
+    if isinstance(model, RecordedModel):
+        model.require_answers_to(red)
     before = opened(inputs.pretrained) if inputs.pretrained else None
     control = opened(inputs.control) if inputs.control else None
     if len(inputs.references) == 1:
@@ -147,12 +149,6 @@ def _check_references(names: Sequence[str], references: Sequence[DocumentModel],
             "two of the reference models and the model under audit are the same",
             "Train each --reference apart, with a --seed of its own",
         )
-
-
-def _recorded(path: Path, red: Corpus) -> RecordedModel:
-    model = RecordedModel(path)
-    model.require_answers_to(red)
-    return model
 
 
 def _refuse_overlap(red: Corpus, blue: Corpus) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, InstanceOf
 
 from pfl_audit.core.settings import Flag, InMemory, Settings
+from pfl_audit.core.subject import AuditJob, LazySubject
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.questions.opened import OpenedQuestions
-    from pfl_audit.core.subject import AuditJob
 
 PRETRAINED = "pre-trained model (--pretrained)"
 REFERENCES = "reference models (--reference)"
@@ -51,23 +51,12 @@ class QuestionInputs(Settings):
     )
 
 
-class Questions:
-    """Questions about pages."""
+def _open(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
+    from pfl_audit.attacks.questions.opened import open_questions
 
-    name = "questions"
-    title = "questions about pages"
-    Inputs = QuestionInputs
-    offers = OFFERS
-
-    def missing(self, inputs: QuestionInputs) -> str | None:
-        """The documents, unless they are given."""
-        return "documents with questions (--red)" if inputs.red is None else None
-
-    def open(self, inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
-        """Open the models and the documents; see `opened.open_questions`."""
-        from pfl_audit.attacks.questions.opened import open_questions
-
-        return open_questions(inputs, job)
+    return open_questions(inputs, job)
 
 
-SUBJECT = Questions()
+SUBJECT = LazySubject(
+    "questions", "questions about pages", QuestionInputs, OFFERS, "red", "documents with questions (--red)", _open
+)

@@ -62,10 +62,6 @@ class Proposer:
     identity: tuple[object, ...]
     propose: Callable[[Sequence[Attempt], int], list[Proposal]]
 
-    def __call__(self, attempts: Sequence[Attempt], step: int) -> list[Proposal]:
-        """One proposal an attempt, in their order."""
-        return self.propose(attempts, step)
-
 
 def proposer(public: FormModel, target: FormModel, settings: ReconstructionSettings) -> Proposer:
     """The attack's procedure against this target.

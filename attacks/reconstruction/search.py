@@ -151,7 +151,7 @@ def _walk(
         prefixes = {
             (place, tuple(token for token, _, _ in path)): None for place in open_fields for path in paths[place]
         }
-        proposals = proposer([Attempt(blanks[place], prefix) for place, prefix in prefixes], step)
+        proposals = proposer.propose([Attempt(blanks[place], prefix) for place, prefix in prefixes], step)
         by_prefix = dict(zip(prefixes, proposals, strict=True))
         for place in open_fields:
             for path, rng in zip(paths[place], chances[place], strict=True):

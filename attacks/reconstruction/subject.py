@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from pfl_audit.core.settings import Flag, Settings
+from pfl_audit.core.subject import AuditJob, LazySubject
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.reconstruction.opened import OpenedForms
-    from pfl_audit.core.subject import AuditJob
 
 FORMS = "forms with labelled fields (--forms)"
 PUBLIC = "masked language model of public forms (--public)"
@@ -42,23 +42,10 @@ class FormInputs(Settings):
     )
 
 
-class Forms:
-    """Forms with labelled fields."""
+def _open(inputs: FormInputs, job: AuditJob) -> OpenedForms:
+    from pfl_audit.attacks.reconstruction.opened import open_subject
 
-    name = "forms"
-    title = "forms"
-    Inputs = FormInputs
-    offers = OFFERS
-
-    def missing(self, inputs: FormInputs) -> str | None:
-        """The forms, unless they are given."""
-        return FORMS if inputs.forms is None else None
-
-    def open(self, inputs: FormInputs, job: AuditJob) -> OpenedForms:
-        """Open the models and the forms; see `opened.open_subject`."""
-        from pfl_audit.attacks.reconstruction.opened import open_subject
-
-        return open_subject(inputs, job)
+    return open_subject(inputs, job)
 
 
-SUBJECT = Forms()
+SUBJECT = LazySubject("forms", "forms", FormInputs, OFFERS, "forms", FORMS, _open)

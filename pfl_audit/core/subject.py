@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pfl_audit.core.settings import Settings
 from pfl_audit.errors import UsageError
@@ -130,6 +130,34 @@ class Subject(Protocol[InputsT]):
             AuditError: The model or the documents cannot be opened.
         """
         ...
+
+
+@dataclass(frozen=True)
+class LazySubject(Generic[InputsT]):
+    """A subject that needs one input, and imports what opens it when that is given.
+
+    Attributes:
+        name: As in ``Subject``; likewise ``title``, ``Inputs`` and ``offers``.
+        required: Name of the input that it needs.
+        lack: What is missing without it, for people.
+        opener: Opens the model and the documents.
+    """
+
+    name: str
+    title: str
+    Inputs: type[InputsT]
+    offers: frozenset[str]
+    required: str
+    lack: str
+    opener: Callable[[InputsT, AuditJob], Opened]
+
+    def missing(self, inputs: InputsT) -> str | None:
+        """The input that it needs, unless it is given."""
+        return self.lack if getattr(inputs, self.required) is None else None
+
+    def open(self, inputs: InputsT, job: AuditJob) -> Opened:
+        """Open the model and the documents."""
+        return self.opener(inputs, job)
 
 
 SUBJECTS: Registry[Subject[Settings]] = Registry(

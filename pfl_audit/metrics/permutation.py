@@ -67,13 +67,6 @@ def standardised(gaps: Floats) -> Permuted:
     return Permuted(gaps[0], deviations, (1.0 + reached) / len(gaps), largest)
 
 
-def permutation_p_value(
-    values: Floats, labels: Bools, rng: np.random.Generator, permutations: int = PERMUTATIONS
-) -> float:
-    """One-sided p-value of one statistic; ``values`` float (n,), all else as in ``permute``."""
-    return float(permute(values[None], labels, rng, permutations).p_values[0])
-
-
 def _gaps(values: Floats, labels: Bools) -> Floats:
     """Mean of members minus mean of the others for every row of ``labels``, float (rows, k)."""
     ones = labels.astype(np.float64)

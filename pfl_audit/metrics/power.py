@@ -32,11 +32,6 @@ def smallest_effect(critical: float, deviation: float, power: float = POWER) -> 
     return critical + NormalDist().inv_cdf(power) * deviation
 
 
-def critical_of_interval(deviation: float, alpha: float) -> float:
-    """Value above which a one-sided interval at ``alpha`` leaves zero out."""
-    return NormalDist().inv_cdf(1 - alpha) * deviation
-
-
 def power_at(
     effect: float, critical: float, deviation: float, control: float | None = None, level: float = 0.05
 ) -> float:

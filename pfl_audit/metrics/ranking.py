@@ -71,11 +71,6 @@ def auc(scores: Floats, labels: Bools, weights: Floats | None = None) -> Floats:
     return roc_curves(scores, labels, weights).area()
 
 
-def tpr_at_fpr(scores: Floats, labels: Bools, limit: float, weights: Floats | None = None) -> tuple[Floats, Floats]:
-    """Largest TPR at a limited FPR, and that FPR, both float (resamples,). Arguments as in roc_curves."""
-    return roc_curves(scores, labels, weights).tpr_at(limit)
-
-
 def resolvable(scores: Floats, labels: Bools, limit: float) -> str | None:
     """Why TPR at this FPR cannot be resolved, or None where it can.
 

@@ -1,11 +1,11 @@
-"""Reading of new pages is utility; the mix of questions and pages does not make a gap."""
+"""Result of new pages is utility; the mix of questions and pages does not make a gap."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from pfl_audit.attacks.memorization.generalisation import Reading, reading, strata
+from pfl_audit.attacks.memorization.generalisation import Result, reading, strata
 from pfl_audit.core.verdict import Budget
 from pfl_audit.metrics.contrasts import item_gap, observed
 
@@ -14,7 +14,7 @@ from .simulated_answers import questions
 WHOLE = Budget.shared(1)
 
 
-def read(frame: pd.DataFrame, control: pd.DataFrame | None = None, budget: Budget = WHOLE) -> Reading:
+def read(frame: pd.DataFrame, control: pd.DataFrame | None = None, budget: Budget = WHOLE) -> Result:
     return reading(frame, control, budget, np.random.default_rng(0), permutations=999, resamples=500)
 
 

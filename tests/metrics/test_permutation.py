@@ -3,7 +3,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pfl_audit.metrics.permutation import permutation_p_value, permute
+from pfl_audit.metrics.permutation import permute
 
 
 def test_against_every_permutation_there_is() -> None:
@@ -33,8 +33,8 @@ def test_against_every_permutation_there_is() -> None:
 def test_what_is_told_apart_and_what_is_alike() -> None:
     labels = np.array([True] * 20 + [False] * 20)
     rng = np.random.default_rng(0)
-    assert permutation_p_value(labels.astype(float), labels, rng, 999) == 1 / 1000
-    assert permutation_p_value(np.ones(40), labels, rng, 999) == 1.0
+    assert permute(labels[None].astype(float), labels, rng, 999).p_values == 1 / 1000
+    assert permute(np.ones((1, 40)), labels, rng, 999).p_values == 1.0
 
 
 def test_noise_falls_below_a_level_as_often_as_it_says() -> None:

@@ -1,12 +1,14 @@
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
-from pfl_audit.metrics.power import critical_of_interval, effect_found, power_at, smallest_effect
+from pfl_audit.metrics.power import effect_found, power_at, smallest_effect
 
 
 @pytest.mark.parametrize(("deviation", "alpha"), [(0.04, 0.05), (0.1, 0.005)])
 def test_an_effect_of_this_size_is_found_in_four_of_five_draws(deviation: float, alpha: float) -> None:
-    critical = critical_of_interval(deviation, alpha)
+    critical = NormalDist().inv_cdf(1 - alpha) * deviation
     effect = smallest_effect(critical, deviation)
     found = np.random.default_rng(0).normal(effect, deviation, 100_000) > critical
     assert found.mean() == pytest.approx(0.8, abs=0.005)

@@ -32,7 +32,7 @@ def test_auc_and_tpr_against_the_definitions(case: tuple[list[float], list[bool]
     row = np.array([weights], dtype=float)
     assert ranking.auc(*args, row)[0] == pytest.approx(oracle.auc(scores, labels, weights))
     for limit in (0.0, 0.1, 0.34, 1.0):
-        found, realised = ranking.tpr_at_fpr(*args, limit, row)
+        found, realised = ranking.roc_curves(*args, row).tpr_at(limit)
         assert found[0] == pytest.approx(oracle.tpr_at_fpr(scores, labels, weights, limit))
         assert realised[0] <= limit + 1e-9
 
@@ -42,8 +42,8 @@ def test_the_order_of_the_rows_does_not_matter(case: tuple[list[float], list[boo
     scores, labels = np.array(case[0]), np.array(case[1])
     order = np.random.default_rng(seed).permutation(len(scores))
     assert ranking.auc(scores, labels) == pytest.approx(ranking.auc(scores[order], labels[order]))
-    before = ranking.tpr_at_fpr(scores, labels, 0.1)
-    after = ranking.tpr_at_fpr(scores[order], labels[order], 0.1)
+    before = ranking.roc_curves(scores, labels).tpr_at(0.1)
+    after = ranking.roc_curves(scores[order], labels[order]).tpr_at(0.1)
     assert before[0] == pytest.approx(after[0])
 
 
@@ -54,7 +54,7 @@ def test_a_coin_is_no_attack_however_the_file_is_sorted() -> None:
     coin = rng.random(400) < 0.5
     for order in (np.arange(400), np.arange(400)[::-1], rng.permutation(400)):
         assert ranking.resolvable(coin[order].astype(float), labels[order], 0.01) is not None
-        assert ranking.tpr_at_fpr(coin[order].astype(float), labels[order], 0.01)[0][0] == 0.0
+        assert ranking.roc_curves(coin[order].astype(float), labels[order]).tpr_at(0.01)[0][0] == 0.0
 
 
 def test_curve_runs_from_nobody_to_everybody() -> None:
