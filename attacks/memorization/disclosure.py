@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,9 +27,8 @@ from pfl_audit.attacks.memorization.unprompted import (
 )
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.attack import CheckSpec
-from pfl_audit.core.results import Check, Level, Metric
+from pfl_audit.core.results import Check, Level
 from pfl_audit.core.verdict import Budget, level_of
-from pfl_audit.documents.document import Query
 from pfl_audit.metrics.power import POWER
 
 ENOUGH_ANSWERS: Final = 30
@@ -120,28 +119,16 @@ def unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
     rng = context.rng("unprompted", "decoys")
     found = disclosed(set(new.values()), set(secrets), unseen_values(context.red), len(answers), context.budget, rng)
     owners = {owner for answer in set(new.values()) for owner in secrets.get(answer, ())}
-    return spec.ran(
-        settings=settings | {"secrets": len(secrets), "decoy sets": SETS},
-        metrics=_metrics(queries, answers, new, secrets, other_values(context.blue), found, rng),
-        tables=tables,
-        finding=present.disclosure_finding(found, len(answers), len(secrets), len(owners), control),
-    )
-
-
-def _metrics(
-    queries: Sequence[Query],
-    answers: Mapping[str, str],
-    new: Mapping[str, str],
-    secrets: Collection[str],
-    others: Collection[str],
-    found: Disclosed,
-    rng: np.random.Generator,
-) -> list[Metric]:
-    """With the share of the questions that brought out a true secret, and its interval over resampled providers."""
     rows = [(query.document.provider, float(new.get(query.id) in secrets)) for query in queries if query.id in answers]
     asked = pd.DataFrame(rows, columns=["provider", "hit"])
     share = score_mean(asked, "hit", rng) if rows else None
-    return present.disclosure_metrics(found, share, len(set(new.values()) & set(others)), asked["provider"].nunique())
+    others = len(set(new.values()) & other_values(context.blue))
+    return spec.ran(
+        settings=settings | {"secrets": len(secrets), "decoy sets": SETS},
+        metrics=present.disclosure_metrics(found, share, others, asked["provider"].nunique()),
+        tables=tables,
+        finding=present.disclosure_finding(found, len(answers), len(secrets), len(owners), control),
+    )
 
 
 def _expected(critical: int, by_chance: float) -> float:

@@ -33,55 +33,40 @@ def keep_evidence(
         answers: Answers of the model under audit.
         before: Answers of the pre-trained model, or None.
     """
-    ranked = sorted(
-        (query for query in test.queries if query in answers), key=lambda query: _rank(context, hide, query, answers)
-    )
+
+    def rank(query: Query) -> tuple[bool, bool, float, str]:
+        """Right answers before wrong ones, members first, the most confident first; never by name."""
+        right = bool(accuracy(answers[query].answer, query.answers))
+        member = context.red.label(query.document.provider) is Membership.MEMBER
+        return not right, not member, -(answers[query].confidence or 0.0), hide.order(query.id)
+
     evidence: list[Evidence] = []
-    for number, query in enumerate(ranked[:kept]):
-        image = query.document.image
+    for number, query in enumerate(sorted((query for query in test.queries if query in answers), key=rank)[:kept]):
+        image, name = query.document.image, f"{test.key}-{number:03d}"
         if image is None:
             continue
-        name = f"{test.key}-{number:03d}"
         try:
             page = image.open()
         except UnanswerableError:
             continue
         context.evidence.keep_page(name, page)
-        if len(evidence) < shown and accuracy(answers[query].answer, query.answers):
-            picture = context.evidence.show(name, framed(page, image.blurred), drawn_page())
-            evidence.append(_describe(context, hide, query, answers, before, picture))
+        if len(evidence) == shown or not accuracy(answers[query].answer, query.answers):
+            continue
+        facts: dict[str, Cell] = {
+            "provider": hide.name(query.document.provider),
+            "class": str(context.red.label(query.document.provider)),
+            "question": query.question if hide.reveal else query.key,
+            "taken off the page": hide.value(query.answers[0], query.key),
+            "the model's answer": _answer(hide, answers[query].answer, query),
+            "confidence": hide.share(answers[query].confidence),
+        }
+        if before is not None and query in before:
+            facts["the pre-trained model's answer"] = _answer(hide, before[query].answer, query)
+        if not hide.reveal:
+            facts["picture"] = CAPTION
+        picture = context.evidence.show(name, framed(page, image.blurred), drawn_page())
+        evidence.append(Evidence(title="The page, and what the model answered", facts=facts, picture=picture))
     return evidence
-
-
-def _rank(context: QuestionContext, hide: Redactor, query: Query, answers: Answers) -> tuple[bool, bool, float, str]:
-    """Right answers before wrong ones, members first, the most confident first; never by name."""
-    response = answers[query]
-    member = context.red.label(query.document.provider) is Membership.MEMBER
-    return (
-        not accuracy(response.answer, query.answers),
-        not member,
-        -(response.confidence or 0.0),
-        hide.order(query.id),
-    )
-
-
-def _describe(
-    context: QuestionContext, hide: Redactor, query: Query, answers: Answers, before: Answers | None, picture: str
-) -> Evidence:
-    response = answers[query]
-    facts: dict[str, Cell] = {
-        "provider": hide.name(query.document.provider),
-        "class": str(context.red.label(query.document.provider)),
-        "question": query.question if hide.reveal else query.key,
-        "taken off the page": hide.value(query.answers[0], query.key),
-        "the model's answer": _answer(hide, response.answer, query),
-        "confidence": hide.share(response.confidence),
-    }
-    if before is not None and query in before:
-        facts["the pre-trained model's answer"] = _answer(hide, before[query].answer, query)
-    if not hide.reveal:
-        facts["picture"] = CAPTION
-    return Evidence(title="The page, and what the model answered", facts=facts, picture=picture)
 
 
 def _answer(hide: Redactor, said: str, query: Query) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from pfl_audit.core.results import Check, Provenance, Results, Target, write_res
 from pfl_audit.core.run_folder import RunFolder
 from pfl_audit.core.settings import Settings, private_options, read_settings
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened, Subject
+from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
 from pfl_audit.core.verdict import Budget, decide
@@ -28,44 +27,6 @@ from pfl_audit.errors import AuditError, NotAuditableError, StorageError, Unansw
 from pfl_audit.files import write_json
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """What a plan asks for, validated.
-
-    Attributes:
-        attacks: Installed attacks by name.
-        settings: Attack to its settings.
-        specs: Checks by id, in the order of the report.
-        subjects: Subjects of these checks with their inputs.
-        private: Options of all installed subjects and attacks whose value a report does not print.
-    """
-
-    attacks: Mapping[str, InstalledAttack]
-    settings: Mapping[str, Settings]
-    specs: Mapping[str, CheckSpec]
-    subjects: Mapping[str, tuple[Subject[Settings], Settings]]
-    private: frozenset[str]
-
-    def subject_of(self, spec: CheckSpec) -> str:
-        """Name of the subject that a check works on."""
-        return self.attacks[spec.family].subject
-
-
-@dataclass(frozen=True)
-class _Subjects:
-    """The subjects of an audit, by name.
-
-    Attributes:
-        opened: Opened subjects.
-        reasons: Why the others are not opened.
-        required: Those whose inputs are given, so that an audit without them is incomplete.
-    """
-
-    opened: Mapping[str, Opened]
-    reasons: Mapping[str, str]
-    required: frozenset[str]
 
 
 def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | None = None) -> Results:
@@ -81,21 +42,21 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
     Raises:
         AuditError: The model or the documents cannot be used at all.
     """
-    chosen = _choose(plan)
+    audit = _Audit(plan, progress)
     with RunFolder(plan.out, plan.identity()) as folder:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
             if ready is not None:
                 ready()
             started, clock = datetime.now(UTC), time.monotonic()
             try:
-                subjects = _open(plan, chosen, store, progress)
+                audit.open(store)
                 redactor = Redactor(store.salt, reveal=plan.reveal)
-                checks = _run_checks(plan, chosen, subjects, redactor, progress)
+                checks = audit.checks(redactor)
             finally:
                 folder.asked = store.changed
         seconds = round(time.monotonic() - clock, 1)
         provenance = Provenance(
-            command=short_command(plan.command, chosen.private),
+            command=short_command(plan.command, audit.private),
             version=__version__,
             packages=package_versions(),
             seed=plan.seed,
@@ -104,96 +65,132 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
             resumed=folder.resumed,
             revealed=plan.reveal,
         )
-        results = _results(plan, chosen, subjects, checks, redactor, provenance)
+        results = audit.results(checks, redactor, provenance)
         write_results(results, plan.out)
-        work = {name: count for one in subjects.opened.values() for name, count in one.work().items()}
+        work = {name: count for one in audit.opened.values() for name, count in one.work().items()}
         folder.mark("success", seconds=seconds, **work)
         progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
     return results
 
 
-def _choose(plan: AuditPlan) -> _Chosen:
-    """Validate a plan before anything is opened."""
-    attacks, subjects = ATTACKS.installed(), SUBJECTS.installed()
-    for kind, given, known in (("attack", plan.settings, attacks), ("subject", plan.inputs, subjects)):
-        if unknown := [name for name in given if name not in known]:
-            raise UsageError(f"there is no {kind} '{unknown[0]}'", f"Choose among: {', '.join(known)}")
-    models = [*(one.Inputs for one in subjects.values()), *(one.Settings for one in attacks.values())]
-    private = frozenset[str]().union(*map(private_options, models))
-    attacks = {name: attack for name, attack in attacks.items() if attack.subject in subjects}
-    settings = {
-        name: read_settings(attack.Settings, plan.settings.get(name, {}), name) for name, attack in attacks.items()
-    }
-    specs = choose_checks(attacks, plan.checks)
-    needed = {attacks[spec.family].subject for spec in specs.values()}
-    given_inputs = {
-        name: (subject, read_settings(subject.Inputs, plan.inputs.get(name, {}), name))
-        for name, subject in subjects.items()
-        if name in needed
-    }
-    return _Chosen(attacks, settings, specs, given_inputs, private)
+class _Audit:
+    """What a plan asks for, validated before anything is opened.
 
-
-def _open(plan: AuditPlan, chosen: _Chosen, store: ResponseStore, progress: Progress) -> _Subjects:
-    """Open every subject that has its inputs.
-
-    Raises:
-        UsageError: None has.
-        NotAuditableError: The only one that has cannot audit the model.
+    Attributes:
+        attacks: Installed attacks by name.
+        settings: Attack to its settings.
+        specs: Checks by id, in the order of the report.
+        subjects: Subjects of these checks with their inputs, by name.
+        private: Options of all installed subjects and attacks whose value a report does not print.
+        missing: Subject to its input that is not given, or None.
+        opened: Opened subjects by name.
+        reasons: Why the others are not opened.
     """
-    states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
-    job = AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, progress)
-    missing = {name: subject.missing(inputs) for name, (subject, inputs) in chosen.subjects.items()}
-    wanted = [name for name, lack in missing.items() if lack is None]
-    if not wanted:
-        lacks = " or ".join(lack for lack in missing.values() if lack)
-        raise UsageError(f"nothing to audit the model with: it needs {lacks}", "Give the documents")
-    reasons = {name: f"needs {lack}" for name, lack in missing.items() if lack}
-    opened: dict[str, Opened] = {}
-    for name in wanted:
-        subject, inputs = chosen.subjects[name]
-        try:
-            opened[name] = subject.open(inputs, job)
-        except NotAuditableError as error:
-            if len(wanted) == 1:
-                raise
-            reasons[name] = str(error)
-    if not opened:
-        raise NotAuditableError(next(iter(reasons.values())), "Give documents of the kind that the model reads")
-    return _Subjects(opened, reasons, frozenset(wanted))
 
+    def __init__(self, plan: AuditPlan, progress: Progress) -> None:
+        self.plan, self.progress = plan, progress
+        attacks, subjects = ATTACKS.installed(), SUBJECTS.installed()
+        for kind, given, known in (("attack", plan.settings, attacks), ("subject", plan.inputs, subjects)):
+            if unknown := [name for name in given if name not in known]:
+                raise UsageError(f"there is no {kind} '{unknown[0]}'", f"Choose among: {', '.join(known)}")
+        models = [*(one.Inputs for one in subjects.values()), *(one.Settings for one in attacks.values())]
+        self.private = frozenset[str]().union(*map(private_options, models))
+        self.attacks = {name: attack for name, attack in attacks.items() if attack.subject in subjects}
+        self.settings = {
+            name: read_settings(attack.Settings, plan.settings.get(name, {}), name)
+            for name, attack in self.attacks.items()
+        }
+        self.specs = choose_checks(self.attacks, plan.checks)
+        needed = set(map(self._subject_of, self.specs.values()))
+        self.subjects = {
+            name: (subject, read_settings(subject.Inputs, plan.inputs.get(name, {}), name))
+            for name, subject in subjects.items()
+            if name in needed
+        }
+        self.missing = {name: subject.missing(inputs) for name, (subject, inputs) in self.subjects.items()}
+        self.reasons = {name: f"needs {lack}" for name, lack in self.missing.items() if lack}
+        self.opened: dict[str, Opened] = {}
 
-def _run_checks(
-    plan: AuditPlan, chosen: _Chosen, subjects: _Subjects, redactor: Redactor, progress: Progress
-) -> list[Check]:
-    """Run what can be run; every other check becomes a row with its reason."""
-    named = frozenset(plan.checks)
-    done: dict[str, Check] = {}
-    for key, spec in chosen.specs.items():
-        subject = chosen.subject_of(spec)
-        if subject not in subjects.opened:
-            required = subject in subjects.required or key in named
-            done[key] = spec.not_run("skipped", subjects.reasons[subject], required=required)
-        elif (reason := unmet_needs(spec, subjects.opened[subject].have())) is not None:
-            done[key] = spec.not_run("skipped", reason, required=not spec.optional or key in named)
-        elif spec.on_request is not None and not named & {key, spec.family}:
-            done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it", required=False)
-    runnable = frozenset(key for key in chosen.specs if key not in done)
-    common = AuditContext(
-        checks=runnable,
-        named=named,
-        seed=plan.seed,
-        budget=Budget.shared(sum(chosen.specs[key].part_of is None for key in runnable)),
-        redactor=redactor,
-        evidence=EvidenceBox(plan.out, reveal=plan.reveal),
-        progress=progress,
-    )
-    for name, attack in chosen.attacks.items():
-        wanted = [spec for key, spec in chosen.specs.items() if key in runnable and spec.family == name]
-        if wanted:
-            context = subjects.opened[attack.subject].context(common)
-            done |= _run_attack(attack, context, chosen.settings[name], wanted)
-    return [done[key].model_copy(update={"subject": chosen.subject_of(spec)}) for key, spec in chosen.specs.items()]
+    def _subject_of(self, spec: CheckSpec) -> str:
+        return self.attacks[spec.family].subject
+
+    def open(self, store: ResponseStore) -> None:
+        """Open every subject that has its inputs.
+
+        Raises:
+            UsageError: None has.
+            NotAuditableError: The only one that has cannot audit the model.
+        """
+        plan = self.plan
+        states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
+        job = AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, self.progress)
+        wanted = [name for name, lack in self.missing.items() if lack is None]
+        if not wanted:
+            lacks = " or ".join(lack for lack in self.missing.values() if lack)
+            raise UsageError(f"nothing to audit the model with: it needs {lacks}", "Give the documents")
+        for name in wanted:
+            subject, inputs = self.subjects[name]
+            try:
+                self.opened[name] = subject.open(inputs, job)
+            except NotAuditableError as error:
+                if len(wanted) == 1:
+                    raise
+                self.reasons[name] = str(error)
+        if not self.opened:
+            raise NotAuditableError(
+                next(iter(self.reasons.values())), "Give documents of the kind that the model reads"
+            )
+
+    def checks(self, redactor: Redactor) -> list[Check]:
+        """Run what can be run; every other check becomes a row with its reason."""
+        plan, named = self.plan, frozenset(self.plan.checks)
+        done: dict[str, Check] = {}
+        for key, spec in self.specs.items():
+            subject = self._subject_of(spec)
+            if subject not in self.opened:
+                required = self.missing[subject] is None or key in named
+                done[key] = spec.not_run("skipped", self.reasons[subject], required=required)
+            elif (reason := unmet_needs(spec, self.opened[subject].have())) is not None:
+                done[key] = spec.not_run("skipped", reason, required=not spec.optional or key in named)
+            elif spec.on_request is not None and not named & {key, spec.family}:
+                done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it", required=False)
+        runnable = frozenset(key for key in self.specs if key not in done)
+        common = AuditContext(
+            checks=runnable,
+            named=named,
+            seed=plan.seed,
+            budget=Budget.shared(sum(self.specs[key].part_of is None for key in runnable)),
+            redactor=redactor,
+            evidence=EvidenceBox(plan.out, reveal=plan.reveal),
+            progress=self.progress,
+        )
+        for name, attack in self.attacks.items():
+            wanted = [spec for key, spec in self.specs.items() if key in runnable and spec.family == name]
+            if wanted:
+                context = self.opened[attack.subject].context(common)
+                done |= _run_attack(attack, context, self.settings[name], wanted)
+        return [done[key].model_copy(update={"subject": self._subject_of(spec)}) for key, spec in self.specs.items()]
+
+    def results(self, checks: list[Check], redactor: Redactor, provenance: Provenance) -> Results:
+        """Everything that a report reads."""
+        models = [one.models() for one in self.opened.values()]
+        before, public, control = (
+            next((_target(*one) for one in beside if one is not None), None)
+            for beside in zip(*((one.before, one.public, one.control) for one in models), strict=True)
+        )
+        results = Results(
+            title=self.plan.title,
+            verdict=decide(checks, self.plan.fail_on, self.specs if self.plan.checks else ()),
+            target=_target(models[0].target, self.plan.model),
+            pretrained=before,
+            public=public,
+            control=control,
+            references=[_target(facts, name) for one in models for facts, name in one.references],
+            datasets=[one.data(redactor) for one in self.opened.values()],
+            checks=checks,
+            provenance=provenance,
+        )
+        return _without_paths(results, self.plan)
 
 
 def _run_attack(
@@ -220,36 +217,6 @@ def _run_attack(
         return {spec.id: spec.not_run("failed", reason) for spec in wanted}
     lost = f"the attack {attack.name} gave no result"
     return {spec.id: checks.get(spec.id) or spec.not_run("failed", lost) for spec in wanted}
-
-
-def _results(
-    plan: AuditPlan,
-    chosen: _Chosen,
-    subjects: _Subjects,
-    checks: list[Check],
-    redactor: Redactor,
-    provenance: Provenance,
-) -> Results:
-    """Everything that a report reads."""
-    models = [one.models() for one in subjects.opened.values()]
-    before, public, control = (
-        next(filter(None, beside), None)
-        for beside in zip(*((one.before, one.public, one.control) for one in models), strict=True)
-    )
-    required = chosen.specs if plan.checks else ()
-    results = Results(
-        title=plan.title,
-        verdict=decide(checks, plan.fail_on, required),
-        target=_target(models[0].target, plan.model),
-        pretrained=_target(*before) if before else None,
-        public=_target(*public) if public else None,
-        control=_target(*control) if control else None,
-        references=[_target(facts, name) for one in models for facts, name in one.references],
-        datasets=[one.data(redactor) for one in subjects.opened.values()],
-        checks=checks,
-        provenance=provenance,
-    )
-    return _without_paths(results, plan)
 
 
 def _target(facts: ModelFacts, name: str | None) -> Target:
