@@ -93,7 +93,7 @@ def grids(metrics: Sequence[Metric]) -> tuple[Grid, ...]:
     """One grid a model, columns in the order in which their slices come."""
     models: dict[str, dict[tuple[str, str], Metric]] = {}
     for metric in metrics:
-        key = metric.name, words.slice_name(_rest(metric))
+        key = metric.name, words.slice_name({name: value for name, value in metric.slice.items() if name != "model"})
         models.setdefault(str(metric.slice.get("model", "")), {})[key] = metric
     return tuple(_grid(model, keyed) for model, keyed in models.items())
 
@@ -104,7 +104,3 @@ def _grid(model: str, keyed: Mapping[tuple[str, str], Metric]) -> Grid:
         rows = tuple((" · ".join(filter(None, key)), (metric,)) for key, metric in keyed.items())
         return Grid(model, ("",), rows)
     return Grid(model, columns, tuple((name, tuple(keyed.get((name, one)) for one in columns)) for name in names))
-
-
-def _rest(metric: Metric) -> dict[str, str | int | float]:
-    return {name: value for name, value in metric.slice.items() if name != "model"}

@@ -128,13 +128,13 @@ def _judge(
     permuted = permute(np.array([one.values for one in outcomes]), outcomes[0].attacked, rng)
     critical = permuted.critical(budget.leak / levels) / 2
     compared = {
-        "control": _compare(outcomes, [control.get(one.row.id) for one in outcomes], COMPARED_ATTACKS / levels),
-        "documents": _compare(outcomes, [blind for _ in outcomes], COMPARED_ATTACKS / levels),
+        "control": _compare(outcomes, control, COMPARED_ATTACKS / levels),
+        "documents": _compare(outcomes, {one.row.id: blind for one in outcomes if blind}, COMPARED_ATTACKS / levels),
     }
     judged = []
     for at, one in enumerate(outcomes):
         found = one.estimates[one.metric]
-        beside = {name: other for name, all_ in compared.items() if (other := all_[at]) is not None}
+        beside = {name: others[one.row.id] for name, others in compared.items() if one.row.id in others}
         # What explains the number without a leak must be exceeded, from chance upwards.
         needed = [smallest_effect(float(critical[at]), float(found.samples.std()))]
         needed += [
@@ -156,11 +156,11 @@ def _judge(
     return judged
 
 
-def _compare(outcomes: Sequence[Outcome], others: Sequence[Outcome | None], alpha: float) -> list[Compared | None]:
-    """Differences over the same resamples, with bounds that hold for all of them at once."""
-    pairs = [(one, other) for one, other in zip(outcomes, others, strict=True) if other is not None]
+def _compare(outcomes: Sequence[Outcome], others: Mapping[str, Outcome], alpha: float) -> dict[str, Compared]:
+    """Differences to others by attack, over the same resamples, with bounds that hold for all of them at once."""
+    pairs = [(one, others[one.row.id]) for one in outcomes if one.row.id in others]
     if not pairs:
-        return [None for _ in outcomes]
+        return {}
     values = np.array([one.estimates[one.metric].value - other.estimates[one.metric].value for one, other in pairs])
     samples = np.array([one.samples[one.metric] - other.samples[one.metric] for one, other in pairs])
     samples = samples[:, np.isfinite(samples).all(axis=0)]
@@ -178,5 +178,4 @@ def _compare(outcomes: Sequence[Outcome], others: Sequence[Outcome | None], alph
         difference = estimate(value, samples[at])
         return Compared(other.estimates[one.metric], difference, bound, scale * deviation)
 
-    found = iter([compared(at, one, other) for at, (one, other) in enumerate(pairs)])
-    return [None if other is None else next(found) for other in others]
+    return {one.row.id: compared(at, one, other) for at, (one, other) in enumerate(pairs)}

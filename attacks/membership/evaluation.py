@@ -221,12 +221,12 @@ def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rn
     estimates: dict[str, Estimate] = {}
     spread: dict[str, float] = {}
     notes: dict[str, str] = {}
+    for limit in FPR_LIMITS:
+        reasons = (ranking.resolvable(trial.scores, labels[trial.test], limit) for trial in trials)
+        if (reason := next(filter(None, reasons), None)) is not None:
+            notes[tpr_name(limit)] = reason
     drawn: dict[str, Floats] = {}
-    for name in values[0]:
-        reason = _why_not(name, trials, labels)
-        if reason is not None:
-            notes[name] = reason
-            continue
+    for name in [name for name in values[0] if name not in notes]:
         every = np.array([found[name][0] for found in values])
         drawn[name] = np.mean([found[name] for found in samples], axis=0)
         estimates[name] = estimate(float(every.mean()), drawn[name])
@@ -255,11 +255,3 @@ def _statistics(trial: Trial, labels: Bools, weights: Floats) -> dict[str, Float
 def tpr_name(limit: float) -> str:
     """Name of the metric: ``TPR at 1 % FPR``."""
     return f"TPR at {limit:.0%} FPR".replace("%", " %")
-
-
-def _why_not(name: str, trials: Sequence[Trial], labels: Bools) -> str | None:
-    for limit in FPR_LIMITS:
-        if name == tpr_name(limit):
-            reasons = [ranking.resolvable(trial.scores, labels[trial.test], limit) for trial in trials]
-            return next((reason for reason in reasons if reason is not None), None)
-    return None

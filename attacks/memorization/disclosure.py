@@ -27,7 +27,7 @@ from pfl_audit.attacks.memorization.unprompted import (
 )
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.attack import CheckSpec
-from pfl_audit.core.results import Check, Level
+from pfl_audit.core.results import Check, Finding, Level
 from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.metrics.power import POWER
 
@@ -113,7 +113,12 @@ def unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
     tables = present.disclosure_tables(listed, context.redactor.within(spec.id), control)
     settings = {"questions": len(queries), "keys": ", ".join(asked_keys(context.blue))}
     if context.blue is None:
-        return spec.ran(settings=settings, tables=tables, finding=present.without_blue())
+        finding = Finding(
+            level="unresolved",
+            text="Without the training corpus (--blue) it cannot be said whether the answers are true secrets.",
+            remedy="Give --blue, or look the most frequent answers up by hand.",
+        )
+        return spec.ran(settings=settings, tables=tables, finding=finding)
     secrets = secrets_of(context.blue)
     new = new_answers(queries, answers, before)
     rng = context.rng("unprompted", "decoys")

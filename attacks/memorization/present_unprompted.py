@@ -73,15 +73,6 @@ def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor, control: 
     return tables
 
 
-def without_blue() -> Finding:
-    """Finding where the training corpus is not given."""
-    return Finding(
-        level="unresolved",
-        text="Without the training corpus (--blue) it cannot be said whether the answers are true secrets.",
-        remedy="Give --blue, or look the most frequent answers up by hand.",
-    )
-
-
 def disclosure_finding(found: Disclosed, asked: int, secrets: int, owners: int, control: str | None) -> Finding:
     """Finding on the disclosed answers.
 

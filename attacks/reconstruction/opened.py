@@ -137,8 +137,11 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     public = open_form_model(inputs.public, device=job.device) if inputs.public else None
     _refuse_strangers(target, public, epochs)
     notes = _trained_elsewhere(model, parts.private, progress)
-    if inputs.public:
-        _refuse_insider(Path(inputs.public), parts.private)
+    if inputs.public and FormCorpus(parts.private).digest in _trained_on(Path(inputs.public)):
+        raise UsageError(
+            f"{Path(inputs.public)} was trained on the private forms, so it is no public knowledge",
+            "Give --public a model that was trained on the public part",
+        )
     looked_at = [(target, noise is None), (public, True)]
     if any(seeing and one is not None and one.sees_page for one, seeing in looked_at):
         parts, unseen = _with_pages(parts, progress)
@@ -215,15 +218,6 @@ def _trained_elsewhere(model: Path, private: tuple[Form, ...], progress: Progres
         "that is meant"
     )
     return ("training.json names other forms than the private part",)
-
-
-def _refuse_insider(public: Path, private: tuple[Form, ...]) -> None:
-    """Raises UsageError where the public model says itself that it was trained on the private forms."""
-    if FormCorpus(private).digest in _trained_on(public):
-        raise UsageError(
-            f"{public} was trained on the private forms, so it is no public knowledge",
-            "Give --public a model that was trained on the public part",
-        )
 
 
 def _trained_on(folder: Path) -> list[str]:

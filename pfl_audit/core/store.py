@@ -61,7 +61,11 @@ class Records:
         Raises:
             StorageError: The file is damaged.
         """
-        found = self._store.record(key)
+        with self._store.reading() as db:
+            row = db.execute("SELECT value FROM records WHERE key = ?", (key,)).fetchone()
+            found = json.loads(row[0]) if row else None
+            if not isinstance(found, dict | None):
+                raise TypeError("a row holds no record")
         self.got_count += found is not None
         return found
 
@@ -71,7 +75,7 @@ class Records:
         Raises:
             StorageError: The disk is full.
         """
-        self._store.put_record(key, value)
+        self._store.write("INSERT OR REPLACE INTO records VALUES (?, ?)", [(key, json.dumps(value))])
         self.put_count += 1
 
 
@@ -132,7 +136,7 @@ class ResponseStore:
         Raises:
             StorageError: The file is damaged.
         """
-        with self._reading():
+        with self.reading():
             (salt,) = self._db.execute("SELECT value FROM meta WHERE name = 'salt'").fetchone()
             if not isinstance(salt, str) or len(salt) != _SALT:
                 raise TypeError("not what was put there")
@@ -149,7 +153,7 @@ class ResponseStore:
         for at in range(0, len(wanted), _LOOKUP):
             some = wanted[at : at + _LOOKUP]
             marks = ",".join("?" * len(some))
-            with self._reading():
+            with self.reading():
                 rows = self._db.execute(f"{_SELECT} WHERE key IN ({marks})", some)
                 found |= {key: _response(*row) for key, *row in rows}
         return found
@@ -164,31 +168,10 @@ class ResponseStore:
             (key, json.dumps(response.answer), response.confidence, response.loss, response.tokens)
             for key, response in responses.items()
         ]
-        self._write("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", rows)
-
-    def record(self, key: str) -> dict[str, JsonValue] | None:
-        """The JSON object that was put under ``key``, or None.
-
-        Raises:
-            StorageError: The file is damaged.
-        """
-        with self._reading():
-            row = self._db.execute("SELECT value FROM records WHERE key = ?", (key,)).fetchone()
-            found = json.loads(row[0]) if row else None
-            if not isinstance(found, dict | None):
-                raise TypeError("a row holds no record")
-            return found
-
-    def put_record(self, key: str, value: Mapping[str, object]) -> None:
-        """Keep a JSON object.
-
-        Raises:
-            StorageError: The disk is full.
-        """
-        self._write("INSERT OR REPLACE INTO records VALUES (?, ?)", [(key, json.dumps(value))])
+        self.write("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", rows)
 
     def __len__(self) -> int:
-        with self._reading():
+        with self.reading():
             return int(self._db.execute("SELECT count(*) FROM responses").fetchone()[0])
 
     def close(self) -> None:
@@ -213,8 +196,12 @@ class ResponseStore:
         else:
             self.discard()
 
-    def _write(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        """Put rows in one transaction."""
+    def write(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Put rows in one transaction.
+
+        Raises:
+            StorageError: The disk is full.
+        """
         self.changed = True
         try:
             with self._db:
@@ -223,10 +210,10 @@ class ResponseStore:
             raise self._failed(error) from error
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Raise StorageError for what SQLite reports, and for a row that is not what was put there."""
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The database; StorageError for what SQLite reports, and for a row that is not what was put there."""
         try:
-            yield
+            yield self._db
         except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
             raise self._failed(error) from error
 

@@ -46,11 +46,10 @@ def read_training(path: Path) -> tuple[dict[str, JsonValue] | None, GuaranteeRev
         if _values(content) > _MOST_VALUES:
             raise AuditError(f"{path} holds more than {_MOST_VALUES:,} values", "Get it from its source again")
         record = _harmless(content)
+        if not isinstance(record, dict):
+            raise AuditError(f"{path} is not an object")
     except AuditError as error:
         text = f"cannot be read ({visible(error.problem.replace(str(path), path.name))})"
-        return None, GuaranteeReview(claim=None, worth="unknown", text=text)
-    if not isinstance(record, dict):
-        text = f"cannot be read ({path.name} is not an object)"
         return None, GuaranteeReview(claim=None, worth="unknown", text=text)
     return record, review_entry(record.get("privacy"))
 

@@ -138,7 +138,10 @@ def test_a_killed_process_loses_no_record_that_was_put(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "x.sqlite")], check=False)
     assert done.returncode == -signal.SIGKILL
     with ResponseStore(tmp_path / "x.sqlite") as store:
-        assert [store.record(str(number)) for number in range(6)] == [*({"n": number} for number in range(5)), None]
+        assert [Records(store).get(str(number)) for number in range(6)] == [
+            *({"n": number} for number in range(5)),
+            None,
+        ]
 
 
 @pytest.mark.parametrize("value", ["{", "3", "[]", "[" * 100_000])
@@ -209,7 +212,7 @@ def test_a_value_that_would_fill_the_memory(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "x.sqlite") as database:
         database.execute("INSERT INTO records VALUES ('k', zeroblob(100000000))")
     with ResponseStore(tmp_path / "x.sqlite") as store, pytest.raises(StorageError, match="too big"):
-        store.record("k")
+        Records(store).get("k")
 
 
 def test_a_new_store_is_discarded_while_nothing_is_in_it(tmp_path: Path) -> None:
