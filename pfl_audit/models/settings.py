@@ -1,10 +1,15 @@
-"""Validation of numbers in settings from outside."""
+"""Validation of settings from outside."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from pfl_audit.errors import AuditError
+
+Check = tuple[int, int] | Callable[[str, Any], Any]
 LARGEST_SIZE = 1 << 20
 """Largest size of a layer, a vocabulary or a table."""
 
@@ -31,6 +36,38 @@ def number(name: str, value: Any, least: float = 0, most: float = 1) -> float:
     return float(value)
 
 
+def switch(name: str, value: Any) -> bool:
+    """Check a switch from outside.
+
+    Raises:
+        ValueError: It is no bool; the message names the setting.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is neither true nor false")
+    return value
+
+
+def text(name: str, value: Any) -> str:
+    """Any value as a text."""
+    return str(value)
+
+
+def read(said: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
+    """The settings that are checked, where they are said and not null.
+
+    Args:
+        checks: Name to the bounds of an integer, or to a function of name and value.
+
+    Raises:
+        ValueError: One of them fails its check; the message names it.
+    """
+    return {
+        name: check(name, said[name]) if callable(check) else whole(name, said[name], *check)
+        for name, check in checks.items()
+        if said.get(name) is not None
+    }
+
+
 def require_numbers(values: Mapping[str, Any], names: Container[str], where: str = "") -> None:
     """Check that the named values, where present, are numbers from 0 to 1000.
 
@@ -40,3 +77,20 @@ def require_numbers(values: Mapping[str, Any], names: Container[str], where: str
     for name, value in values.items():
         if name in names and value is not None:
             number(where + name, value, most=1000)
+
+
+@contextmanager
+def reading_config(folder: Path, kind: str, remedy: str = "Compare it with the checkpoint's source") -> Iterator[None]:
+    """A context in which settings are read or a network is built; whatever is raised in it is their error.
+
+    Args:
+        kind: What config.json should describe, such as ``a VT5``.
+
+    Raises:
+        AuditError: An exception was raised.
+    """
+    try:
+        yield
+    except Exception as error:  # torch and transformers raise many kinds
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        raise AuditError(f"{folder}: config.json does not describe {kind}: {text}", remedy) from error

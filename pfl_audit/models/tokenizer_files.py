@@ -1,4 +1,4 @@
-"""Files of a SentencePiece tokenizer: trained on texts, or copied along with a model."""
+"""Trains SentencePiece tokenizers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pfl_audit.files import atomic_write
-from pfl_audit.inputs import is_there, read_bytes
-from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER
-
-_FILES = ("spiece.model", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 def train_unigrams(texts: Iterable[str], folder: Path, vocabulary: int, **options: Any) -> None:
@@ -42,18 +38,3 @@ def train_unigrams(texts: Iterable[str], folder: Path, vocabulary: int, **option
     )
     with atomic_write(folder / "spiece.model", private=False) as file:
         file.write(model.getvalue())
-
-
-def copy_tokenizer(source: Path, folder: Path) -> None:
-    """Copy the tokenizer files of ``source``; does nothing if it is the folder itself.
-
-    Raises:
-        AuditError: One of them is no regular file, or too large.
-    """
-    if source.resolve() == folder.resolve():
-        return
-    for name in _FILES:
-        if is_there(source / name):
-            content = read_bytes(source / name, limit=LARGEST_TOKENIZER)
-            with atomic_write(folder / name, private=False) as file:
-                file.write(content)

@@ -84,7 +84,7 @@ def one_at_a_time(model: Vt5Model, queries: Sequence[Query]) -> list[Response]:
             eos_token_id=1,
             pad_token_id=0,
         )
-        labels = torch.tensor([inputs.answer(query.answers[0])])
+        labels = inputs.answer(query.answers[0])[None]
         loss = network.language_backbone(**_embed(model, query), labels=labels).loss
         responses.append(Response(inputs.tokenizer.decode(emitted[0].tolist()), None, float(loss)))
     return responses

@@ -41,7 +41,7 @@ def test_a_response_does_not_depend_on_the_batch(model: Vt5Model, red: Corpus) -
     queries = list(red.queries[:9])
     together = model.respond(queries)
     for query, response in zip(queries, together, strict=True):
-        (alone,) = Vt5Model(model._folder).respond([query])
+        (alone,) = Vt5Model(model.folder).respond([query])
         assert alone.answer == response.answer
         assert alone.loss == pytest.approx(response.loss, abs=1e-4)
         assert alone.confidence == pytest.approx(response.confidence, rel=1e-3)
@@ -122,7 +122,7 @@ def test_every_page_is_encoded_once(model: Vt5Model, red: Corpus, monkeypatch: p
 
 def test_nothing_is_left_in_training_mode_or_with_gradients(model: Vt5Model, red: Corpus) -> None:
     model.network.train()
-    fresh = Vt5Model(model._folder)
+    fresh = Vt5Model(model.folder)
     assert not any(module.training for module in fresh.network.modules())
     fresh.respond(list(red.queries[:2]))
     assert all(parameter.grad is None for parameter in fresh.network.parameters())

@@ -228,7 +228,7 @@ def test_a_tokenizer_that_cannot_write_the_refusal(queries: list[Query], model: 
         encode = staticmethod(lambda text: (2,))
         decode = staticmethod(lambda ids: "")
 
-    model.tokenizer = Unfit()  # type: ignore[assignment]
+    model.inputs.tokenizer = Unfit()  # type: ignore[assignment]
     with pytest.raises(UsageError, match="cannot write 'not on this page'"):
         draw(queries, model)
     assert draw(queries, model, replace(SHORT, refuse=0.0)) == Refusals()

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pfl_audit.errors import AuditError
-from pfl_audit.models.donut.config import DonutConfig, config_from_folder, not_a_donut
+from pfl_audit.models.checkpoint import require_rows
+from pfl_audit.models.donut.config import DonutConfig, config_from_folder
 from pfl_audit.models.donut.network import EMBEDDING, INDEX, LM_HEAD, build, derive
 from pfl_audit.models.donut.pixels import PixelSettings, pixel_settings
 from pfl_audit.models.donut.tokenizer import DonutTokenizer
+from pfl_audit.models.settings import reading_config
 from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.weights import read_config, read_state
 
@@ -44,13 +45,10 @@ def load_donut(folder: Path) -> LoadedDonut:
     """
     config = config_from_folder(folder, read_config(folder))
     tokenizer = DonutTokenizer.open(folder)
-    if tokenizer.size > int(config.decoder.vocab_size):
-        raise AuditError(
-            f"{folder}: the tokenizer has {tokenizer.size} pieces, the embedding only {config.decoder.vocab_size} rows",
-            "Copy the tokenizer that the model was trained with",
-        )
+    require_rows(folder, tokenizer.size, int(config.decoder.vocab_size))
     pixels = pixel_settings(folder, config)
-    network = _build(config, folder)
+    with reading_config(folder, "a Donut"), torch.device("meta"):
+        network = build(config)
     state = {name: tensor for name, tensor in read_state(folder).items() if not name.endswith(INDEX)}
     own_head = _resolve_head(state, tied=bool(config.decoder.tie_word_embeddings))
     shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items() if not name.endswith(INDEX)}
@@ -61,15 +59,6 @@ def load_donut(folder: Path) -> LoadedDonut:
     derive(network)
     note = "output layer: a tensor of its own" if own_head else "output layer: tied to the embedding"
     return LoadedDonut(network.eval(), config, tokenizer, pixels, (note,))
-
-
-def _build(config: DonutConfig, folder: Path) -> Any:
-    """Build the network without weights."""
-    try:
-        with torch.device("meta"):
-            return build(config)
-    except Exception as error:  # torch and transformers raise many kinds
-        raise not_a_donut(folder, error) from error
 
 
 def _resolve_head(state: dict[str, Tensor], *, tied: bool) -> bool:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from transformers import DonutSwinConfig, MBartConfig
 
-from pfl_audit.errors import AuditError
 from pfl_audit.models.donut.family import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
-from pfl_audit.models.settings import LARGEST_SIZE, whole
+from pfl_audit.models.settings import LARGEST_SIZE, Check, read, reading_config, switch, text, whole
 
 SHORTEST = 16
 """Smallest number of decoder positions that leaves room for a question and an answer."""
@@ -22,13 +22,46 @@ _MOST_PATCHES = 1 << 20
 _MOST_LAYERS = 200
 _MOST_STAGES = 8
 _WIDEST_MLP = 64
-_ENCODER_SIZES = {
+
+
+def _page(name: str, value: Any) -> list[int]:
+    sides = [value, value] if isinstance(value, int) else _list(name, value)
+    if len(sides) != 2:
+        raise ValueError(f"{name} is not a height and a width")
+    return [whole(name, side, 1, LARGEST_SIDE) for side in sides]
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= _MOST_STAGES:
+        raise ValueError(f"{name} is not a list of 1 to {_MOST_STAGES} numbers")
+    return list(value)
+
+
+def _positive(name: str, value: Any, *, most: int) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (isfinite(value) and 0 < value <= most):
+        raise ValueError(f"{name} is not a number above 0 and up to {most}")
+    return float(value)
+
+
+def _each(name: str, value: Any, *, most: int) -> list[int]:
+    return [whole(name, one, 1, most) for one in _list(name, value)]
+
+
+_ENCODER: dict[str, Check] = {
     "patch_size": (1, 1 << 8),
     "num_channels": (3, 3),
     "embed_dim": (1, 1 << 14),
     "window_size": (1, 1 << 5),
+    "image_size": _page,
+    "depths": partial(_each, most=_MOST_LAYERS),
+    "num_heads": partial(_each, most=LARGEST_SIZE),
+    "mlp_ratio": partial(_positive, most=_WIDEST_MLP),
+    "qkv_bias": switch,
+    "hidden_act": text,
+    "layer_norm_eps": partial(_positive, most=1),
+    "use_absolute_embeddings": switch,
 }
-_DECODER_SIZES = {
+_DECODER: dict[str, Check] = {
     "vocab_size": (1, LARGEST_SIZE),
     "d_model": (1, LARGEST_SIZE),
     "decoder_layers": (1, _MOST_LAYERS),
@@ -36,6 +69,9 @@ _DECODER_SIZES = {
     "decoder_ffn_dim": (1, LARGEST_SIZE),
     "max_position_embeddings": (SHORTEST, 1 << 13),
     "pad_token_id": (0, LARGEST_SIZE),
+    "activation_function": text,
+    "scale_embedding": switch,
+    "tie_word_embeddings": switch,
 }
 _NO_DROPOUT = {
     "encoder": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "drop_path_rate": 0.0},
@@ -97,10 +133,6 @@ class DonutConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """As ``config.json``, which transformers opens as well."""
-        encoder = (*_ENCODER_SIZES, "image_size", "depths", "num_heads", "mlp_ratio", "qkv_bias", "hidden_act",
-                   "layer_norm_eps", "use_absolute_embeddings")  # fmt: skip
-        decoder = (*_DECODER_SIZES, "activation_function", "scale_embedding", "tie_word_embeddings", "bos_token_id",
-                   "eos_token_id")  # fmt: skip
         return {
             "model_type": MODEL_TYPE,
             "architectures": ["VisionEncoderDecoderModel"],
@@ -109,14 +141,14 @@ class DonutConfig:
             "pad_token_id": int(self.decoder.pad_token_id),
             "encoder": {
                 "model_type": ENCODER_TYPE,
-                **{name: getattr(self.encoder, name) for name in encoder},
+                **{name: getattr(self.encoder, name) for name in _ENCODER},
                 **_NO_DROPOUT["encoder"],
             },
             "decoder": {
                 "model_type": DECODER_TYPE,
                 "is_decoder": True,
                 "add_cross_attention": True,
-                **{name: getattr(self.decoder, name) for name in decoder},
+                **{name: getattr(self.decoder, name) for name in (*_DECODER, "bos_token_id", "eos_token_id")},
                 **_NO_DROPOUT["decoder"],
             },
         }
@@ -132,41 +164,20 @@ def config_from_folder(folder: Path, config: Mapping[str, Any]) -> DonutConfig:
     Raises:
         AuditError: A setting that is no setting of a Donut.
     """
-    try:
-        return DonutConfig(_encoder(_part(config, "encoder")), _decoder(_part(config, "decoder")))
-    except Exception as error:  # transformers raises many kinds
-        raise not_a_donut(folder, error) from error
+    with reading_config(folder, "a Donut"):
+        return DonutConfig(_encoder(_part(config, "encoder", _ENCODER)), _decoder(_part(config, "decoder", _DECODER)))
 
 
-def not_a_donut(folder: Path, error: Exception) -> AuditError:
-    """The error of a folder whose settings make no network."""
-    text = " ".join(str(error).split())[:200] or type(error).__name__
-    return AuditError(
-        f"{folder}: config.json does not describe a Donut: {text}", "Compare it with the checkpoint's source"
-    )
-
-
-def _part(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _part(config: Mapping[str, Any], name: str, checks: Mapping[str, Check]) -> dict[str, Any]:
     part = config.get(name)
     if not isinstance(part, Mapping):
         raise ValueError(f"{name} is not a JSON object")
-    return {name: value for name, value in part.items() if value is not None}
+    return read(part, checks)
 
 
-def _encoder(said: Mapping[str, Any]) -> DonutSwinConfig:
-    taken = _sizes(said, _ENCODER_SIZES) | _switches(said, ("qkv_bias", "use_absolute_embeddings"))
+def _encoder(taken: dict[str, Any]) -> DonutSwinConfig:
     if taken.get("use_absolute_embeddings"):
         raise ValueError("use_absolute_embeddings is true, which no Donut can compute")
-    if "image_size" in said:
-        taken["image_size"] = _page("image_size", said["image_size"])
-    for name, most in (("depths", _MOST_LAYERS), ("num_heads", LARGEST_SIZE)):
-        if name in said:
-            taken[name] = [whole(name, value, 1, most) for value in _list(name, said[name])]
-    for name, most in (("mlp_ratio", _WIDEST_MLP), ("layer_norm_eps", 1)):
-        if name in said:
-            taken[name] = _positive(name, said[name], most)
-    if "hidden_act" in said:
-        taken["hidden_act"] = str(said["hidden_act"])
     config = DonutSwinConfig(**taken, **_NO_DROPOUT["encoder"])
     if len(config.depths) != len(config.num_heads):
         raise ValueError("depths and num_heads are not of the same length")
@@ -174,42 +185,9 @@ def _encoder(said: Mapping[str, Any]) -> DonutSwinConfig:
     return config
 
 
-def _decoder(said: Mapping[str, Any]) -> MBartConfig:
-    taken = _sizes(said, _DECODER_SIZES) | _switches(said, ("scale_embedding", "tie_word_embeddings"))
-    if "activation_function" in said:
-        taken["activation_function"] = str(said["activation_function"])
+def _decoder(taken: dict[str, Any]) -> MBartConfig:
     # Nothing is built of an encoder, but a cache counts its layers.
     taken["encoder_layers"] = taken.get("decoder_layers", 12)
     config = MBartConfig(**taken, **_NO_DROPOUT["decoder"], is_decoder=True, add_cross_attention=True)
     whole("pad_token_id", config.pad_token_id, 0, int(config.vocab_size) - 1)
     return config
-
-
-def _sizes(said: Mapping[str, Any], bounds: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    return {name: whole(name, said[name], *bounds[name]) for name in bounds if name in said}
-
-
-def _switches(said: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    for name in names:
-        if name in said and not isinstance(said[name], bool):
-            raise ValueError(f"{name} is neither true nor false")
-    return {name: said[name] for name in names if name in said}
-
-
-def _page(name: str, value: Any) -> list[int]:
-    sides = [value, value] if isinstance(value, int) else _list(name, value)
-    if len(sides) != 2:
-        raise ValueError(f"{name} is not a height and a width")
-    return [whole(name, side, 1, LARGEST_SIDE) for side in sides]
-
-
-def _list(name: str, value: Any) -> list[Any]:
-    if not isinstance(value, list | tuple) or not 0 < len(value) <= _MOST_STAGES:
-        raise ValueError(f"{name} is not a list of 1 to {_MOST_STAGES} numbers")
-    return list(value)
-
-
-def _positive(name: str, value: Any, most: int) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (isfinite(value) and 0 < value <= most):
-        raise ValueError(f"{name} is not a number above 0 and up to {most}")
-    return float(value)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
-from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.images import Box
 from pfl_audit.files import sha256_json
 from pfl_audit.models.donut.fused_attention import fuse
-from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.pixels import PixelSettings
@@ -48,19 +43,10 @@ class DonutGradients(DonutModel):
     def __init__(self, folder: Path, device: str = "cpu", *, fused: bool = True) -> None:
         super().__init__(folder, device)
         self.network.requires_grad_(True)
-        note = fuse(self.network) if fused else None
-        self._loaded = replace(self._loaded, notes=(*self._loaded.notes, *([note] if note else [])))
-        self._pixels = self._loaded.pixels
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of what determines the checkpoint's answers and of this loss's version."""
-        return sha256_json(["gradients", GRADIENT_VERSION, super().fingerprint])
-
-    @property
-    def page(self) -> tuple[int, int]:
-        """Height and width of the network's page in pixels."""
-        return self._pixels.page
+        if fused and (note := fuse(self.network)):
+            self.notes.append(note)
+        self.fingerprint = sha256_json(["gradients", GRADIENT_VERSION, self.fingerprint])
+        self.page = self._pixels.page
 
     def text_decoder(self) -> DonutText:
         """The MBart decoder."""
@@ -71,8 +57,7 @@ class DonutGradients(DonutModel):
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:
         """Scale and pad a page to the network's size, without normalisation: uint8 (*page, 3)."""
-        plain = replace(self._pixels, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).pixels(page)
-        return np.asarray((255 * plain).round().permute(1, 2, 0), dtype=np.uint8)
+        return np.asarray(self._pixels.plain(page).permute(1, 2, 0))
 
     def place(self, box: Box, size: tuple[int, int]) -> Box:
         """Map a box of a page of this width and height to the network's page; both in shares of their page."""
@@ -80,20 +65,12 @@ class DonutGradients(DonutModel):
 
     def text(self, sample: Sample) -> Text:
         """Prompt and answer as decoder inputs, with the labels."""
-        example = self.inputs.example(sample.question, sample.answer)
-        return {"decoder_input_ids": torch.tensor(example.ids), "labels": torch.tensor(example.labels)}
+        return self.inputs.example(sample.question, sample.answer).tensors()
 
     def loss(self, pixels: Tensor, texts: Sequence[Text]) -> Tensor:
         """The training loss: pixels float (samples, 3, *page), 0 to 1; float ()."""
-        mean, std = (pixels.new_tensor(values).view(3, 1, 1) for values in (self._pixels.mean, self._pixels.std))
-        features = page_features(self.network, (pixels - mean) / std)
-        ids, labels = (
-            pad_sequence([text[name] for text in texts], batch_first=True, padding_value=filler).to(pixels.device)
-            for name, filler in (("decoder_input_ids", int(self.config.decoder.pad_token_id)), ("labels", IGNORED))
-        )
-        logits = self.network.decoder(input_ids=ids, encoder_hidden_states=features, use_cache=False).logits
-        losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
-        return (losses.sum(dim=1) / (labels != IGNORED).sum(dim=1)).mean()
+        features = page_features(self.network, self._pixels.normalised(pixels))
+        return self.losses(texts, features)[0].mean()
 
 
 def place(settings: PixelSettings, box: Box, size: tuple[int, int]) -> Box:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +27,10 @@ class Example:
 
     ids: tuple[int, ...]
     labels: tuple[int, ...]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By the network's names, int64 (tokens,) each."""
+        return {"decoder_input_ids": torch.tensor(self.ids), "labels": torch.tensor(self.labels)}
 
 
 class InputBuilder:
@@ -67,13 +70,3 @@ class InputBuilder:
             UnanswerableError: Its image cannot be read.
         """
         return self._pixels.pixels(document.image.open() if document.image else None)
-
-
-def collate(examples: Sequence[Example], pad: int) -> tuple[Tensor, Tensor]:
-    """Pad examples on the right, which causal attention ignores: ids and labels, int64 (batch, longest)."""
-    shape = (len(examples), max((len(example.ids) for example in examples), default=0))
-    ids, labels = torch.full(shape, pad), torch.full(shape, IGNORED)
-    for row, example in enumerate(examples):
-        ids[row, : len(example.ids)] = torch.tensor(example.ids)
-        labels[row, : len(example.labels)] = torch.tensor(example.labels)
-    return ids, labels

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import exp, isfinite
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
-from pfl_audit.files import sha256_json
 from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
-from pfl_audit.models.donut.inputs import IGNORED, InputBuilder, collate
+from pfl_audit.models.donut.inputs import IGNORED, Example, InputBuilder
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.tokenizer import END_ANSWER, EOS, UNK
 from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.memory import keep_freed_memory
+from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.protocol import Response, Score
 from pfl_audit.models.weights import fingerprint_files
 
@@ -63,11 +63,15 @@ class DonutResponder:
     def __init__(self, loaded: LoadedDonut, device: str = "cpu") -> None:
         keep_freed_memory()
         self.network = loaded.network.to(device).eval()
-        self.config = loaded.config
+        self.config, self._pixels = loaded.config, loaded.pixels
         self.inputs = InputBuilder(loaded.config, loaded.tokenizer, loaded.pixels)
         self._visual_tokens = loaded.config.visual_tokens(loaded.pixels.page)
         self._device = device
         self._features: dict[str, Tensor] = {}
+
+    def forget_pages(self) -> None:
+        """Drop the features of pages, as the network that made them changes."""
+        self._features.clear()
 
     def cost(self, query: Query) -> int:
         """Tokens of the page and of the prompt."""
@@ -92,34 +96,46 @@ class DonutResponder:
             return []
         pages = self._page_features([query.document for query in queries])
         written = self._write([self.inputs.prompt(query.question) for query in queries], pages)
-        losses, tokens = self._losses(queries, pages)
-        if not all(isfinite(number) for number in (*losses, *(some.logarithm for some in written))):
+        scores = self._scores([self.inputs.query(query) for query in queries], pages)
+        if not all(isfinite(some.logarithm) for some in written):
             raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
         return [
-            Response(self.inputs.tokenizer.decode(some.answer), exp(some.logarithm), loss, count)
-            for some, loss, count in zip(written, losses, tokens, strict=True)
+            Response(self.inputs.tokenizer.decode(some.answer), exp(some.logarithm), score.loss, score.tokens)
+            for some, score in zip(written, scores, strict=True)
         ]
 
     @torch.inference_mode()
     def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
         """Losses of several answers to one question; the page is encoded once."""
         page = self._page_features([query.document])
-        asked = [replace(query, answers=(value,)) for value in values]
-        losses, tokens = self._losses(asked, page.expand(len(asked), -1, -1))
-        if not all(map(isfinite, losses)):
-            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
-        return [Score(loss, count) for loss, count in zip(losses, tokens, strict=True)]
+        examples = [self.inputs.example(query.question, value) for value in values]
+        return self._scores(examples, page.expand(len(examples), -1, -1))
 
-    def _losses(self, queries: Sequence[Query], pages: Tensor) -> tuple[list[float], list[int]]:
-        """Mean cross-entropy of each query's first accepted answer, and the number of tokens."""
-        ids, labels = collate([self.inputs.query(query) for query in queries], int(self.config.decoder.pad_token_id))
-        labels = labels.to(self._device)
-        logits = self.network.decoder(
-            input_ids=ids.to(self._device), encoder_hidden_states=pages, use_cache=False
-        ).logits.float()
+    def logits(self, texts: Sequence[Mapping[str, Tensor]], pages: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits, float (batch, tokens, vocabulary), and labels, int64 (batch, tokens).
+
+        Args:
+            texts: ``Example.tensors`` of each, padded on the right, which causal attention ignores.
+            pages: Encoder features of the pages, float (batch, visual tokens, d_model).
+        """
+        ids, labels = (
+            pad_sequence([text[name] for text in texts], batch_first=True, padding_value=filler).to(pages.device)
+            for name, filler in (("decoder_input_ids", int(self.config.decoder.pad_token_id)), ("labels", IGNORED))
+        )
+        return self.network.decoder(input_ids=ids, encoder_hidden_states=pages, use_cache=False).logits, labels
+
+    def losses(self, texts: Sequence[Mapping[str, Tensor]], pages: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean cross-entropy of each text's labels, float (batch,), and their number, int64 (batch,)."""
+        logits, labels = self.logits(texts, pages)
         losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
         tokens = (labels != IGNORED).sum(dim=1)
-        return (losses.sum(dim=1) / tokens).tolist(), tokens.tolist()
+        return losses.sum(dim=1) / tokens, tokens
+
+    def _scores(self, examples: Sequence[Example], pages: Tensor) -> list[Score]:
+        losses, tokens = self.losses([example.tensors() for example in examples], pages)
+        if not bool(torch.isfinite(losses).all()):
+            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+        return [Score(loss, count) for loss, count in zip(losses.tolist(), tokens.tolist(), strict=True)]
 
     def _write(self, prompts: Sequence[Sequence[int]], pages: Tensor) -> list[_Writing]:
         """Generate answers greedily.
@@ -174,7 +190,7 @@ class DonutResponder:
         return page_features(self.network, self.inputs.pixels(document)[None].to(self._device))[0]
 
 
-class DonutModel(DonutResponder):
+class DonutModel(DonutResponder, OpenedCheckpoint):
     """A Donut checkpoint on disk, ready to be audited."""
 
     family = "donut"
@@ -183,26 +199,10 @@ class DonutModel(DonutResponder):
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         loaded = load_donut(folder)
         super().__init__(loaded, device)
-        self._loaded = loaded
-        self._folder = folder
-        self._files = fingerprint_files(folder)
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 over weights, configuration, tokenizer, pixel settings and this adapter's version."""
-        return sha256_json([self.family, ADAPTER_VERSION, self._files, self._loaded.pixels.to_dict()])
-
-    def describe(self) -> dict[str, Any]:
-        """Facts for the report."""
-        height, width = self._loaded.pixels.page
-        return {
-            "family": self.family,
-            "path": str(self._folder),
-            "sha256": self.fingerprint,
-            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
-            "notes": [
-                f"page: {width} x {height} pixels, {self._visual_tokens} tokens",
-                f"prompt and answer: {self.config.longest} tokens at most",
-                *self._loaded.notes,
-            ],
-        }
+        height, width = loaded.pixels.page
+        notes = (
+            f"page: {width} x {height} pixels, {self._visual_tokens} tokens",
+            f"prompt and answer: {self.config.longest} tokens at most",
+            *loaded.notes,
+        )
+        self.identify(folder, fingerprint_files(folder), ADAPTER_VERSION, notes, loaded.pixels.to_dict())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +15,26 @@ from torch import Tensor
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_there
 from pfl_audit.models.donut.config import LARGEST_SIDE, DonutConfig
+from pfl_audit.models.pixels import Normalisation, normalisation
 from pfl_audit.models.settings import whole
 from pfl_audit.models.weights import read_settings
 
 PREPROCESSOR = "preprocessor_config.json"
 _PROCESSOR = "processor_config.json"
-_MIDDLE = (0.5, 0.5, 0.5)
 _ALWAYS = ("do_resize", "do_thumbnail", "do_pad", "do_rescale")
 
 
 @dataclass(frozen=True)
-class PixelSettings:
+class PixelSettings(Normalisation):
     """How a page becomes pixels.
 
     Attributes:
         page: Height and width of the network's page in pixels. A page of other proportions is scaled to fit, and black
             is put around it.
-        mean: Mean of each channel, subtracted after scaling to 0..1.
-        std: Standard deviation of each channel, divided by after that.
-        resample: Pillow's number of the filter.
         turn: Whether a page of the other orientation than ``page`` is rotated by 90 degrees, clockwise.
     """
 
     page: tuple[int, int]
-    mean: tuple[float, ...] = _MIDDLE
-    std: tuple[float, ...] = _MIDDLE
-    resample: int = int(Image.Resampling.BILINEAR)
     turn: bool = False
 
     def pixels(self, page: Image.Image | None) -> Tensor:
@@ -82,18 +75,10 @@ def pixel_settings(folder: Path, config: DonutConfig) -> PixelSettings:
             raise ValueError("it leaves out resizing, the thumbnail, padding or rescaling")
         if said.get("do_center_crop", False) is not False:
             raise ValueError("it crops pages, which Donut's does not")
-        if "rescale_factor" in said and abs(float(said["rescale_factor"]) * 255 - 1) > 1e-6:
-            raise ValueError("rescale_factor is not 1/255")
         if not isinstance(turn := said.get("do_align_long_axis", False), bool):
             raise ValueError("do_align_long_axis is neither true nor false")
-        normal = said.get("do_normalize", True) is True
-        settings = PixelSettings(
-            _page(said["size"]) if "size" in said else config.page,
-            _channels("image_mean", said.get("image_mean", _MIDDLE)) if normal else (0.0, 0.0, 0.0),
-            _channels("image_std", said.get("image_std", _MIDDLE), zero=False) if normal else (1.0, 1.0, 1.0),
-            whole("resample", said.get("resample", int(Image.Resampling.BILINEAR)), 0, 5),
-            turn,
-        )
+        page = _page(said["size"]) if "size" in said else config.page
+        settings = PixelSettings(page, turn, **normalisation(said))
         config.require_page(settings.page)
         return settings
     except (TypeError, ValueError, KeyError, OverflowError) as error:
@@ -124,13 +109,6 @@ def _page(value: Any) -> tuple[int, int]:
         sides = (value, value)
     height, width = (whole("size", side, 1, LARGEST_SIDE) for side in sides)
     return height, width
-
-
-def _channels(name: str, value: Any, *, zero: bool = True) -> tuple[float, ...]:
-    numbers = tuple(float(number) for number in value)
-    if len(numbers) != 3 or not all(isfinite(number) and (zero or number != 0) for number in numbers):
-        raise ValueError(f"{name} is not three numbers")
-    return numbers
 
 
 @lru_cache(maxsize=4)

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from transformers import DonutSwinConfig, MBartConfig
 
 from pfl_audit.errors import UsageError
-from pfl_audit.files import atomic_write, write_json
+from pfl_audit.models.checkpoint import write_checkpoint
 from pfl_audit.models.donut.config import DonutConfig
 from pfl_audit.models.donut.network import build, own_tensors
 from pfl_audit.models.donut.pixels import PREPROCESSOR, PixelSettings
 from pfl_audit.models.donut.tokenizer import BOS, EOS, MARKS, PAD, UNK
-from pfl_audit.models.tokenizer_files import copy_tokenizer, train_unigrams
+from pfl_audit.models.tokenizer_files import train_unigrams
 
 BIASES = "relative_position_bias_table"
 PIECES = (BOS, PAD, EOS, UNK, *MARKS)
@@ -109,12 +108,8 @@ def save_donut(network: Any, tokenizer_files: Path, folder: Path, *, dtype: torc
         dtype: Floating-point type of the tensors in the file.
     """
     config = config_of(network)
-    write_json(folder / "config.json", config.to_dict(), private=False)
-    write_json(folder / PREPROCESSOR, PixelSettings(config.page).to_dict(), private=False)
-    copy_tokenizer(tokenizer_files, folder)
-    tensors = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in own_tensors(network).items()}
-    with atomic_write(folder / "model.safetensors", private=False) as file:
-        file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))
+    records = {"config.json": config.to_dict(), PREPROCESSOR: PixelSettings(config.page).to_dict()}
+    write_checkpoint(folder, records, own_tensors(network), source=tokenizer_files, dtype=dtype)
 
 
 def train_tokenizer(texts: Iterable[str], folder: Path, vocabulary: int) -> None:

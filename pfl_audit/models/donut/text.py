@@ -45,8 +45,7 @@ class DonutText:
 
     def text(self, ids: Sequence[int]) -> Text:
         """The sample that has these tokens; an unknown one (-1) becomes the unknown piece."""
-        example = self.example(ids)
-        return {"decoder_input_ids": torch.tensor(example.ids), "labels": torch.tensor(example.labels)}
+        return self.example(ids).tensors()
 
     def example(self, ids: Sequence[int]) -> Example:
         """Ids with their labels: what follows ``<s_answer>``, or everything if there is none, and ``</s>`` last."""

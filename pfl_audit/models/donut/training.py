@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
-from pfl_audit.models.donut.inputs import IGNORED, InputBuilder
+from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.model import DonutResponder
 from pfl_audit.models.donut.network import own_tensors, page_features
-from pfl_audit.models.question_training import Example, QuestionExamples, answer_scores, save_like
+from pfl_audit.models.question_training import Example, QuestionTraining
 from pfl_audit.models.training_protocol import AdapterLayout
-from pfl_audit.progress import Progress
 
 
-class TrainableDonut:
+class TrainableDonut(DonutResponder, QuestionTraining):
     """A Donut under training. By default its Swin encoder is frozen, and encodes each page once.
 
     Args:
@@ -34,9 +29,8 @@ class TrainableDonut:
     adapters = AdapterLayout("decoder", ("q_proj", "v_proj"))
 
     def __init__(self, loaded: LoadedDonut, start: Path, device: str = "cpu", *, train_visual: bool = False) -> None:
-        self.network = loaded.network.to(device).eval()
-        self.inputs = InputBuilder(loaded.config, loaded.tokenizer, loaded.pixels)
-        self._loaded, self._start, self._device, self._train_visual = loaded, start, device, train_visual
+        super().__init__(loaded, device)
+        self.start, self._train_visual = start, train_visual
 
     @property
     def page_encoder(self) -> nn.Module | None:
@@ -48,19 +42,6 @@ class TrainableDonut:
         """The encoder, unless it is trained."""
         return name.startswith("encoder.") and not self._train_visual
 
-    def length(self, query: Query) -> int:
-        """Number of tokens of prompt and answer."""
-        return len(self.inputs.query(query).ids)
-
-    def can_write(self, text: str) -> bool:
-        """Whether the tokenizer can represent the text."""
-        tokenizer = self._loaded.tokenizer
-        return tokenizer.decode(list(tokenizer.encode(text))) == text
-
-    def examples(self, queries: Sequence[Query], progress: Progress, cache: Path | None = None) -> QuestionExamples:
-        """Tokenise queries and encode their pages."""
-        return QuestionExamples(self, queries, progress, cache)
-
     def example(self, query: Query) -> Example:
         """Prompt and answer of a query, and the labels."""
         return self.prompt(query.question, query.answers[0])
@@ -68,15 +49,12 @@ class TrainableDonut:
     def prompt(self, question: str, answer: str) -> Example:
         """Prompt and answer, and the labels."""
         made = self.inputs.example(question, answer)
-        return Example(len(made.ids), {"ids": torch.tensor(made.ids), "labels": torch.tensor(made.labels)})
+        return Example(len(made.ids), made.tensors())
 
     def page(self, document: Document) -> Tensor:
         """Pixels, float32 and normalised; as uint8 where the encoder is trained, since every page is kept."""
-        if not self._train_visual:
-            return self.inputs.pixels(document)
-        plain = replace(self._loaded.pixels, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-        pixels = plain.pixels(document.image.open() if document.image else None)
-        return (255 * pixels).round().to(torch.uint8)
+        image = document.image.open() if document.image else None
+        return self._pixels.plain(image) if self._train_visual else self._pixels.pixels(image)
 
     def page_features(self, pixels: Tensor) -> Tensor:
         """Encoder output of pages, float (pages, visual tokens, encoder width)."""
@@ -85,29 +63,17 @@ class TrainableDonut:
 
     def batch_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
         """Mean cross-entropy over the answer tokens of the batch, as transformers takes it."""
-        ids, labels = (
-            pad_sequence([example.tensors[name] for example in examples], True, filler).to(self._device)
-            for name, filler in (("ids", int(self._loaded.config.decoder.pad_token_id)), ("labels", IGNORED))
-        )
         pages = pages.to(self._device)
         if self._train_visual:
-            settings = self._loaded.pixels
-            mean, std = (
-                torch.tensor(value, device=self._device).view(3, 1, 1) for value in (settings.mean, settings.std)
-            )
-            pages = page_features(self.network, (pages.float() / 255 - mean) / std)
+            pages = page_features(self.network, self._pixels.normalised(pages.float() / 255))
         elif hasattr(self.network, "enc_to_dec_proj"):
             pages = self.network.enc_to_dec_proj(pages)
-        logits = self.network.decoder(input_ids=ids, encoder_hidden_states=pages, use_cache=False).logits
+        logits, labels = self.logits([example.tensors for example in examples], pages)
         return functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED)
 
-    def validate(self, queries: Sequence[Query]) -> dict[str, float]:
-        """Mean ANLS and accuracy."""
-        return answer_scores(lambda: DonutResponder(self._loaded, self._device), queries)
-
-    def save(self, folder: Path, records: Mapping[str, Any], *, half: bool) -> None:
-        """Write the checkpoint as transformers names its tensors."""
-        save_like(self._start, folder, own_tensors(self.network), records, half=half)
+    def own_tensors(self) -> Mapping[str, Tensor]:
+        """The network's tensors, tied ones once, without computed ones."""
+        return own_tensors(self.network)
 
 
 def open_training(folder: Path, *, device: str = "cpu", train_visual: bool = False) -> TrainableDonut:

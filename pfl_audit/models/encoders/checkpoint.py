@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
-from pfl_audit.files import atomic_write, write_json
-from pfl_audit.models.encoders.config import EncoderConfig, config_from_dict, not_an_encoder
+from pfl_audit.models.checkpoint import require_rows, write_checkpoint
+from pfl_audit.models.encoders.config import KIND, REMEDY, EncoderConfig, config_from_dict
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.tokens import FormTokenizer
+from pfl_audit.models.settings import reading_config
 from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.weights import CONFIG, read_config, read_state
 
@@ -52,12 +52,7 @@ def open_encoder(folder: Path, device: str = "cpu") -> LoadedEncoder:
     state = read_text_names(folder)
     config = config_from_dict(read_config(folder), frozenset(state), folder)
     tokenizer = FormTokenizer.open(folder)
-    if len(tokenizer.vocabulary) > config.vocabulary:
-        raise AuditError(
-            f"{folder}: the tokenizer has {len(tokenizer.vocabulary)} pieces, "
-            f"the embedding only {config.vocabulary} rows",
-            "Copy the tokenizer that the model was trained with",
-        )
+    require_rows(folder, len(tokenizer.vocabulary), config.vocabulary)
     notes: list[str] = []
     _untie(state, config, notes)
     with torch.device("meta"):
@@ -80,17 +75,10 @@ def save_encoder(
         dtype: Of the parameters in the file; statistics stay as they are.
         extra: Further JSON files to write, name to content.
     """
-    write_json(folder / CONFIG, loaded.config.to_dict(), private=False)
-    for name, content in (extra or {}).items():
-        write_json(folder / name, content, private=False)
     loaded.tokenizer.save(folder)
-    parameters = dict(loaded.network.named_parameters(remove_duplicate=False))
-    tensors = {
-        name: tensor.detach().to("cpu", dtype if name in parameters else tensor.dtype).contiguous()
-        for name, tensor in own_tensors(loaded.network).items()
-    }
-    with atomic_write(folder / "model.safetensors", private=False) as file:
-        file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))
+    records = {CONFIG: loaded.config.to_dict(), **(extra or {})}
+    statistics = dict(loaded.network.named_buffers())
+    write_checkpoint(folder, records, own_tensors(loaded.network), dtype=dtype, statistics=statistics)
 
 
 def own_tensors(network: FormEncoder) -> dict[str, Tensor]:
@@ -108,11 +96,8 @@ def build(config: EncoderConfig, folder: Path) -> FormEncoder:
     Raises:
         AuditError: The settings make none.
     """
-    try:
-        with torch.random.fork_rng(devices=[]):
-            return FormEncoder(config)
-    except Exception as error:  # torch and transformers raise many kinds
-        raise not_an_encoder(folder, error) from error
+    with reading_config(folder, KIND, REMEDY), torch.random.fork_rng(devices=[]):
+        return FormEncoder(config)
 
 
 def read_text_names(folder: Path) -> dict[str, Tensor]:

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from pfl_audit.errors import AuditError
 from pfl_audit.models.encoders.kinds import Backbone, FormTask, Modality
 from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
-from pfl_audit.models.settings import LARGEST_SIZE, require_numbers, whole
+from pfl_audit.models.settings import LARGEST_SIZE, reading_config, require_numbers, whole
 
+KIND, REMEDY = "a form encoder", "Give a LayoutLM, BROS or BERT checkpoint for mlm, ee-bio, ee-spade or el"
+"""Of the error of settings that make no network."""
 SECTION = "pfl_audit"
 """Key of ``config.json`` for settings that transformers has no key for."""
 
@@ -159,7 +160,7 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
         AuditError: No encoder that this family knows, or settings that make no network.
     """
     section = values.get(SECTION, {})
-    try:
+    with reading_config(folder, KIND, REMEDY):
         if not isinstance(section, Mapping):
             raise ValueError(f"{SECTION} is not an object")
         backbone = _backbone(values)
@@ -185,17 +186,6 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
             tags=tags,
             text={key: values[key] for key in _TEXT_KEYS if values.get(key) is not None},
         )
-    except (ValueError, TypeError, KeyError) as error:
-        raise not_an_encoder(folder, error) from error
-
-
-def not_an_encoder(folder: Path, error: Exception) -> AuditError:
-    """The error of a folder whose settings make no network."""
-    text = " ".join(str(error).split())[:200] or type(error).__name__
-    return AuditError(
-        f"{folder}: config.json does not describe a form encoder: {text}",
-        "Give a LayoutLM, BROS or BERT checkpoint for mlm, ee-bio, ee-spade or el",
-    )
 
 
 def _backbone(values: Mapping[str, Any]) -> Backbone:

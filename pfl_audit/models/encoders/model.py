@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,16 +12,15 @@ from torch import Tensor
 
 from pfl_audit.documents.forms.form import Form
 from pfl_audit.errors import AuditError
-from pfl_audit.files import sha256_json
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import EncoderConfig
-from pfl_audit.models.encoders.kinds import FormTask
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of
 from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
 from pfl_audit.models.family import Capability, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
+from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 2
@@ -31,12 +29,12 @@ ADAPTER_VERSION = 2
 _BATCH_TOKENS = 8192
 
 
-class EncoderModel:
+class EncoderModel(OpenedCheckpoint):
     """A form encoder ready for an audit.
 
     Args:
         files: File name to SHA-256 of what it was opened from.
-        path: Checkpoint folder, for the report.
+        folder: Checkpoint folder, for the report.
         visual_noise: Seed of Gaussian noise that replaces every page image (CDMI, section 6.2), or None.
         precision: Floating-point type of the backbone and the head; page features and losses are float32 either way.
     """
@@ -45,7 +43,7 @@ class EncoderModel:
         self,
         loaded: LoadedEncoder,
         files: dict[str, str],
-        path: Path,
+        folder: Path,
         device: str = "cpu",
         visual_noise: int | None = None,
         precision: Precision = "float32",
@@ -54,44 +52,23 @@ class EncoderModel:
         self.network = loaded.network.to(device).eval()
         self.tokenizer = loaded.tokenizer
         self.config: EncoderConfig = loaded.config
-        self._notes = loaded.notes
-        self._path = path
         self._device = torch.device(device)
         self._precision = precision
-        self._noise = visual_noise
-        bimodal = self.config.visual is not None
-        self._page_features = PageFeatureCache(self.network, self._device, visual_noise) if bimodal else None
-        self.fingerprint = sha256_json(
-            [self.family, ADAPTER_VERSION, files, self.tokenizer.fingerprint, visual_noise, precision]
+        self.family, self.task = self.config.backbone, self.config.task
+        tokens = {Capability.TOKENS} if self.task == "mlm" else set()
+        self.capabilities = frozenset({Capability.FORM_LOSS} | tokens)
+        self.vocabulary = self.tokenizer.vocabulary
+        self.sees_page = self.config.visual is not None
+        self._page_features = PageFeatureCache(self.network, self._device, visual_noise) if self.sees_page else None
+        notes = (
+            f"{self.task}, {self.config.modality}, {precision}",
+            *(["page features of noise"] if visual_noise is not None else []),
+            *loaded.notes,
         )
+        self.identify(folder, files, ADAPTER_VERSION, notes, self.tokenizer.fingerprint, visual_noise, precision)
         closed = np.ones(len(self.vocabulary), dtype=np.bool_)
         closed[self.tokenizer.ordinary] = False
         self._closed = closed
-
-    @property
-    def family(self) -> str:
-        """``layoutlm``, ``bros`` or ``bert``."""
-        return self.config.backbone
-
-    @property
-    def task(self) -> FormTask:
-        """What its head does."""
-        return self.config.task
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """FORM_LOSS, and of ``mlm`` TOKENS."""
-        return frozenset({Capability.FORM_LOSS} | ({Capability.TOKENS} if self.task == "mlm" else set()))
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Tokens by id."""
-        return self.tokenizer.vocabulary
-
-    @property
-    def sees_page(self) -> bool:
-        """Whether the encoder is bimodal."""
-        return self.config.visual is not None
 
     def require_labels(self, labels: Collection[str]) -> None:
         """Check that an entity head knows these field labels.
@@ -102,20 +79,6 @@ class EncoderModel:
         if self.task in ("ee-bio", "ee-spade"):
             for label in sorted(labels):
                 known_label(label, self.config)
-
-    def describe(self) -> dict[str, Any]:
-        """Facts for the report."""
-        return {
-            "family": self.family,
-            "path": str(self._path),
-            "sha256": self.fingerprint,
-            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
-            "notes": [
-                f"{self.task}, {self.config.modality}, {self._precision}",
-                *(["page features of noise"] if self._noise is not None else []),
-                *self._notes,
-            ],
-        }
 
     def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:
         """Each field of a form scrubbed in turn, with its true ids, in the order of the fields.

@@ -10,10 +10,12 @@ import torch
 from transformers import LayoutLMForQuestionAnswering, LayoutLMv3ForQuestionAnswering
 
 from pfl_audit.errors import AuditError
-from pfl_audit.models.layoutlm.config import SHORTEST_INPUT, QaConfig, config_from_folder, not_a_layoutlm
+from pfl_audit.models.checkpoint import require_rows
+from pfl_audit.models.layoutlm.config import SHORTEST_INPUT, QaConfig, config_from_folder
 from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.layoutlm.pixels import PixelSettings, pixel_settings
 from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
+from pfl_audit.models.settings import reading_config
 from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.weights import read_config, read_state
 
@@ -45,33 +47,21 @@ def load_qa(folder: Path, version: Version) -> LoadedQa:
     """
     config = config_from_folder(folder, read_config(folder), version)
     tokenizer = WordTokenizer.open(folder)
-    if tokenizer.size > int(config.network.vocab_size):
-        raise AuditError(
-            f"{folder}: the tokenizer has {tokenizer.size} pieces, the embedding only {config.network.vocab_size} rows",
-            "Copy the tokenizer that the model was trained with",
-        )
+    require_rows(folder, tokenizer.size, int(config.network.vocab_size))
     if tokenizer.longest is not None and tokenizer.longest < SHORTEST_INPUT:
         raise AuditError(
             f"{folder}: tokenizer_config.json allows only {tokenizer.longest} tokens at once",
             "Correct model_max_length, or delete it",
         )
     pixels = pixel_settings(folder, config) if config.sees else None
-    network = _build(config, folder)
+    kind = LayoutLMv3ForQuestionAnswering if version == 3 else LayoutLMForQuestionAnswering
+    with reading_config(folder, "a LayoutLM"), torch.device("meta"):
+        network = kind(config.network)
     state = {name: tensor for name, tensor in read_state(folder).items() if not name.endswith(_DERIVED)}
     require_shapes({name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}, state, folder)
     network.load_state_dict(state, assign=True)
     _derive(network, config)
     return LoadedQa(network.eval(), config, tokenizer, pixels)
-
-
-def _build(config: QaConfig, folder: Path) -> Any:
-    """Build the network without weights."""
-    kind = LayoutLMv3ForQuestionAnswering if config.version == 3 else LayoutLMForQuestionAnswering
-    try:
-        with torch.device("meta"):
-            return kind(config.network)
-    except Exception as error:  # torch and transformers raise many kinds
-        raise not_a_layoutlm(folder, error) from error
 
 
 def _derive(network: Any, config: QaConfig) -> None:

@@ -9,15 +9,22 @@ from typing import Any
 
 from transformers import LayoutLMConfig, LayoutLMv3Config
 
-from pfl_audit.errors import AuditError
 from pfl_audit.models.layoutlm.family import Version
-from pfl_audit.models.settings import LARGEST_SIZE, whole
+from pfl_audit.models.settings import LARGEST_SIZE, Check, read, reading_config, switch, text, whole
 
 SHORTEST_INPUT = 16
 """Smallest number of input tokens that leaves room for a question beside a page."""
 _LONGEST_INPUT = 1 << 13
 _MOST_PATCHES = 1 << 12
-_SIZES = {
+
+
+def _epsilon(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ValueError(f"{name} is not a number between 0 and 1")
+    return float(value)
+
+
+_SETTINGS: dict[str, Check] = {
     "vocab_size": (1, LARGEST_SIZE),
     "hidden_size": (1, LARGEST_SIZE),
     "num_hidden_layers": (1, 200),
@@ -27,8 +34,10 @@ _SIZES = {
     "max_2d_position_embeddings": (2, LARGEST_SIZE),
     "type_vocab_size": (1, LARGEST_SIZE),
     "pad_token_id": (0, LARGEST_SIZE),
+    "layer_norm_eps": _epsilon,
+    "hidden_act": text,
 }
-_SIZES_V3 = {
+_SETTINGS_V3: dict[str, Check] = {
     "coordinate_size": (1, LARGEST_SIZE),
     "shape_size": (1, LARGEST_SIZE),
     "rel_pos_bins": (4, LARGEST_SIZE),
@@ -38,8 +47,11 @@ _SIZES_V3 = {
     "input_size": (1, 1 << 12),
     "num_channels": (3, 3),
     "patch_size": (1, 1 << 12),
+    "has_relative_attention_bias": switch,
+    "has_spatial_attention_bias": switch,
+    "visual_embed": switch,
+    "text_embed": switch,
 }
-_SWITCHES_V3 = ("has_relative_attention_bias", "has_spatial_attention_bias", "visual_embed", "text_embed")
 
 
 @dataclass(frozen=True)
@@ -91,42 +103,15 @@ def config_from_folder(folder: Path, config: Mapping[str, Any], version: Version
     Raises:
         AuditError: A setting that is no setting of a LayoutLM.
     """
-    try:
-        read = QaConfig(version, _network(config, version))
-        _refuse_what_computes_nothing(read)
-        return read
-    except Exception as error:  # transformers raises many kinds
-        raise not_a_layoutlm(folder, error) from error
-
-
-def not_a_layoutlm(folder: Path, error: Exception) -> AuditError:
-    """The error of a folder whose settings make no network."""
-    text = " ".join(str(error).split())[:200] or type(error).__name__
-    return AuditError(
-        f"{folder}: config.json does not describe a LayoutLM: {text}", "Compare it with the checkpoint's source"
-    )
+    with reading_config(folder, "a LayoutLM"):
+        found = QaConfig(version, _network(config, version))
+        _refuse_what_computes_nothing(found)
+        return found
 
 
 def _network(config: Mapping[str, Any], version: Version) -> Any:
-    sizes = _SIZES | _SIZES_V3 if version == 3 else _SIZES
-    switches = _SWITCHES_V3 if version == 3 else ()
-    said = {name: value for name, value in config.items() if value is not None}
-    taken: dict[str, Any] = {name: whole(name, said[name], *bounds) for name, bounds in sizes.items() if name in said}
-    for name in switches:
-        if name in said and not isinstance(said[name], bool):
-            raise ValueError(f"{name} is neither true nor false")
-        taken |= {name: said[name]} if name in said else {}
-    if "layer_norm_eps" in said:
-        taken["layer_norm_eps"] = _epsilon(said["layer_norm_eps"])
-    if "hidden_act" in said:
-        taken["hidden_act"] = str(said["hidden_act"])
+    taken = read(config, _SETTINGS | _SETTINGS_V3 if version == 3 else _SETTINGS)
     return (LayoutLMv3Config if version == 3 else LayoutLMConfig)(**taken, num_labels=2)
-
-
-def _epsilon(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError("layer_norm_eps is not a number between 0 and 1")
-    return float(value)
 
 
 def _refuse_what_computes_nothing(config: QaConfig) -> None:

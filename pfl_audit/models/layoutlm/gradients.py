@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
-from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import Box
@@ -59,13 +55,9 @@ class LayoutLmGradients(LayoutLmQa):
         self.network.requires_grad_(True)
         self.pixel_settings = self._pixels or PixelSettings((BLIND_SIDE, BLIND_SIDE))
         self.sees_page = self.config.sees
+        self.fingerprint = sha256_json(["gradients", GRADIENT_VERSION, self.fingerprint])
         self.fusion = _FUSION[version]
         self.patch_embedding = "layoutlmv3.patch_embed.proj.weight" if self.sees_page else None
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of what determines the checkpoint's answers and of this loss's version."""
-        return sha256_json(["gradients", GRADIENT_VERSION, super().fingerprint])
 
     @property
     def page(self) -> tuple[int, int]:
@@ -82,8 +74,7 @@ class LayoutLmGradients(LayoutLmQa):
 
     def see(self, page: Image.Image) -> NDArray[np.uint8]:
         """Scale a page to the network's size, without normalisation: uint8 (*page, 3)."""
-        plain = replace(self.pixel_settings, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).pixels(page)
-        return np.asarray((255 * plain).round().permute(1, 2, 0), dtype=np.uint8)
+        return np.asarray(self.pixel_settings.plain(page).permute(1, 2, 0))
 
     def place(self, box: Box, size: tuple[int, int]) -> Box:
         """The box itself, since pages are scaled without regard to their proportions."""
@@ -96,42 +87,14 @@ class LayoutLmGradients(LayoutLmQa):
             NotAuditableError: The answer does not stand on the page, or in no window whole.
         """
         document = Document("", "", sample.words, sample.boxes)
-        query = Query("", document, sample.question, (sample.answer,))
-        passages = self.inputs.passages(query)
-        target = self.inputs.target(query, passages)
-        if (target.start, target.end) == (0, 0):
+        text = self.inputs.labelled(Query("", document, sample.question, (sample.answer,)))
+        if not (text["start_positions"] or text["end_positions"]):
             raise NotAuditableError(
                 "an answer does not stand among the page's words, and a LayoutLM can only point to it",
                 "Ask for something that is written on the page, and check that its words are known",
             )
-        batch = self.inputs.collate([passages[target.passage]])
-        return {
-            "input_ids": batch.ids[0],
-            "bbox": batch.boxes[0],
-            "token_type_ids": batch.types[0],
-            "attention_mask": batch.mask[0],
-            "start_positions": torch.tensor(target.start),
-            "end_positions": torch.tensor(target.end),
-        }
+        return text
 
     def loss(self, pixels: Tensor, texts: Sequence[Text]) -> Tensor:
         """The training loss: pixels float (samples, 3, *page), 0 to 1; float ()."""
-        fillers = {"input_ids": int(self.config.network.pad_token_id), "bbox": 0, "token_type_ids": 0}
-        inputs = {
-            name: pad_sequence([text[name] for text in texts], batch_first=True, padding_value=filler).to(pixels.device)
-            for name, filler in (fillers | {"attention_mask": 0}).items()
-        }
-        if self.config.sees:
-            mean, std = (
-                pixels.new_tensor(values).view(3, 1, 1)
-                for values in (self.pixel_settings.mean, self.pixel_settings.std)
-            )
-            inputs["pixel_values"] = (pixels - mean) / std
-        out = self.network(**inputs)
-        padding = inputs["attention_mask"] == 0
-        losses = []
-        for logits, name in ((out.start_logits, "start_positions"), (out.end_logits, "end_positions")):
-            hidden = functional.pad(padding, (0, logits.shape[1] - padding.shape[1]))
-            places = torch.stack([text[name] for text in texts]).to(pixels.device)
-            losses.append(functional.cross_entropy(logits.masked_fill(hidden, -torch.inf), places))
-        return (losses[0] + losses[1]) / 2
+        return self.span_loss(texts, pixels)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.layoutlm.config import QaConfig
@@ -44,6 +45,11 @@ class Passage:
         """The first token after the page's."""
         return self.offset + len(self.words)
 
+    def tensors(self) -> dict[str, Tensor]:
+        """The network's inputs without a batch dimension, by its own names; the mask is 1 everywhere."""
+        ids, boxes, types = (torch.from_numpy(array) for array in (self.ids, self.boxes, self.types))
+        return {"input_ids": ids, "bbox": boxes, "token_type_ids": types, "attention_mask": torch.ones_like(ids)}
+
 
 @dataclass(frozen=True)
 class Target:
@@ -52,23 +58,6 @@ class Target:
     passage: int
     start: int
     end: int
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Passages, padded on the right.
-
-    Attributes:
-        ids: int64 (batch, tokens).
-        boxes: int64 (batch, tokens, 4).
-        types: int64 (batch, tokens).
-        mask: int64 (batch, tokens), 1 where a token is not padding.
-    """
-
-    ids: Tensor
-    boxes: Tensor
-    types: Tensor
-    mask: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +90,13 @@ class InputBuilder:
         last = max(0, -(-(len(page.ids) - room) // step))
         return [self._passage(question, page, number * step, room) for number in range(last + 1)]
 
+    def labelled(self, query: Query) -> dict[str, Tensor]:
+        """The passage of the target, with ``start_positions`` and ``end_positions``, int64 ()."""
+        passages = self.passages(query)
+        target = self.target(query, passages)
+        places = {"start_positions": torch.tensor(target.start), "end_positions": torch.tensor(target.end)}
+        return passages[target.passage].tensors() | places
+
     def target(self, query: Query, passages: Sequence[Passage]) -> Target:
         """Target of the first accepted answer: the first window that holds all of it.
 
@@ -116,17 +112,21 @@ class InputBuilder:
                     return Target(number, passage.offset + first, passage.offset + last)
         return Target(0, 0, 0)
 
-    def collate(self, passages: Sequence[Passage]) -> Batch:
-        """Pad passages to the longest."""
-        shape = (len(passages), max(len(passage.ids) for passage in passages))
-        ids = np.full(shape, int(self.config.network.pad_token_id), dtype=np.int64)
-        boxes = np.zeros((*shape, 4), dtype=np.int64)
-        types, mask = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        for row, passage in enumerate(passages):
-            length = len(passage.ids)
-            ids[row, :length], boxes[row, :length] = passage.ids, passage.boxes
-            types[row, :length], mask[row, :length] = passage.types, 1
-        return Batch(*(torch.from_numpy(array) for array in (ids, boxes, types, mask)))
+    def pad(self, texts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Pad texts on the right to the longest.
+
+        Args:
+            texts: As ``Passage.tensors`` has them; what else they hold is left out.
+
+        Returns:
+            int64 (batch, tokens), ``bbox`` (batch, tokens, 4), by the network's names.
+        """
+        fillers = {"input_ids": int(self.config.network.pad_token_id), "bbox": 0, "token_type_ids": 0,
+                   "attention_mask": 0}  # fmt: skip
+        return {
+            name: pad_sequence([text[name] for text in texts], batch_first=True, padding_value=filler)
+            for name, filler in fillers.items()
+        }
 
     def _passage(self, question: list[int], page: _Page, begin: int, room: int) -> Passage:
         frame, part = self.tokenizer.frame, slice(begin, begin + room)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
-from pfl_audit.files import sha256_json
 from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.layoutlm.checkpoint import load_qa
 from pfl_audit.models.layoutlm.family import FAMILIES, Version
 from pfl_audit.models.layoutlm.inputs import OVERLAP, InputBuilder, Passage
 from pfl_audit.models.layoutlm.spans import LONGEST_ANSWER, best_span
 from pfl_audit.models.memory import keep_freed_memory
+from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.protocol import Response
 from pfl_audit.models.weights import fingerprint_files
 
@@ -36,7 +36,7 @@ LogProbabilities = NDArray[np.float64]
 """Log-probabilities of start and end at a passage's positions, (2, positions)."""
 
 
-class LayoutLmQa:
+class LayoutLmQa(OpenedCheckpoint):
     """A LayoutLM question-answering checkpoint on disk, ready to be audited.
 
     The answer is the page's words from the likeliest start to the likeliest end, at most LONGEST_ANSWER
@@ -59,28 +59,13 @@ class LayoutLmQa:
         self.config = loaded.config
         self.inputs = InputBuilder(loaded.config, loaded.tokenizer)
         self._pixels = loaded.pixels
-        self._folder = folder
         self._device = device
-        self._files = fingerprint_files(folder)
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 over weights, configuration, tokenizer and this adapter's version."""
-        return sha256_json([self.family, ADAPTER_VERSION, self._files])
-
-    def describe(self) -> dict[str, Any]:
-        """Facts for the report."""
-        return {
-            "family": self.family,
-            "path": str(self._folder),
-            "sha256": self.fingerprint,
-            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
-            "notes": [
-                "page image: " + ("seen" if self.config.sees else "not seen"),
-                f"a page longer than {self.inputs.longest} tokens is asked in windows that overlap by {OVERLAP}",
-                f"answers: spans of at most {LONGEST_ANSWER} tokens",
-            ],
-        }
+        notes = (
+            "page image: " + ("seen" if self.config.sees else "not seen"),
+            f"a page longer than {self.inputs.longest} tokens is asked in windows that overlap by {OVERLAP}",
+            f"answers: spans of at most {LONGEST_ANSWER} tokens",
+        )
+        self.identify(folder, fingerprint_files(folder), ADAPTER_VERSION, notes)
 
     def cost(self, query: Query) -> int:
         """Tokens of the longest window, and the page's patches."""
@@ -135,15 +120,34 @@ class LayoutLmQa:
     @torch.inference_mode()
     def _log_probabilities(self, passages: Sequence[Passage], pixels: Tensor | None) -> list[LogProbabilities]:
         """Log-probabilities of every passage's own positions, text before patches."""
-        batch = self.inputs.collate(passages)
-        inputs = {"input_ids": batch.ids, "bbox": batch.boxes, "token_type_ids": batch.types,
-                  "attention_mask": batch.mask, **({"pixel_values": pixels} if pixels is not None else {})}  # fmt: skip
+        inputs = self.inputs.pad([passage.tensors() for passage in passages])
+        mask = inputs["attention_mask"]
+        inputs |= {"pixel_values": pixels} if pixels is not None else {}
         out = self.network(**{name: tensor.to(self._device) for name, tensor in inputs.items()})
         logits = torch.stack([out.start_logits, out.end_logits], dim=1).cpu().double()
         padding = torch.zeros(logits.shape[::2], dtype=torch.bool)
-        padding[:, : batch.mask.shape[1]] = batch.mask == 0
+        padding[:, : mask.shape[1]] = mask == 0
         logs = logits.masked_fill(padding[:, None], -torch.inf).log_softmax(dim=-1)
         return [row[:, ~empty].numpy() for row, empty in zip(logs, padding, strict=True)]
+
+    def span_loss(self, texts: Sequence[Mapping[str, Tensor]], pixels: Tensor) -> Tensor:
+        """Mean over texts of the mean cross-entropy of start and end, float (); padding is in neither softmax.
+
+        Args:
+            texts: As ``InputBuilder.labelled`` has them.
+            pixels: float (texts, 3, height, width), 0 to 1; without use if the model takes no image.
+        """
+        inputs = {name: tensor.to(pixels.device) for name, tensor in self.inputs.pad(texts).items()}
+        if self._pixels is not None:
+            inputs["pixel_values"] = self._pixels.normalised(pixels)
+        out = self.network(**inputs)
+        padding = inputs["attention_mask"] == 0
+        losses = []
+        for logits, name in ((out.start_logits, "start_positions"), (out.end_logits, "end_positions")):
+            hidden = functional.pad(padding, (0, logits.shape[1] - padding.shape[1]))
+            places = torch.stack([text[name] for text in texts]).to(pixels.device)
+            losses.append(functional.cross_entropy(logits.masked_fill(hidden, -torch.inf), places))
+        return (losses[0] + losses[1]) / 2
 
     def _images(self, documents: Sequence[Document]) -> list[Tensor]:
         """Pixels of each page, every image opened once; empty if the model takes no image."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +14,23 @@ from torch import Tensor
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.layoutlm.config import QaConfig
+from pfl_audit.models.pixels import Normalisation, normalisation
 from pfl_audit.models.settings import whole
 from pfl_audit.models.weights import read_settings
 
 _FILE = "preprocessor_config.json"
 _LARGEST = 1 << 12
-_MIDDLE = (0.5, 0.5, 0.5)
 
 
 @dataclass(frozen=True)
-class PixelSettings:
+class PixelSettings(Normalisation):
     """How a page becomes pixels.
 
     Attributes:
         size: Width and height, without regard to the page's proportions.
-        mean: Mean of each channel, subtracted after scaling to 0..1.
-        std: Standard deviation of each channel, divided by after that.
-        resample: Pillow's number of the filter; bilinear where the file says nothing.
     """
 
     size: tuple[int, int]
-    mean: tuple[float, ...] = _MIDDLE
-    std: tuple[float, ...] = _MIDDLE
-    resample: int = Image.Resampling.BILINEAR
 
     def pixels(self, page: Image.Image | None) -> Tensor:
         """The page's pixels, float32 (3, height, width). A page without an image is white, as in VT5."""
@@ -60,15 +53,7 @@ def pixel_settings(folder: Path, config: QaConfig) -> PixelSettings:
         said = {name: value for name, value in content.items() if value is not None}
         if not all(said.get(name, True) is True for name in ("do_resize", "do_rescale")):
             raise ValueError("it leaves out resizing or rescaling")
-        if "rescale_factor" in said and abs(float(said["rescale_factor"]) * 255 - 1) > 1e-6:
-            raise ValueError("rescale_factor is not 1/255")
-        normal = said.get("do_normalize", True) is True
-        return PixelSettings(
-            _size(said.get("size", int(config.network.input_size)), config),
-            _channels("image_mean", said.get("image_mean", _MIDDLE)) if normal else (0.0, 0.0, 0.0),
-            _channels("image_std", said.get("image_std", _MIDDLE), zero=False) if normal else (1.0, 1.0, 1.0),
-            whole("resample", said.get("resample", int(Image.Resampling.BILINEAR)), 0, 5),
-        )
+        return PixelSettings(_size(said.get("size", int(config.network.input_size)), config), **normalisation(said))
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise AuditError(
             f"{folder / _FILE} cannot be used: {' '.join(str(error).split())[:200]}", "Correct it, or delete it"
@@ -83,10 +68,3 @@ def _size(value: Any, config: QaConfig) -> tuple[int, int]:
             f"{width} x {height} pixels do not make the {config.patches} x {config.patches} patches of config.json"
         )
     return width, height
-
-
-def _channels(name: str, value: Any, *, zero: bool = True) -> tuple[float, ...]:
-    numbers = tuple(float(number) for number in value)
-    if len(numbers) != 3 or not all(isfinite(number) and (zero or number != 0) for number in numbers):
-        raise ValueError(f"{name} is not three numbers")
-    return numbers

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
-from pfl_audit.errors import AuditError
-from pfl_audit.files import atomic_write, write_json
+from pfl_audit.models.checkpoint import require_rows, write_checkpoint
+from pfl_audit.models.settings import reading_config
 from pfl_audit.models.tensor_checks import require_shapes
-from pfl_audit.models.tokenizer_files import copy_tokenizer
-from pfl_audit.models.vt5.config import Vt5Config, config_from_folder, not_a_vt5
+from pfl_audit.models.vt5.config import KIND, REMEDY, config_from_folder
 from pfl_audit.models.vt5.keys import ALIASES, EMBEDDING, LM_HEAD, to_internal, to_released
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
@@ -47,14 +45,11 @@ def load_vt5(folder: Path) -> LoadedVt5:
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     config = config_from_folder(folder, read_config(folder), shapes, generation)
     tokenizer = Tokenizer.open(folder)
-    if tokenizer.size > int(config.text.vocab_size):
-        raise AuditError(
-            f"{folder}: the tokenizer has {tokenizer.size} pieces, the embedding only {config.text.vocab_size} rows",
-            "Copy the tokenizer that the model was trained with",
-        )
+    require_rows(folder, tokenizer.size, int(config.text.vocab_size))
     notes: list[str] = []
     weights = _resolve_copies({to_internal(name): tensor for name, tensor in state.items()}, notes)
-    network = _build(config, folder)
+    with reading_config(folder, KIND, REMEDY), torch.device("meta"):
+        network = Vt5(config)
     _fit(network, weights, folder)
     network.load_state_dict(weights, strict=False, assign=True)
     network.language_backbone.set_input_embeddings(network.language_backbone.shared)
@@ -75,26 +70,15 @@ def save_vt5(
         dtype: Floating-point type of the tensors in the file.
         extra: Further JSON files to write, name to content.
     """
-    write_json(folder / "config.json", network.config.to_dict(), private=False)
-    write_json(
-        folder / "generation_config.json",
-        {
-            "decoder_start_token_id": 0,
-            "eos_token_id": 1,
-            "pad_token_id": 0,
-            "max_length": network.config.max_answer_tokens,
-        },
-        private=False,
-    )
-    for name, content in extra.items():
-        write_json(folder / name, content, private=False)
-    copy_tokenizer(tokenizer_files, folder)
-    tensors = {
-        to_released(name): tensor.detach().to("cpu", dtype).contiguous()
-        for name, tensor in own_tensors(network).items()
+    generation = {
+        "decoder_start_token_id": 0,
+        "eos_token_id": 1,
+        "pad_token_id": 0,
+        "max_length": network.config.max_answer_tokens,
     }
-    with atomic_write(folder / "model.safetensors", private=False) as file:
-        file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))
+    records = {"config.json": network.config.to_dict(), "generation_config.json": generation, **extra}
+    tensors = {to_released(name): tensor for name, tensor in own_tensors(network).items()}
+    write_checkpoint(folder, records, tensors, source=tokenizer_files, dtype=dtype)
 
 
 def own_tensors(network: Vt5) -> dict[str, Tensor]:
@@ -105,15 +89,6 @@ def own_tensors(network: Vt5) -> dict[str, Tensor]:
         if name in state and state[name].data_ptr() == embedding.data_ptr():
             del state[name]
     return state
-
-
-def _build(config: Vt5Config, folder: Path) -> Vt5:
-    """Build the network without weights."""
-    try:
-        with torch.device("meta"):
-            return Vt5(config)
-    except Exception as error:  # torch and transformers raise many kinds
-        raise not_a_vt5(folder, error) from error
 
 
 def _resolve_copies(weights: dict[str, Tensor], notes: list[str]) -> dict[str, Tensor]:

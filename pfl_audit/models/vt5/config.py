@@ -11,7 +11,7 @@ from typing import Any
 from transformers import BeitConfig, T5Config
 
 from pfl_audit.errors import AuditError
-from pfl_audit.models.settings import LARGEST_SIZE, require_numbers, whole
+from pfl_audit.models.settings import LARGEST_SIZE, reading_config, require_numbers, whole
 
 _TEXT_KEYS = frozenset({
     "vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "dropout_rate",
@@ -32,6 +32,8 @@ _TEXT_SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decod
 _VISUAL_SIZES = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
 )  # fmt: skip
+KIND, REMEDY = "a VT5", "Compare it with the released file"
+"""Of the error of settings that make no network."""
 _MOST_LAYERS = 1000
 _LONGEST_ANSWER = 4096
 
@@ -111,7 +113,7 @@ def config_from_folder(
         AuditError: A setting that is no setting of a VT5.
     """
     longest_answer = _longest_answer(folder, generation)
-    try:
+    with reading_config(folder, KIND, REMEDY):
         require_numbers(config, _NUMBERS)
         text = T5Config(**{key: value for key, value in config.items() if key in _TEXT_KEYS})
         visual = _visual(config, shapes)
@@ -129,14 +131,6 @@ def config_from_folder(
             spatial_layer_norm_eps=float(config.get("layer_norm_eps", 1e-12)),
             spatial_dropout=float(config.get("hidden_dropout_prob", 0.1)),
         )
-    except Exception as error:  # transformers raises many kinds
-        raise not_a_vt5(folder, error) from error
-
-
-def not_a_vt5(folder: Path, error: Exception) -> AuditError:
-    """The error of a folder whose settings make no network."""
-    text = " ".join(str(error).split())[:200] or type(error).__name__
-    return AuditError(f"{folder}: config.json does not describe a VT5: {text}", "Compare it with the released file")
 
 
 def _refuse_sizes(text: T5Config, visual: BeitConfig) -> None:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
@@ -55,9 +56,9 @@ class InputBuilder:
         end = np.array([EOS], dtype=np.int64)
         return Text(np.concatenate([ids, end]), np.concatenate([boxes, np.zeros((1, 4), np.int64)]))
 
-    def answer(self, answer: str) -> list[int]:
-        """Labels of an answer: its lower-cased pieces and end-of-sequence, cut to the longest input."""
-        return [*self.tokenizer.encode(answer.lower())[: self.config.max_input_tokens - 1], EOS]
+    def answer(self, answer: str) -> Tensor:
+        """Labels, int64 (tokens,): lower-cased pieces and end-of-sequence, cut to the longest input."""
+        return torch.tensor([*self.tokenizer.encode(answer.lower())[: self.config.max_input_tokens - 1], EOS])
 
     def pixels(self, document: Document) -> Tensor:
         """The page as the DiT takes it: float32 (channels, height, width), -1 to 1.
@@ -111,18 +112,13 @@ def _processor() -> Any:
 
 def collate(texts: Sequence[Text]) -> TextBatch:
     """Pad encoded queries on the right to the longest."""
-    lengths = [len(text.ids) for text in texts]
-    ids = np.full((len(texts), max(lengths)), PAD, dtype=np.int64)
-    boxes = np.zeros((len(texts), max(lengths), 4), dtype=np.int64)
-    for row, text in enumerate(texts):
-        ids[row, : lengths[row]] = text.ids
-        boxes[row, : lengths[row]] = text.boxes
-    return TextBatch(torch.from_numpy(ids), torch.from_numpy(boxes), torch.tensor(lengths))
+    ids, boxes = (
+        pad_sequence([torch.from_numpy(rows) for rows in some], batch_first=True, padding_value=PAD)
+        for some in ([text.ids for text in texts], [text.boxes for text in texts])
+    )
+    return TextBatch(ids, boxes, torch.tensor([len(text.ids) for text in texts]))
 
 
-def collate_labels(labels: Sequence[Sequence[int]]) -> Tensor:
-    """Pad labels with IGNORED: int64 (batch, longest)."""
-    out = torch.full((len(labels), max(len(label) for label in labels)), IGNORED, dtype=torch.int64)
-    for row, label in enumerate(labels):
-        out[row, : len(label)] = torch.tensor(label)
-    return out
+def collate_labels(labels: Sequence[Tensor]) -> Tensor:
+    """Pad labels, int64 (tokens,) each, with IGNORED: int64 (batch, longest)."""
+    return pad_sequence(list(labels), batch_first=True, padding_value=IGNORED)

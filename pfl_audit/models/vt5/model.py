@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,9 +14,9 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
-from pfl_audit.files import sha256_json
 from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.memory import keep_freed_memory
+from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.protocol import Response, Score
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
@@ -46,6 +45,10 @@ class Vt5Responder:
         self.inputs = InputBuilder(network.config, tokenizer)
         self._device = device
         self._features: OrderedDict[str, Tensor] = OrderedDict()
+
+    def forget_pages(self) -> None:
+        """Drop the features of pages, as the network that made them changes."""
+        self._features.clear()
 
     def cost(self, query: Query) -> int:
         """Tokens of text and page."""
@@ -143,7 +146,7 @@ class Vt5Responder:
         return stacked
 
 
-class Vt5Model(Vt5Responder):
+class Vt5Model(Vt5Responder, OpenedCheckpoint):
     """A VT5 checkpoint on disk, ready to be audited."""
 
     family = "vt5"
@@ -152,21 +155,4 @@ class Vt5Model(Vt5Responder):
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         loaded = load_vt5(folder)
         super().__init__(loaded.network, loaded.tokenizer, device)
-        self._notes = loaded.notes
-        self._folder = folder
-        self._files = fingerprint_files(folder)
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 over weights, configuration, tokenizer and this adapter's version."""
-        return sha256_json([self.family, ADAPTER_VERSION, self._files])
-
-    def describe(self) -> dict[str, Any]:
-        """Facts for the report."""
-        return {
-            "family": self.family,
-            "path": str(self._folder),
-            "sha256": self.fingerprint,
-            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
-            "notes": list(self._notes),
-        }
+        self.identify(folder, fingerprint_files(folder), ADAPTER_VERSION, loaded.notes)

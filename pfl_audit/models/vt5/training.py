@@ -8,22 +8,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.models.question_training import Example, QuestionExamples, answer_scores
+from pfl_audit.models.question_training import Example, QuestionTraining
 from pfl_audit.models.training_protocol import AdapterLayout
-from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5, save_vt5
-from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder
+from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5, own_tensors, save_vt5
+from pfl_audit.models.vt5.inputs import Text, collate, collate_labels
 from pfl_audit.models.vt5.model import Vt5Responder
-from pfl_audit.models.vt5.modeling import TextBatch
-from pfl_audit.models.vt5.tokenizer import PAD
-from pfl_audit.progress import Progress
 
 _VISUAL = "visual_embedding.image_model."
 
 
-class TrainableVt5:
+class TrainableVt5(Vt5Responder, QuestionTraining):
     """A VT5 under training. By default its DiT is frozen, as in the reference, and encodes each page once.
 
     Args:
@@ -39,10 +35,8 @@ class TrainableVt5:
     def __init__(
         self, loaded: LoadedVt5, tokenizer_files: Path, device: str = "cpu", *, train_visual: bool = False
     ) -> None:
-        self.network = loaded.network.to(device).eval()
-        self.tokenizer = loaded.tokenizer
-        self.inputs = InputBuilder(loaded.network.config, loaded.tokenizer)
-        self._files, self._device, self._train_visual = tokenizer_files, device, train_visual
+        super().__init__(loaded.network, loaded.tokenizer, device)
+        self.start, self._train_visual = tokenizer_files, train_visual
 
     @property
     def page_encoder(self) -> nn.Module | None:
@@ -53,21 +47,9 @@ class TrainableVt5:
         """The DiT, or of a trained one the parts that VT5 does not use: its mask token and its pooler."""
         return _VISUAL in name and (not self._train_visual or name.endswith("mask_token") or ".pooler." in name)
 
-    def length(self, query: Query) -> int:
-        """Number of text tokens."""
-        return len(self.inputs.text(query).ids)
-
-    def can_write(self, text: str) -> bool:
-        """Whether the tokenizer can represent the text."""
-        return self.tokenizer.decode(list(self.tokenizer.encode(text))) == text
-
-    def examples(self, queries: Sequence[Query], progress: Progress, cache: Path | None = None) -> QuestionExamples:
-        """Tokenise queries and encode their pages."""
-        return QuestionExamples(self, queries, progress, cache)
-
     def example(self, query: Query) -> Example:
         """Text, boxes and labels of a query."""
-        text, labels = self.inputs.text(query), torch.tensor(self.inputs.answer(query.answers[0]))
+        text, labels = self.inputs.text(query), self.inputs.answer(query.answers[0])
         tensors = {"ids": torch.from_numpy(text.ids), "boxes": torch.from_numpy(text.boxes), "labels": labels}
         return Example(len(text.ids), tensors)
 
@@ -82,28 +64,24 @@ class TrainableVt5:
 
     def batch_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
         """Mean cross-entropy over the answer tokens of the batch."""
-        padded = {
-            name: pad_sequence([example.tensors[name] for example in examples], True, filler).to(self._device)
-            for name, filler in (("ids", PAD), ("boxes", 0), ("labels", IGNORED))
-        }
-        text = TextBatch(padded["ids"], padded["boxes"], torch.tensor([example.length for example in examples]))
+        tensors = [example.tensors for example in examples]
+        text = collate([Text(one["ids"].numpy(), one["boxes"].numpy()) for one in tensors]).to(self._device)
+        labels = collate_labels([one["labels"] for one in tensors]).to(self._device)
         pages = pages.to(self._device)
         if self._train_visual:
             pages = self.network.visual_embedding.encode(pages.to(torch.float32) / 127.5 - 1.0)
         embeddings, mask = self.network.embed(text, pages)
-        loss: Tensor = self.network.language_backbone(
-            inputs_embeds=embeddings, attention_mask=mask, labels=padded["labels"]
-        ).loss
+        loss: Tensor = self.network.language_backbone(inputs_embeds=embeddings, attention_mask=mask, labels=labels).loss
         return loss
 
-    def validate(self, queries: Sequence[Query]) -> dict[str, float]:
-        """Mean ANLS and accuracy."""
-        return answer_scores(lambda: Vt5Responder(self.network, self.tokenizer, self._device), queries)
+    def own_tensors(self) -> Mapping[str, Tensor]:
+        """The network's tensors, tied copies once."""
+        return own_tensors(self.network)
 
     def save(self, folder: Path, records: Mapping[str, Any], *, half: bool) -> None:
         """Write the checkpoint in the released layout."""
         dtype = torch.float16 if half else torch.float32
-        save_vt5(self.network, self._files, folder, dtype=dtype, extra=dict(records))
+        save_vt5(self.network, self.start, folder, dtype=dtype, extra=dict(records))
 
 
 def open_training(folder: Path, *, device: str = "cpu", train_visual: bool = False) -> TrainableVt5:

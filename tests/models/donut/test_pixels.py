@@ -38,7 +38,7 @@ def picture(width: int, height: int) -> Image.Image:
 
 
 def test_what_the_files_do_not_say(folder: Path, config: DonutConfig) -> None:
-    plain = PixelSettings((64, 48), (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), 2, turn=False)
+    plain = PixelSettings((64, 48), mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), resample=2, turn=False)
     assert settings(folder, config, {}) == plain
     assert settings(folder, config, {"size": [48, 64], "image_mean": None, "random_padding": True}) == plain
     (folder / "preprocessor_config.json").unlink()
@@ -57,7 +57,7 @@ def test_what_newer_releases_write(folder: Path, config: DonutConfig) -> None:
 
 
 def test_what_is_written_is_read(folder: Path, config: DonutConfig) -> None:
-    odd = PixelSettings((80, 64), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), 3, turn=True)
+    odd = PixelSettings((80, 64), mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6), resample=3, turn=True)
     assert settings(folder, config, odd.to_dict()) == odd
 
 

@@ -30,7 +30,7 @@ def settings(folder: Path, config: QaConfig, content: object) -> PixelSettings:
 
 
 def test_what_the_file_does_not_say(folder: Path, config: QaConfig) -> None:
-    plain = PixelSettings((32, 32), (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), 2)
+    plain = PixelSettings((32, 32), mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), resample=2)
     assert settings(folder, config, {}) == settings(folder, config, {"size": 32, "image_mean": None}) == plain
     assert settings(folder, config, {"apply_ocr": True, "feature_extractor_type": "evil"}) == plain
     (folder / "preprocessor_config.json").unlink()

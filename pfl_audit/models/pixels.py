@@ -1,0 +1,69 @@
+"""What the image preprocessing of all families has in common: scaling to 0..1, mean and standard deviation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from pfl_audit.models.settings import whole
+
+_MIDDLE = (0.5, 0.5, 0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalisation(ABC):
+    """How a page becomes pixels, apart from its size.
+
+    Attributes:
+        mean: Mean of each channel, subtracted after scaling to 0..1.
+        std: Standard deviation of each channel, divided by after that.
+        resample: Pillow's number of the filter; bilinear where the file says nothing.
+    """
+
+    mean: tuple[float, ...] = _MIDDLE
+    std: tuple[float, ...] = _MIDDLE
+    resample: int = int(Image.Resampling.BILINEAR)
+
+    @abstractmethod
+    def pixels(self, page: Image.Image | None) -> Tensor:
+        """The page's pixels, float32 (3, height, width)."""
+
+    def plain(self, page: Image.Image | None) -> Tensor:
+        """The page's pixels without normalisation, uint8 (3, height, width)."""
+        unscaled = replace(self, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+        return (255 * unscaled.pixels(page)).round().to(torch.uint8)
+
+    def normalised(self, pixels: Tensor) -> Tensor:
+        """Pixels of 0 to 1, float (..., 3, height, width), as ``pixels`` has them."""
+        mean, std = (pixels.new_tensor(values).view(3, 1, 1) for values in (self.mean, self.std))
+        return (pixels - mean) / std
+
+
+def normalisation(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the fields of Normalisation from a ``preprocessor_config.json``; transformers' values where it has none.
+
+    Raises:
+        ValueError: With the name of the setting; or TypeError, KeyError or OverflowError.
+    """
+    if "rescale_factor" in said and abs(float(said["rescale_factor"]) * 255 - 1) > 1e-6:
+        raise ValueError("rescale_factor is not 1/255")
+    resample = whole("resample", said.get("resample", int(Image.Resampling.BILINEAR)), 0, 5)
+    if said.get("do_normalize", True) is not True:
+        return {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0), "resample": resample}
+    mean = _channels("image_mean", said.get("image_mean", _MIDDLE))
+    std = _channels("image_std", said.get("image_std", _MIDDLE), zero=False)
+    return {"mean": mean, "std": std, "resample": resample}
+
+
+def _channels(name: str, value: Any, *, zero: bool = True) -> tuple[float, ...]:
+    numbers = tuple(float(number) for number in value)
+    if len(numbers) != 3 or not all(isfinite(number) and (zero or number != 0) for number in numbers):
+        raise ValueError(f"{name} is not three numbers")
+    return numbers
