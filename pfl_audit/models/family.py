@@ -64,6 +64,21 @@ class ModelFamily(Protocol):
         """Capabilities of a checkpoint that the family recognises; empty if its settings make no model."""
 
 
+class OpenedModel(Protocol):
+    """What every opened model has."""
+
+    @property
+    def family(self) -> str:
+        """Name of the architecture, such as ``vt5``."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that determines its outputs: weights, configuration, tokenizer, adapter."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the report: family, path, sha256, parameters, notes."""
+
+
 @runtime_checkable
 class AnswerFamily(Protocol):
     """A family whose models answer questions about pages."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pfl_audit.documents.document import Boxes
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.models.encoders.kinds import FormTask
-from pfl_audit.models.family import Capability
+from pfl_audit.models.family import Capability, OpenedModel
 
 TokenIds = NDArray[np.int64]
 
@@ -82,16 +82,8 @@ class Attempt:
 
 
 @runtime_checkable
-class FormModel(Protocol):
+class FormModel(OpenedModel, Protocol):
     """A model that reads the tokens of forms."""
-
-    @property
-    def family(self) -> str:
-        """Name of the architecture: ``layoutlm``, ``bros`` or ``bert``."""
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of everything that determines its outputs."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -115,9 +107,6 @@ class FormModel(Protocol):
         Raises:
             AuditError: One is unknown; the message names it.
         """
-
-    def describe(self) -> dict[str, Any]:
-        """Facts for the report: family, path, sha256, parameters, notes."""
 
     def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:
         """Each field of a form scrubbed in turn, with its true ids, which are for scoring only."""

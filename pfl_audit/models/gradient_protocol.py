@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.documents.images import Box
+from pfl_audit.models.family import OpenedModel
 
 if TYPE_CHECKING:
     from pfl_audit.models.text_decoder import TextDecoder
@@ -41,16 +42,8 @@ class Sample:
     boxes: Boxes = field(default_factory=lambda: as_boxes([], 0))
 
 
-class GradientModel(Protocol):
+class GradientModel(OpenedModel, Protocol):
     """A model whose training loss is twice differentiable."""
-
-    @property
-    def family(self) -> str:
-        """Name of the architecture, such as ``donut``."""
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of everything that determines its gradient."""
 
     @property
     def network(self) -> torch.nn.Module:
@@ -78,9 +71,6 @@ class GradientModel(Protocol):
     @property
     def reads(self) -> bool:
         """Whether it takes the page's words, which OCR provides."""
-
-    def describe(self) -> dict[str, Any]:
-        """Facts for the report: family, path, sha256, parameters, notes."""
 
     def text_decoder(self) -> TextDecoder | None:
         """The decoder that reads question and answer as one sequence of tokens, or None if there is none."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.family import AnswerFamily, FormFamily, GradientFamily, ModelFamily, Precision, Settings
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel
     from pfl_audit.models.protocol import DocumentModel
 
+T = TypeVar("T")
 PRECEDENCE: Final = 100
 """Of a family that states none. Families are asked from the lowest number to the highest; one that recognises its
 checkpoints by a key of its own in config.json states a lower one."""
@@ -36,11 +38,7 @@ def open_model(name: str, *, device: str = "cpu", download: bool = False) -> Doc
         AuditError: No checkpoint, none of a known family, or it cannot be opened.
     """
     folder = _locate(name, device, download=download)
-    family = family_of(folder)
-    if not isinstance(family, AnswerFamily):
-        able = [other.name for other in families() if isinstance(other, AnswerFamily)]
-        raise _lacking(folder, family, "answers to questions", able)
-    return family.open(folder, device=device)
+    return _offering(AnswerFamily, folder, "answers to questions").open(folder, device=device)  # type: ignore[type-abstract]
 
 
 def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
@@ -56,11 +54,7 @@ def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
         AuditError: As in open_model.
     """
     folder = _locate(name, device, download=False)
-    family = family_of(folder)
-    if not isinstance(family, GradientFamily):
-        able = [other.name for other in families() if isinstance(other, GradientFamily)]
-        raise _lacking(folder, family, "training gradient", able)
-    return family.open_gradients(folder, device=device)
+    return _offering(GradientFamily, folder, "training gradient").open_gradients(folder, device=device)  # type: ignore[type-abstract]
 
 
 def open_form_model(
@@ -81,10 +75,7 @@ def open_form_model(
     """
     require_device(device)
     folder = Path(name)
-    family = family_of(folder)
-    if not isinstance(family, FormFamily):
-        able = [other.name for other in families() if isinstance(other, FormFamily)]
-        raise _lacking(folder, family, "reading of forms", able)
+    family = _offering(FormFamily, folder, "reading of forms")  # type: ignore[type-abstract]
     return family.open_forms(folder, device=device, visual_noise=visual_noise, precision=precision)
 
 
@@ -112,15 +103,6 @@ def families() -> Sequence[ModelFamily]:
     """The installed families by precedence and name; broken ones are left out with a warning."""
     found = _REGISTRY.installed().values()
     return sorted(found, key=lambda family: (getattr(family, "precedence", PRECEDENCE), family.name))
-
-
-def shares_gradients(folder: Path) -> bool:
-    """Whether a checkpoint folder is of a family whose training gradient can be taken.
-
-    Raises:
-        AuditError: As in family_of.
-    """
-    return isinstance(family_of(folder), GradientFamily)
 
 
 def family_of(folder: Path) -> ModelFamily:
@@ -171,31 +153,34 @@ def require_device(device: str) -> None:
         raise UsageError(f"torch cannot use the device '{device}' here", "Use --device cpu") from error
 
 
-def _lacking(folder: Path, family: ModelFamily, what: str, able: Sequence[str]) -> NotAuditableError:
-    """The error of a family that does not offer what is asked for."""
+def _offering(kind: type[T], folder: Path, what: str) -> T:
+    """The family of a checkpoint folder, which offers what the protocol ``kind`` has.
+
+    Raises:
+        NotAuditableError: It does not.
+        AuditError: As in family_of.
+    """
+    family = family_of(folder)
+    if isinstance(family, kind):
+        return family
+    able = [other.name for other in families() if isinstance(other, kind)]
     remedy = f"Give a checkpoint of a family that does: {', '.join(able)}" if able else "Install a family that does"
     if isinstance(family, FormFamily):
         remedy += ". Form models are audited with 'pfl-audit reconstruct'"
-    return NotAuditableError(f"{folder} is a {family.name} checkpoint, and that family offers no {what}", remedy)
+    raise NotAuditableError(f"{folder} is a {family.name} checkpoint, and that family offers no {what}", remedy)
 
 
 def _locate(name: str, device: str, *, download: bool) -> Path:
     require_device(device)
     folder = Path(name)
-    if _exists(folder):
-        return folder
+    with suppress(OSError):  # such as a name that is too long
+        if folder.exists():
+            return folder
     if not download:
         raise UsageError(
             f"{name} is no local folder", "Give a checkpoint folder, or add --download to fetch it from the hub"
         )
     return _download(name)
-
-
-def _exists(folder: Path) -> bool:
-    try:
-        return folder.exists()
-    except OSError:  # such as a name that is too long
-        return False
 
 
 def _download(name: str) -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pfl_audit.documents.document import Query
 from pfl_audit.models.family import Capability as Capability
+from pfl_audit.models.family import OpenedModel
 
 
 @dataclass(frozen=True)
@@ -42,23 +43,12 @@ class Score:
 
 
 @runtime_checkable
-class DocumentModel(Protocol):
+class DocumentModel(OpenedModel, Protocol):
     """A model that answers questions about pages."""
-
-    @property
-    def family(self) -> str:
-        """Name of the architecture, such as ``vt5``."""
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of everything that determines its answers: weights, configuration, tokenizer, adapter."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """Capabilities of the opened model."""
-
-    def describe(self) -> dict[str, Any]:
-        """Facts for the report: family, path, sha256, parameters, notes."""
 
     def cost(self, query: Query) -> int:
         """Length of the model's input for ``query``, in tokens; batches are made of similar lengths."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.models.encoders.labels import IGNORED, NOWHERE, WindowLabels
 from pfl_audit.models.form_protocol import TokenIds, Window
@@ -66,42 +69,28 @@ def collate(
         labels: One a window, all of one task.
         pad: The padding token.
     """
-    longest = max(len(window.ids) for window in windows)
     rows = ids if ids is not None else [window.ids for window in windows]
     batch = FormBatch(
-        ids=_padded(rows, longest, pad),
-        boxes=torch.from_numpy(_padded_boxes(windows, longest)),
-        mask=_padded([np.ones(len(window.ids), np.int64) for window in windows], longest, 0).bool(),
+        ids=_padded(rows, pad),
+        boxes=_padded([window.boxes for window in windows], 0),
+        mask=_padded([np.ones(len(window.ids), np.bool_) for window in windows], 0),
         page=torch.tensor(list(page) if page is not None else [0] * len(windows)),
         pixels=pixels,
         features=features,
     )
     if labels is None:
         return batch
+    longest = batch.ids.shape[1]
     classes = [label.classes for label in labels if label.classes is not None]
     pointers = [label.pointers for label in labels if label.pointers is not None]
-    targets = [label.targets.astype(np.int64) for label in labels if label.targets is not None]
+    targets = [label.targets for label in labels if label.targets is not None]
     return replace(
         batch,
-        classes=_padded(classes, longest, IGNORED) if classes else None,
-        pointers=_columns(_padded(pointers, longest, IGNORED), longest) if pointers else None,
-        targets=_padded(targets, longest, 0).bool() if targets else None,
+        classes=_padded(classes, IGNORED) if classes else None,
+        pointers=_padded([np.where(row == NOWHERE, longest, row) for row in pointers], IGNORED) if pointers else None,
+        targets=_padded(targets, 0) if targets else None,
     )
 
 
-def _padded(rows: Sequence[TokenIds], longest: int, filling: int) -> Tensor:
-    out = np.full((len(rows), longest), filling, dtype=np.int64)
-    for row, values in enumerate(rows):
-        out[row, : len(values)] = values
-    return torch.from_numpy(out)
-
-
-def _padded_boxes(windows: Sequence[Window], longest: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    out = np.zeros((len(windows), longest, 4), dtype=np.float32)
-    for row, window in enumerate(windows):
-        out[row, : len(window.boxes)] = window.boxes
-    return out
-
-
-def _columns(pointers: Tensor, longest: int) -> Tensor:
-    return pointers.masked_fill(pointers == NOWHERE, longest)
+def _padded(rows: Sequence[NDArray[Any]], filling: float) -> Tensor:
+    return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True, padding_value=filling)

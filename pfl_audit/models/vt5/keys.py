@@ -6,7 +6,6 @@ has other names since transformers 5.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 EMBEDDING: Final = "language_backbone.shared.weight"
@@ -16,38 +15,29 @@ LM_HEAD: Final = "language_backbone.lm_head.weight"
 """May be a further copy, or a tensor of its own: the reference unties it by accident."""
 
 _BEIT: Final = (
-    (r"\.encoder\.layer\.", ".layers."),
-    (r"\.attention\.attention\.query\.", ".attention.q_proj."),
-    (r"\.attention\.attention\.key\.", ".attention.k_proj."),
-    (r"\.attention\.attention\.value\.", ".attention.v_proj."),
-    (r"\.attention\.output\.dense\.", ".attention.o_proj."),
-    (r"\.intermediate\.dense\.", ".mlp.fc1."),
-    (r"(\.layers\.\d+)\.output\.dense\.", r"\1.mlp.fc2."),
+    (".encoder.layer.", ".layers."),
+    (".attention.attention.query.", ".attention.q_proj."),
+    (".attention.attention.key.", ".attention.k_proj."),
+    (".attention.attention.value.", ".attention.v_proj."),
+    (".attention.output.dense.", ".attention.o_proj."),
+    (".intermediate.dense.", ".mlp.fc1."),
+    (".output.dense.", ".mlp.fc2."),
 )
-_BEIT_BACK: Final = (
-    (r"\.layers\.(?=\d+\.(?:lambda|attention|layernorm|mlp))", ".encoder.layer."),
-    (r"\.attention\.q_proj\.", ".attention.attention.query."),
-    (r"\.attention\.k_proj\.", ".attention.attention.key."),
-    (r"\.attention\.v_proj\.", ".attention.attention.value."),
-    (r"\.attention\.o_proj\.", ".attention.output.dense."),
-    (r"\.mlp\.fc1\.", ".intermediate.dense."),
-    (r"\.mlp\.fc2\.", ".output.dense."),
-)
+"""Parts of released names and of the network's; one after the other, and back in the reverse order."""
 _DIT = "visual_embedding.image_model."
 
 
 def to_internal(name: str) -> str:
     """The name that the network has for a tensor of a released file."""
-    return _rename(name, _BEIT)
+    if name.startswith(_DIT):
+        for released, internal in _BEIT:
+            name = name.replace(released, internal)
+    return name
 
 
 def to_released(name: str) -> str:
     """The name that a released file has for a tensor of the network."""
-    return _rename(name, _BEIT_BACK)
-
-
-def _rename(name: str, rules: tuple[tuple[str, str], ...]) -> str:
     if name.startswith(_DIT):
-        for pattern, replacement in rules:
-            name = re.sub(pattern, replacement, name)
+        for released, internal in reversed(_BEIT):
+            name = name.replace(internal, released)
     return name
