@@ -41,6 +41,13 @@ NDARRAY = name("numpy", "ndarray")
 RECONSTRUCT = name("numpy.core.multiarray", "_reconstruct")
 
 
+def _colliding(count: int) -> bytes:
+    """A dict of integers of one hash, as pickle writes it; making the dict itself here would take seconds."""
+    keys = [number * ((1 << 61) - 1) for number in range(1, count + 1)]
+    batches = [keys[start : start + 1000] for start in range(0, count, 1000)]
+    return b"}q\x00" + b"".join(b"(" + b"".join(plain(key) + plain(0) for key in batch) + b"u" for batch in batches)
+
+
 def _bomb() -> bytes:
     """Ten lists, each of ten times the one before it."""
     made = b"](" + plain("x") * 10 + b"e"
@@ -122,7 +129,7 @@ FILES: dict[str, bytes | Callable[[], bytes]] = {
     "a list that holds itself ten times": one(b"]q\xf0(" + b"h\xf0" * 10 + b"e"),
     "shared lists that unfold": one(_bomb()),
     "shared lists that unfold, all rows": table(b"](" + plain(0) * 20_000 + b"eq\xf0", *[b"h\xf0"] * 200_000),
-    "keys that collide": table(plain({number * ((1 << 61) - 1): 0 for number in range(1, 10_000)})),
+    "keys that collide": table(_colliding(9_999)),
     "integer of 4 MB": lambda: npy(b"\x8b" + struct.pack("<i", 1 << 22) + b"\x7f" * (1 << 22) + b"."),
     "integer of 100,000 digits": npy(b"I" + b"9" * 100_000 + b"\n."),
     # other programs

@@ -5,9 +5,11 @@ Started by ``run.Zygote``. Reads a JSON line {"arguments", "folder"} from stdin,
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
+import select
 import signal
 import sys
 import time
@@ -65,6 +67,17 @@ def _become(arguments: list[str], folder: str) -> int:
     return code
 
 
+def _ends(child: int, seconds: float) -> bool:
+    """Wait for a process to end; False if it does not within the time."""
+    process = os.pidfd_open(child)
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(process)
+
+
 def _run(arguments: list[str], folder: str) -> dict[str, Any]:
     began = time.monotonic()
     child = os.fork()
@@ -76,17 +89,10 @@ def _run(arguments: list[str], folder: str) -> dict[str, Any]:
             code = error.code if isinstance(error.code, int) else 98
         finally:
             os._exit(code)
-    status, usage, late = 0, None, False
-    while usage is None:
-        done, status, found = os.wait4(child, os.WNOHANG)
-        if done:
-            usage = found
-        elif time.monotonic() - began > _WALL_SECONDS:
-            late = True
-            os.killpg(child, signal.SIGKILL)
-            _, status, usage = os.wait4(child, 0)
-        else:
-            time.sleep(0.005)
+    late = not _ends(child, _WALL_SECONDS)
+    if late:
+        os.killpg(child, signal.SIGKILL)
+    _, status, usage = os.wait4(child, 0)
     return {
         "code": os.waitstatus_to_exitcode(status),
         "late": late,
@@ -99,6 +105,8 @@ def _run(arguments: list[str], folder: str) -> dict[str, Any]:
 def main() -> None:
     """Answer until stdin ends."""
     _import_everything()
+    gc.collect()
+    gc.freeze()  # a collection in a fork would walk, and so copy, the objects of every library
     for line in sys.stdin:
         print(json.dumps(_run(**json.loads(line))), flush=True)
 
