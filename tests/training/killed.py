@@ -2,20 +2,41 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+import torch
+
+from pfl_audit.cli.main import run
+
 
 def kill_once_there(arguments: list[str], state: Path) -> None:
-    """Run the command line, and SIGKILL it as soon as it has saved its state."""
-    script = f"from pfl_audit.cli.main import run; run({arguments!r})"
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+    """Run the command line in a fork, without a start of its own, and SIGKILL it once it has saved its state."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            _run(arguments)
+        finally:
+            os._exit(1)
     deadline = time.monotonic() + 120
-    while not state.is_file() and process.poll() is None and time.monotonic() < deadline:
+    ended = 0
+    while not state.is_file() and not ended and time.monotonic() < deadline:
         time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+        ended, _ = os.waitpid(child, os.WNOHANG)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status)
     assert state.is_file()
     assert not (state.parent / "model.safetensors").exists()
+
+
+def _run(arguments: list[str]) -> None:
+    silent = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(silent, number)
+    torch.set_num_threads(1)  # the threads of the first process are not in its fork
+    run(arguments)
