@@ -167,7 +167,7 @@ def test_noise(members: int, others: int, values: Callable[[np.random.Generator]
 def test_what_is_alike_gives_nothing_away() -> None:
     found = blind_baseline(features_of({"counts": np.ones((12, 3))}), np.arange(12) < 5, np.random.default_rng(0), 50)
     assert (found.auc.value, found.p_value, dict(found.kinds)) == (0.5, 1.0, {})
-    assert not found.calls.any()
+    assert not (found.scores > 0).any()
     with pytest.raises(ValueError, match="both"):
         blind_baseline(features_of({"counts": np.ones((12, 3))}), np.ones(12, dtype=bool), np.random.default_rng(0))
 
@@ -186,7 +186,8 @@ def test_the_middle_is_between_the_classes_whatever_their_sizes() -> None:
     labels = np.arange(200) < 20
     found = blind_baseline(features_of({"counts": rng.normal(size=(200, 2)) + 3 * labels[:, None]}), labels, rng, 9)
     assert found.balanced_accuracy.value > 0.9
-    assert found.calls[labels].mean() == pytest.approx((~found.calls[~labels]).mean(), abs=0.1)
+    calls = found.scores > 0
+    assert calls[labels].mean() == pytest.approx((~calls[~labels]).mean(), abs=0.1)
 
 
 def test_the_check(real: DocumentFeatures) -> None:
@@ -197,7 +198,7 @@ def test_the_check(real: DocumentFeatures) -> None:
     first, second = check.metrics
     assert first.name == "AUC"
     assert first.value == pytest.approx(ranking.auc(blind.scores, labels)[0])
-    assert second.value == pytest.approx(ranking.balanced_accuracy(blind.calls, labels)[0])
+    assert second.value == pytest.approx(ranking.balanced_accuracy(blind.scores > 0, labels)[0])
     assert {metric.chance for metric in check.metrics} == {0.5}
     assert f"{blind.p_value:.4f}" in (first.note or "")
     assert [row[0] for row in check.tables[0].rows] == ["counts", "keys", "text", "layout", "dates", "images", "words"]

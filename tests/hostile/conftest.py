@@ -11,7 +11,7 @@ from tests.hostile.run import Zygote
 
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
-    """SuffixAutomaton commands under limits."""
+    """Runs commands under limits."""
     runner = Zygote()
     yield runner
     runner.close()

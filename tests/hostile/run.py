@@ -1,4 +1,4 @@
-"""SuffixAutomaton a case, and says what is wrong with how it ended."""
+"""Runs a case, and says what is wrong with how it ended."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Outcome:
 
 
 class Runner(Protocol):
-    """SuffixAutomaton the command line in a folder."""
+    """Run the command line in a folder."""
 
     def __call__(self, arguments: list[str], folder: Path) -> Outcome:
         """Run ``pfl-audit`` with ``arguments`` in ``folder`` under the limits."""
@@ -72,7 +72,7 @@ class Zygote:
 
 
 class Program:
-    """SuffixAutomaton an installed ``pfl-audit``, such as one of an earlier release, as a process of its own.
+    """Runs an installed ``pfl-audit``, such as one of an earlier release, as a process of its own.
 
     Args:
         path: Of the program.
