@@ -80,7 +80,17 @@ CENTRAL = OptionGroup(
 SHARED = OptionGroup(FederatedSettings, ("batch_size", "learning_rate", "optimizer", "validate_every"), defaults=_LATER)
 ROUNDS = OptionGroup(
     FederatedSettings,
-    ("rounds", "clients_per_round", "local_epochs", "local_steps", "strategy"),
+    (
+        "rounds",
+        "clients_per_round",
+        "local_epochs",
+        "local_steps",
+        "strategy",
+        "server_rate",
+        "weighting",
+        "proximal",
+        "codec",
+    ),
     "Rounds: fl, central-dp, fl-dp",
     defaults={"local_steps": "no limit"},
 )
@@ -182,7 +192,11 @@ def _unused(values: Values) -> dict[str, str]:
         found |= dict.fromkeys(("steps", "save_every"), here)
         found["refuse"] = f"{here}: only the mode central trains refusals"
     if mode != "fl":
-        found["clients_per_round"] = here
+        found |= dict.fromkeys(("clients_per_round", "weighting"), here)
+    if mode == "central-dp":
+        found["codec"] = f"{here}: no message is sent"
+    if values["strategy"] in ("fedavg", "fedavgm"):
+        found["server_rate"] = f"with --strategy {values['strategy']}"
     if mode not in ("central-dp", "fl-dp"):
         private = set(PRIVACY.names) - {"sampling", "client_rate"}
         found |= dict.fromkeys(private, f"{here}: it trains without privacy")

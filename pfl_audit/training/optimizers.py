@@ -20,6 +20,21 @@ def adamw(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torc
     return torch.optim.AdamW(parameters, rate, weight_decay=decay, fused=True)
 
 
+def adam(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
+    """Adam with the decay as an L2 penalty, the client optimiser of the pilot (section 4)."""
+    return torch.optim.Adam(parameters, rate, weight_decay=decay, fused=True)
+
+
+def sgd(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
+    """Stochastic gradient descent."""
+    return torch.optim.SGD(parameters, rate, weight_decay=decay)
+
+
+def momentum(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
+    """Stochastic gradient descent with momentum 0.9."""
+    return torch.optim.SGD(parameters, rate, momentum=0.9, weight_decay=decay)
+
+
 def adafactor(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
     """Adafactor, which scales steps by the size of the weights; without weight decay."""
     return torch.optim.Adafactor(parameters, rate, weight_decay=0.0, foreach=True)

@@ -66,6 +66,12 @@ class Trainable:
             for parameter, part in zip(self.parameters, parts, strict=True):
                 parameter.copy_(part)
 
+    def squared_distance(self, vector: Tensor) -> Tensor:
+        """Squared L2 distance from a vector, float32 (size,), with a gradient; float ()."""
+        parts = zip(torch.split(vector, self._sizes), self.parameters, strict=True)
+        distances = [(parameter - part.to(parameter).view(parameter.shape)).square().sum() for part, parameter in parts]
+        return torch.stack(distances).sum()
+
     def moved(self, update: Tensor) -> Tensor:
         """Which tensors an update changes, bool (tensors,)."""
         return torch.stack([part.any() for part in torch.split(update, self._sizes)])

@@ -16,7 +16,7 @@ from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import communication
 from pfl_audit.training.federated.clients import Client
-from pfl_audit.training.federated.codecs import CODEC, payload_bytes
+from pfl_audit.training.federated.codecs import CODECS, payload_bytes
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.secure_rng import SecretStream, new_key
@@ -63,7 +63,7 @@ def dry_run(
         plan_record["privacy"] = plan.claim(settings.rounds).model_dump(mode="json")
         plan_record["warnings"] = plan.warnings
     if federation.mode != "central-dp":
-        size = payload_bytes(CODEC.encode(trainable.read()))
+        size = payload_bytes(CODECS.named(settings.codec).encode(trainable.read()))
         plan_record["communication"] = communication.summary(
             round(2 * taking_part * settings.rounds), size, trainable.bytes_with_aliases
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -30,8 +31,8 @@ class LocalEngine:
     def run(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int = 0) -> Iterator[Report]:
         """Let one client after the other work."""
         advance(self.work(RoundTask(task.number, task.clients[:done])))
-        sent = self._codec.encode(weights)
+        received = self._codec.decode(self._codec.encode(weights), len(weights))
         for client in task.clients[done:]:
-            report = self._workers[client].report(task.number, len(task.clients), self._codec.decode(sent), advance)
-            update = self._codec.decode(self._codec.encode(report.update))
-            yield Report(update, report.tally, report.losses)
+            report = self._workers[client].report(task.number, len(task.clients), received, advance)
+            update = self._codec.decode(self._codec.encode(report.update), len(weights))
+            yield replace(report, update=update)

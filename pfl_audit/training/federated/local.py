@@ -86,8 +86,15 @@ class LocalTrainer:
         order = seed_for(settings.seed, "order", *who)
         size, epochs, most = settings.batch_size, settings.local_epochs, settings.local_steps
         for batch in local_batches(rows, self._examples.length, size, epochs, most, order):
-            losses.append(take_step(optimizer, self.trainable, (self._examples.loss(some) for some in [batch])))
+            every = (self._examples.loss(some) + self._proximal(weights) for some in [batch])
+            losses.append(take_step(optimizer, self.trainable, every))
             if not math.isfinite(losses[-1]):
                 return torch.full_like(weights, torch.nan), math.nan
         self._network.eval()
         return self.trainable.read() - weights, sum(losses) / len(losses)
+
+    def _proximal(self, weights: Tensor) -> Tensor | float:
+        """Mu / 2 times the squared distance from the weights of the round, summed over tensors (FedProx)."""
+        if not self._settings.proximal:
+            return 0.0
+        return self._settings.proximal / 2 * self.trainable.squared_distance(weights)

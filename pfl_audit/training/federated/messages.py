@@ -34,11 +34,13 @@ class Report:
             the noise; float32 (size,).
         tally: How many updates were kept, clipped, zero, dropped.
         losses: Mean loss of each local training.
+        queries: Number of queries that the update was trained on; 0 if it is unusable or private.
     """
 
     update: Tensor
     tally: Counter[str] = field(default_factory=Counter)
     losses: tuple[float, ...] = ()
+    queries: int = 0
 
 
 class Engine(Protocol):

@@ -17,7 +17,7 @@ from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import communication, partial
 from pfl_audit.training.federated.clients import Client, merged, partition
-from pfl_audit.training.federated.codecs import CODEC, payload_bytes
+from pfl_audit.training.federated.codecs import CODECS, payload_bytes
 from pfl_audit.training.federated.engine import LocalEngine
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer, Trainer
@@ -76,6 +76,12 @@ class Federation:
             UsageError: More clients are asked for than there are, or a setting cannot be.
         """
         STRATEGIES.named(self.settings.strategy)
+        CODECS.named(self.settings.codec)
+        if self.privacy is not None and self.settings.weighting != "uniform":
+            raise UsageError(
+                f"weighting {self.settings.weighting} has no privacy guarantee: numbers of queries are private",
+                "Leave out --weighting",
+            )
         if self.privacy is None and self.settings.clients_per_round > len(clients):
             raise UsageError(
                 f"{self.settings.clients_per_round} clients a round were asked for, and there are {len(clients)}",
@@ -153,7 +159,7 @@ def train_federated(
     examples = model.examples(train, progress, federation.out / PAGES_FILE)
     trainer = trainer_for(LocalTrainer(model, trainable, examples, federation.settings), federation.device)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
-    engine = LocalEngine(workers, CODEC)
+    engine = LocalEngine(workers, CODECS.named(federation.settings.codec))
     return lead(federation, model, trainable, clients, plan, engine, valid, progress)
 
 
@@ -200,7 +206,7 @@ def finish(
         "updates": dict(state.tally),
     }
     if federation.mode != "central-dp":
-        size = payload_bytes(CODEC.encode(state.weights))
+        size = payload_bytes(CODECS.named(federation.settings.codec).encode(state.weights))
         back = 8 * trainable.size if federation.secure else size
         communication.write_log(federation.out, state.taken, size, back)
         count = 2 * sum(len(taken) for taken in state.taken)

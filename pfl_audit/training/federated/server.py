@@ -17,7 +17,7 @@ from torch import Tensor
 from pfl_audit.models.tensor_record import read_state, write_state
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
-from pfl_audit.training.federated.messages import SERVER, Engine, RoundTask
+from pfl_audit.training.federated.messages import SERVER, Engine, Report, RoundTask
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.secure_rng import SecretStream, seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
@@ -164,11 +164,12 @@ class Server:
         total = state.total if state.total is not None else torch.zeros_like(state.weights)
         saved = time.monotonic()
         for report in engine.run(task, state.weights, advance, state.done):
-            total += report.update
+            weight = self._weight(report)
+            total += report.update if weight == 1 else report.update * weight
             state.tally += report.tally
             state.losses += report.losses
             state.done, state.total = state.done + 1, total
-            state.kept += report.tally["kept"]
+            state.kept += report.tally["kept"] if self._plan or self._settings.weighting == "uniform" else weight
             if time.monotonic() - saved > _SAVE_SECONDS:
                 state.save(self._path, self._run)
                 saved = time.monotonic()
@@ -178,9 +179,15 @@ class Server:
             total /= self._plan.denominator
         else:
             total /= max(1, state.kept)
-        state.weights = self._strategy.step(state.weights, total, state.memory)
+            if self._settings.weighting == "data-printed":
+                total /= max(1, len(task.clients))
+        state.weights = self._strategy.step(state.weights, total, state.memory, self._settings.server_rate)
         state.taken.append(list(task.clients))
         state.round, state.done, state.kept, state.total = state.round + 1, 0, 0, None
+
+    def _weight(self, report: Report) -> int:
+        """Weight of an update in the sum of the round (federated-docvqa-pilot, equation 1)."""
+        return 1 if self._plan or self._settings.weighting == "uniform" else report.queries
 
     def _whole_noise(self, size: int, number: int) -> Tensor:
         """Full noise for rounds without participants, so that an empty round is indistinguishable."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -22,6 +22,7 @@ from pfl_audit.training.settings import (
 
 Mode = Literal["central", "fl", "central-dp", "fl-dp"]
 Scheme = Literal["providers", "clients"]
+Weighting = Literal["uniform", "data", "data-printed"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,18 @@ class FederatedSettings:
     optimizer: OptimizerName = "adamw"
     weight_decay: WeightDecay = 0.01
     strategy: Annotated[str, Field(description="How the server applies a round's update.")] = "fedavg"
+    server_rate: Annotated[float, Field(gt=0, le=10, description="Server learning rate of fedadam.")] = 1e-3
+    weighting: Annotated[
+        Weighting,
+        Field(
+            description="Weights of the clients' updates: uniform, data (by number of queries), or data-printed, which "
+            "also divides by the number of clients, as algorithm 1 of the pilot."
+        ),
+    ] = "uniform"
+    proximal: Annotated[float, Field(ge=0, description="Weight mu of FedProx's proximal term; 0 leaves it out.")] = 0.0
+    codec: Annotated[str, Field(description="Encoding of messages: float32, or nf4 with 4.5 bits a number.")] = (
+        "float32"
+    )
     freeze_visual: FreezeVisual = True
     seed: Seed = 0
     validate_every: ValidateEvery = 5
@@ -49,8 +62,10 @@ class FederatedSettings:
         check_settings(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
+        added = ("server_rate", "weighting", "proximal", "codec")
+        defaults = {field.name: field.default for field in fields(self)}
+        return {k: v for k, v in asdict(self).items() if k not in added or v != defaults[k]}
 
 
 _Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]

@@ -84,7 +84,7 @@ class Worker:
             advance(1)
             if not bool(torch.isfinite(update).all()):
                 return Report(torch.zeros_like(update), Counter(dropped=1))
-            return Report(update, Counter(kept=1), (loss,))
+            return Report(update, Counter(kept=1), (loss,), len(rows))
         kept = self._partial.load(round_number, self.client.number) if self._partial else None
         done, total, tally, losses = kept or (0, torch.zeros_like(weights), Counter(), [])
         self._whole = not done

@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 import torch
 
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.readers import open_corpus
 from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
+from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
-from pfl_audit.training.run import TrainRun, run_training
+from pfl_audit.training.run import TrainRun, run_training, split_queries
+from pfl_audit.training.trainable import choose_trainable
 
 Make = Callable[[int], Path]
 FAST = FederatedSettings(rounds=3, batch_size=4, local_steps=2, learning_rate=1e-3, validate_every=2)
@@ -47,3 +52,10 @@ class Federate:
 @pytest.fixture
 def federate(corpus_folder: Path, make_checkpoint: Make, tmp_path: Path) -> Federate:
     return Federate(corpus_folder, make_checkpoint(0), tmp_path)
+
+
+def local_trainer(federate: Federate, settings: FederatedSettings) -> tuple[LocalTrainer, list[Query]]:
+    """The trainer of a local training, and the queries of its rows."""
+    model = open_training(federate.start)
+    queries, _ = split_queries(open_corpus(federate.corpus, "blue"))
+    return LocalTrainer(model, choose_trainable(model), model.examples(queries, Silent()), settings), queries

@@ -20,9 +20,9 @@ from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
 from pfl_audit.training.federated.server import STATE_FILE
-from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
+from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.trainable import choose_trainable
-from tests.training.federated.conftest import PRIVATE, QUICK, Federate
+from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
 
 MODES = [("fl", None), ("fl-dp", PRIVATE), ("central-dp", PRIVATE)]
 
@@ -67,7 +67,7 @@ def test_fedavg_is_the_mean_of_the_clients_own_trainings(federate: Federate) -> 
     for client in clients:
         alone = federate(f"alone-{client}", "fl", settings=settings)  # same seeds: the same two clients
         assert alone["updates"] == {"kept": 2}
-    trainer, examples = _trainer(federate, settings)
+    trainer, examples = local_trainer(federate, settings)
     start = trainer.trainable.read()
     for client in clients:
         held = [row for row, query in enumerate(examples) if query.document.client == client]
@@ -77,15 +77,6 @@ def test_fedavg_is_the_mean_of_the_clients_own_trainings(federate: Federate) -> 
     wanted = trainer._network.state_dict()
     for name, tensor in federate.weights("out").items():
         torch.testing.assert_close(tensor, wanted[name], rtol=1e-5, atol=1e-6)
-
-
-def _trainer(federate: Federate, settings: FederatedSettings) -> tuple[LocalTrainer, list[Any]]:
-    from pfl_audit.documents.readers import open_corpus
-    from pfl_audit.training.run import split_queries
-
-    model = open_training(federate.start)
-    queries, _ = split_queries(open_corpus(federate.corpus, "blue"))
-    return LocalTrainer(model, choose_trainable(model), model.examples(queries, Silent()), settings), queries
 
 
 @pytest.mark.parametrize(("mode", "privacy"), MODES)

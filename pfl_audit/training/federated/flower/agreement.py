@@ -11,6 +11,7 @@ from pfl_audit import __version__
 from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.weights import fingerprint_files
+from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 
 _Settings = TypeVar("_Settings", FederatedSettings, PrivacySettings)
@@ -54,6 +55,14 @@ class Agreement:
         if (self.privacy is None) != (self.mode == "fl"):
             raise UsageError(f"mode {self.mode} and the settings of privacy do not agree", "Make the app again")
         self.settings.check()
+        if self.secure and not CODECS.named(self.settings.codec).summable:
+            raise UsageError(
+                f"messages in {self.settings.codec} cannot be summed securely", "Leave out --secagg, or --codec"
+            )
+        if self.secure and self.settings.weighting != "uniform":
+            raise UsageError(
+                "a secure sum weighs all updates alike", f"Leave out --secagg, or --weighting {self.settings.weighting}"
+            )
         if self.privacy is not None:
             self.privacy.check()
 
@@ -69,7 +78,7 @@ class Agreement:
     def to_config(self) -> dict[str, Any]:
         """As tables of TOML, which has no null: what is not set is left out."""
         top: dict[str, Any] = {name: getattr(self, name) for name in ("mode", "clients", "start", "lora", "secure")}
-        tables = {"rounds": self.settings.to_dict()}
+        tables = {"rounds": asdict(self.settings)}
         if self.privacy is not None:
             tables["privacy"] = self.privacy.to_dict()
         set_ = {name: {k: v for k, v in table.items() if v is not None} for name, table in tables.items()}

@@ -83,6 +83,12 @@ class FlowerClient:
             RefusalError: The server asks for more than was agreed.
             AuditError: The first report left a trainable tensor as it was, or moved a frozen one.
         """
+        if not 1 <= order.participants <= self.agreement.clients:
+            raise RefusalError(
+                f"{order.participants} participants are stated for round {order.number}, and "
+                f"{self.agreement.clients} clients were agreed",
+                "Keep to the app",
+            )
         if self.agreement.privacy is not None:
             self.state.permit(order, self.agreement.settings.rounds, weights)
         report = self._worker(order.sigma).report(order.number, order.participants, weights, lambda _: None)

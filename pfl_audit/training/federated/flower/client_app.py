@@ -50,15 +50,18 @@ def join(message: Message, context: Context) -> Message:
 @app.train(_action(ROUND), mods=[answering])
 def work(message: Message, context: Context) -> Message:
     """One round; the update goes to the server as it is."""
+    from pfl_audit.training.federated.codecs import CODECS
+    from pfl_audit.training.federated.flower.agreement import Agreement
     from pfl_audit.training.federated.flower.client import FlowerClient
     from pfl_audit.training.federated.flower.wire import read_round, report_content
 
-    order, weights = read_round(message.content)
+    codec = CODECS.named(Agreement.from_config(context.run_config).settings.codec)
+    order, weights = read_round(message.content, codec)
     client = FlowerClient(context, order.run)
     if client.agreement.secure:
         raise RefusalError("it sends no update outside a secure sum", "Keep to the app")
     report = client.work(order, weights)
-    return Message(report_content(report, private=client.agreement.privacy is not None), reply_to=message)
+    return Message(report_content(report, codec, private=client.agreement.privacy is not None), reply_to=message)
 
 
 @app.train(mods=[answering, secaggplus_mod])

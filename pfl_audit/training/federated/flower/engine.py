@@ -10,7 +10,7 @@ from flwr.app import Message
 from torch import Tensor
 
 from pfl_audit.errors import UsageError
-from pfl_audit.training.federated.codecs import CODEC
+from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
@@ -36,6 +36,7 @@ class FlowerEngine:
         self._agreement = agreement
         self._run = run
         self._sigma = sigma
+        self._codec = CODECS.named(agreement.settings.codec)
 
     def work(self, task: RoundTask) -> int:
         """Clients of the round: what they do inside is their own business.
@@ -67,12 +68,12 @@ class FlowerEngine:
     def _one_by_one(
         self, order: RoundConfig, clients: tuple[int, ...], weights: Tensor, advance: Callable[[int], None]
     ) -> Iterator[Report]:
-        content = round_content(order, weights)
+        content = round_content(order, weights, self._codec)
         messages = [Message(content, node, ROUND, group_id=str(order.number)) for node in self._nodes.of(clients)]
         waiting, early = deque(clients), dict[int, Report]()
         for answer in self._messenger.ask(messages):
             number = self._nodes.number(answer.metadata.src_node_id)
-            early[number] = read_report(answer.content, len(weights))
+            early[number] = read_report(answer.content, self._codec, len(weights))
             advance(1)
             while waiting and waiting[0] in early:
                 yield early.pop(waiting.popleft())
@@ -80,7 +81,7 @@ class FlowerEngine:
     def _together(self, order: RoundConfig, clients: tuple[int, ...], weights: Tensor) -> Report:
         """The sum of all, as one report. Without privacy its last number counts the usable updates."""
         privacy = self._agreement.privacy
-        vector = CODEC.encode(weights)["vector"].numpy()
+        vector = weights.numpy()
         total = secure_sum(self._messenger, self._nodes.of(clients), vector, order, span(order, privacy))
         tally = Counter[str]()
         if privacy is None:

@@ -11,40 +11,47 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
-from pfl_audit.training.federated.codecs import CODEC, Payload
+from pfl_audit.training.federated.codecs import Codec, Payload
 from pfl_audit.training.federated.flower.round_config import RUN, RoundConfig
 from pfl_audit.training.federated.messages import Report
 
-_VECTOR, _REPORT = "vector", "report"
+_VECTOR, _REPORT, _QUERIES, _SIZE = "vector", "report", "queries", "size"
 
 
-def round_content(order: RoundConfig, weights: Tensor) -> RecordDict:
+def round_content(order: RoundConfig, weights: Tensor, codec: Codec) -> RecordDict:
     """A round's order with the global model, float32 (size,)."""
-    return RecordDict({RUN: ConfigRecord(order.to_dict()), _VECTOR: _arrays(CODEC.encode(weights))})
+    run = {**order.to_dict(), _SIZE: len(weights)}
+    return RecordDict({RUN: ConfigRecord(run), _VECTOR: _arrays(codec.encode(weights))})
 
 
-def read_round(content: RecordDict) -> tuple[RoundConfig, Tensor]:
-    """The order, and the global model."""
-    return RoundConfig.from_dict(content.config_records[RUN]), _vector(content)
+def read_round(content: RecordDict, codec: Codec) -> tuple[RoundConfig, Tensor]:
+    """The order, and the global model, float32 (size,).
+
+    Raises:
+        AuditError: The model is not encoded as agreed.
+    """
+    run = content.config_records[RUN]
+    return RoundConfig.from_dict(run), _vector(content, codec, int(run[_SIZE]))  # type: ignore[arg-type]
 
 
-def report_content(report: Report, *, private: bool) -> RecordDict:
+def report_content(report: Report, codec: Codec, *, private: bool) -> RecordDict:
     """A client's report. With privacy the noisy sum is all that leaves: no tally, no loss."""
-    said: dict[str, Any] = {} if private else {**report.tally, "losses": list(report.losses)}
-    return RecordDict({_VECTOR: _arrays(CODEC.encode(report.update)), _REPORT: ConfigRecord(said)})
+    said: dict[str, Any] = {} if private else {**report.tally, "losses": list(report.losses), _QUERIES: report.queries}
+    return RecordDict({_VECTOR: _arrays(codec.encode(report.update)), _REPORT: ConfigRecord(said)})
 
 
-def read_report(content: RecordDict, size: int) -> Report:
+def read_report(content: RecordDict, codec: Codec, size: int) -> Report:
     """A client's report, which may hold anything.
 
     Raises:
         AuditError: Its vector has another length, or numbers that are not finite.
     """
-    update, said = _vector(content), dict(content.config_records[_REPORT])
-    if update.shape != (size,) or not bool(torch.isfinite(update).all()):
-        raise AuditError("a client sent something that is no update of this model", "Check its version and its start")
-    losses = said.pop("losses", [])
-    return Report(update, Counter({str(k): int(v) for k, v in said.items()}), tuple(losses))  # type: ignore[arg-type]
+    update, said = _vector(content, codec, size), dict(content.config_records[_REPORT])
+    if not bool(torch.isfinite(update).all()):
+        raise _no_update()
+    losses, queries = said.pop("losses", []), said.pop(_QUERIES, 0)
+    tally = Counter({str(k): int(v) for k, v in said.items()})  # type: ignore[arg-type]
+    return Report(update, tally, tuple(losses), int(queries))  # type: ignore[arg-type]
 
 
 def from_parameters(record: ArrayRecord) -> Tensor:
@@ -57,8 +64,15 @@ def _arrays(payload: Payload) -> ArrayRecord:
     return ArrayRecord({name: Array(tensor.numpy()) for name, tensor in payload.items()})
 
 
-def _vector(content: RecordDict) -> Tensor:
+def _no_update() -> AuditError:
+    return AuditError("a message holds no update of this model", "Check versions and starts of server and clients")
+
+
+def _vector(content: RecordDict, codec: Codec, size: int) -> Tensor:
     payload = {
         name: torch.from_numpy(np.array(array.numpy())) for name, array in content.array_records[_VECTOR].items()
     }
-    return CODEC.decode(payload)
+    try:
+        return codec.decode(payload, size)
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise _no_update() from error

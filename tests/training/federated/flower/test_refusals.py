@@ -17,6 +17,7 @@ from flwr.app import Message
 from pfl_audit.cli.main import run
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError
+from pfl_audit.training.federated.codecs import FLOAT32
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.round_config import ROUND
 from pfl_audit.training.federated.flower.wire import read_round, round_content
@@ -117,16 +118,18 @@ def test_a_server_that_asks_for_more_than_agreed_is_refused(parties: Parties) ->
     with pytest.raises(KeyboardInterrupt):
         parties.lead("out", agreement, grid)
     grid.watch = lambda message: None
-    order, weights = read_round(seen[0].content)
+    order, weights = read_round(seen[0].content, FLOAT32)
 
     def ask(order: Any, weights: torch.Tensor) -> Any:
-        (answer,) = Messenger(grid, 1).ask([Message(round_content(order, weights), 1000, ROUND)])
+        (answer,) = Messenger(grid, 1).ask([Message(round_content(order, weights, FLOAT32), 1000, ROUND)])
         return answer.content.array_records["vector"]["vector"].numpy()
 
     assert np.array_equal(ask(order, weights), ask(order, weights))
     for asked, complaint in (
         ((order, weights + 1), "asked for again over another model"),
-        ((replace(order, participants=30), weights), "asked for again over another model"),
+        ((replace(order, participants=1), weights), "asked for again over another model"),
+        ((replace(order, participants=10**12), weights), "1000000000000 participants are stated for round 1, and 3"),
+        ((replace(order, participants=0), weights), "0 participants are stated"),
         ((replace(order, sigma=0.1), weights), "states another noise"),
         ((replace(order, number=3), weights), "2 rounds were agreed, and round 3 is asked for"),
         ((replace(order, run="../../elsewhere"), weights), "the run has no proper id"),

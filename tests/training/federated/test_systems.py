@@ -1,0 +1,98 @@
+"""Weights of clients, the proximal term, client optimisers, and messages in NF4, in whole runs."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pfl_audit.errors import UsageError
+from pfl_audit.progress import Silent
+from pfl_audit.training.federated.messages import Report, RoundTask
+from pfl_audit.training.federated.secure_rng import SecretStream, new_key
+from pfl_audit.training.federated.server import Server
+from pfl_audit.training.federated.settings import FederatedSettings, Weighting
+from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
+
+
+class Engine:
+    """Two clients with 30 and 10 queries."""
+
+    def work(self, task: RoundTask) -> int:
+        return 2
+
+    def run(self, task: RoundTask, weights: torch.Tensor, advance: object, done: int = 0) -> Iterator[Report]:
+        yield Report(torch.tensor([1.0, 0.0]), queries=30, tally=Counter(kept=1))
+        yield Report(torch.tensor([0.0, 2.0]), queries=10, tally=Counter(kept=1))
+
+
+@pytest.mark.parametrize(
+    ("weighting", "wanted"), [("uniform", [0.5, 1.0]), ("data", [0.75, 0.5]), ("data-printed", [0.375, 0.25])]
+)
+def test_weights_of_clients_are_equation_1_of_the_pilot(
+    weighting: Weighting, wanted: list[float], tmp_path: Path
+) -> None:
+    settings = FederatedSettings(rounds=1, clients_per_round=2, weighting=weighting)
+    stream = SecretStream(new_key(1, "test"))
+    server = Server(settings, [0, 1], None, stream, tmp_path / "state", "0" * 64)
+    state = server.train(torch.zeros(2), Engine(), lambda _: {}, Silent())
+    assert state.weights.tolist() == pytest.approx(wanted)
+
+
+def test_the_proximal_term_is_half_mu_times_the_squared_distance(federate: Federate) -> None:
+    """One step of SGD from a point away from the round's start, against the plain gradient."""
+    settings = replace(QUICK, optimizer="sgd", weight_decay=0.0, local_steps=3, batch_size=4, proximal=0.0)
+    plain, _ = local_trainer(federate, settings)
+    pulled, _ = local_trainer(federate, replace(settings, proximal=0.5))
+    start = plain.trainable.read()
+    free, near = (trainer.train(start, list(range(12)), 1, 0)[0] for trainer in (plain, pulled))
+    assert not torch.equal(free, near)
+    assert float(near.norm()) < float(free.norm())
+    away = start + 0.01
+    pulled.trainable.write(away)
+    distance = pulled.trainable.squared_distance(start)
+    assert float(distance.detach()) == pytest.approx(float((away - start).square().sum()), rel=1e-4)
+    gradients = torch.autograd.grad(0.25 * distance, pulled.trainable.parameters)
+    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    torch.testing.assert_close(flat, 0.5 * (away - start), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd", "momentum", "adamw", "adafactor"])
+def test_client_optimisers_move_the_weights(federate: Federate, name: str) -> None:
+    trainer, _ = local_trainer(federate, replace(QUICK, optimizer=name, local_steps=2))
+    update, loss = trainer.train(trainer.trainable.read(), list(range(8)), 1, 0)
+    assert np.isfinite(loss)
+    assert bool(update.any())
+
+
+def test_a_run_in_nf4_sends_an_eighth_and_ends_elsewhere(federate: Federate) -> None:
+    plain = federate("plain", "fl")
+    packed = federate("packed", "fl", settings=replace(QUICK, codec="nf4"))
+    assert packed["communication"]["bytes_a_message"] < plain["communication"]["bytes_a_message"] / 7
+    one, other = federate.weights("plain"), federate.weights("packed")
+    assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
+def test_settings_of_earlier_versions_have_the_same_identity() -> None:
+    assert not {"codec", "server_rate", "weighting", "proximal"} & set(QUICK.to_dict())
+    assert replace(QUICK, codec="nf4").to_dict()["codec"] == "nf4"
+
+
+@pytest.mark.parametrize("change", [{"codec": "zip"}, {"strategy": "magic"}])
+def test_unknown_names_are_refused(federate: Federate, change: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="there is no"):
+        federate("out", "fl", settings=replace(QUICK, **change))  # type: ignore[arg-type]
+
+
+def test_data_weights_are_refused_under_privacy(federate: Federate) -> None:
+    """The number of a client's queries is private, and a weight would scale its noise."""
+    with pytest.raises(UsageError, match="weighting data has no privacy guarantee"):
+        federate("out", "fl-dp", PRIVATE, settings=replace(QUICK, weighting="data"))
+
+
+def test_a_private_run_may_use_an_adaptive_server(federate: Federate) -> None:
+    record = federate("out", "fl-dp", PRIVATE, settings=replace(QUICK, strategy="fedadam", codec="nf4"))
+    assert record["privacy"]["epsilon"] > 0
