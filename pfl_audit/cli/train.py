@@ -90,6 +90,7 @@ ROUNDS = OptionGroup(
         "weighting",
         "proximal",
         "codec",
+        "freeze_embeddings",
     ),
     "Rounds: fl, central-dp, fl-dp",
     defaults={"local_steps": "no limit"},

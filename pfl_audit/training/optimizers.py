@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from pfl_audit.registry import Registry
+from pfl_audit.training.shampoo import Shampoo
 
 Make = Callable[[Sequence[nn.Parameter], float, float], torch.optim.Optimizer]
 """From parameters, learning rate and weight decay to an optimiser of one (local) training."""
@@ -38,6 +39,11 @@ def momentum(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> t
 def adafactor(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
     """Adafactor, which scales steps by the size of the weights; without weight decay."""
     return torch.optim.Adafactor(parameters, rate, weight_decay=0.0, foreach=True)
+
+
+def shampoo(parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
+    """Shampoo with the constants of FedShampoo; without weight decay."""
+    return Shampoo(parameters, rate)
 
 
 def make_optimizer(name: str, parameters: Sequence[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:

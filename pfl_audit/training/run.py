@@ -32,7 +32,7 @@ from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.scratch import new_vt5, train_tokenizer
 from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.trainable import Trainable, choose_trainable
+from pfl_audit.training.trainable import Trainable, choose_trainable, without_embeddings
 
 RECORD = "training.json"
 WEIGHTS = "model.safetensors"
@@ -310,12 +310,13 @@ def open_trainable(start: Path, settings: Settings, device: str) -> QuestionMode
 
 def choose(model: QuestionModel, rank: int, settings: Settings) -> tuple[Adapters | None, Trainable]:
     """What is trained: adapters of that rank and what goes with them, or with rank 0 whole tensors."""
-    if not rank:
-        return None, choose_trainable(model)
-    if not settings.freeze_visual:
+    if rank and not settings.freeze_visual:
         raise UsageError("--lora keeps the visual encoder frozen", "Leave out --train-visual or --lora")
-    adapters = Adapters(model, rank, seed=settings.seed)
-    return adapters, adapters.trainable
+    adapters = Adapters(model, rank, seed=settings.seed) if rank else None
+    trainable = adapters.trainable if adapters else choose_trainable(model)
+    if isinstance(settings, FederatedSettings) and settings.freeze_embeddings:
+        trainable = without_embeddings(model.network)
+    return adapters, trainable
 
 
 def refuse_trained_start(start: Path | None, digest: str) -> None:

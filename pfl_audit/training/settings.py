@@ -18,8 +18,10 @@ Seed = Annotated[
 ]
 BatchSize = Annotated[int, Field(ge=1, description="Queries, or windows of forms, a step.")]
 LearningRate = Annotated[float, Field(gt=0, lt=1, description="Highest learning rate.")]
-OptimizerName = Annotated[str, Field(description="adamw, or adafactor, which learns faster from nothing.")]
-WeightDecay = Annotated[float, Field(ge=0, description="Weight decay of AdamW; adafactor has none.")]
+OptimizerName = Annotated[
+    str, Field(description="adamw, adam, sgd, momentum, shampoo, or adafactor, which learns faster from nothing.")
+]
+WeightDecay = Annotated[float, Field(ge=0, description="Weight decay; adafactor and shampoo have none.")]
 FreezeVisual = Annotated[bool, Field(description="Freeze the visual encoder, and encode each page once.")]
 ValidateEvery = Annotated[int, Field(ge=1, description="Steps or rounds between validations.")]
 ValidationQueries = Annotated[int, Field(ge=1, description="Largest number of validation queries.")]

@@ -113,6 +113,14 @@ class Trainable:
             )
 
 
+def without_embeddings(network: nn.Module) -> Trainable:
+    """Freeze all embedding tables, of tokens and of positions; an output layer tied to one is frozen with it."""
+    for module in network.modules():
+        if isinstance(module, nn.Embedding):
+            module.requires_grad_(False)
+    return Trainable(network)
+
+
 def choose_trainable(model: TrainableModel[Never]) -> Trainable:
     """Mark all parameters of a model as trainable that it does not freeze."""
     for name, parameter in model.network.named_parameters():

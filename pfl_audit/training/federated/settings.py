@@ -52,6 +52,9 @@ class FederatedSettings:
     codec: Annotated[str, Field(description="Encoding of messages: float32, or nf4 with 4.5 bits a number.")] = (
         "float32"
     )
+    freeze_embeddings: Annotated[
+        bool, Field(description="Freeze the tables of tokens and positions, and leave them out of the messages.")
+    ] = False
     freeze_visual: FreezeVisual = True
     seed: Seed = 0
     validate_every: ValidateEvery = 5
@@ -63,7 +66,7 @@ class FederatedSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
-        added = ("server_rate", "weighting", "proximal", "codec")
+        added = ("server_rate", "weighting", "proximal", "codec", "freeze_embeddings")
         defaults = {field.name: field.default for field in fields(self)}
         return {k: v for k, v in asdict(self).items() if k not in added or v != defaults[k]}
 

@@ -9,10 +9,13 @@ import pytest
 
 pytest.importorskip("flwr")
 
+import torch
 from flwr.app import Message
 from flwr.common.config import flatten_dict
 
 from pfl_audit.errors import UsageError
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.keys import EMBEDDING
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.app_folder import write_app
 from pfl_audit.training.federated.flower.client_state import FILE as JOURNAL
@@ -38,6 +41,16 @@ def test_both_engines_end_with_the_same_model(parties: Parties, privacy: Privacy
     ).read_text()
     kept = {path.name for path in (parties.folder / "flower").iterdir()}
     assert kept == {path.name for path in (parties.folder / "local").iterdir()}
+
+
+def test_frozen_embeddings_are_sent_by_neither_engine(parties: Parties) -> None:
+    agreement = parties.agreement()
+    agreement = replace(agreement, settings=replace(agreement.settings, freeze_embeddings=True))
+    ours, local = parties.lead("flower", agreement), parties.local("local", agreement)
+    parties.require_equal("flower", "local")
+    assert ours["communication"] == local["communication"]
+    start = load_vt5(parties.start).network.state_dict()[EMBEDDING]
+    assert torch.equal(parties.weights("flower")[EMBEDDING], start)
 
 
 def test_a_private_client_sends_its_noisy_sum_and_nothing_else(parties: Parties) -> None:
