@@ -83,6 +83,7 @@ ROUNDS = OptionGroup(
     (
         "rounds",
         "clients_per_round",
+        "client_fraction",
         "local_epochs",
         "local_steps",
         "strategy",
@@ -93,7 +94,7 @@ ROUNDS = OptionGroup(
         "freeze_embeddings",
     ),
     "Rounds: fl, central-dp, fl-dp",
-    defaults={"local_steps": "no limit"},
+    defaults={"local_steps": "no limit", "client_fraction": "--clients-per-round"},
 )
 PRIVACY = OptionGroup(
     PrivacySettings,
@@ -110,6 +111,8 @@ PRIVACY = OptionGroup(
         "noise_seed": "a secret key",
     },
 )  # fmt: skip
+_FL = ("clients_per_round", "client_fraction", "weighting")
+"""Options of the mode fl alone."""
 FLOWER = OptionGroup(Choice, ("engine", "app", "clients", "secagg"), _FLOWER)
 
 
@@ -188,12 +191,14 @@ def _unused(values: Values) -> dict[str, str]:
     mode, here = values["mode"], f"with --mode {values['mode']}"
     found: dict[str, str] = {}
     if mode == "central":
-        found |= dict.fromkeys(set(ROUNDS.names) - {"clients_per_round"}, here)
+        found |= dict.fromkeys(set(ROUNDS.names) - set(_FL), here)
     else:
         found |= dict.fromkeys(("steps", "save_every"), here)
         found["refuse"] = f"{here}: only the mode central trains refusals"
     if mode != "fl":
-        found |= dict.fromkeys(("clients_per_round", "weighting"), here)
+        found |= dict.fromkeys(_FL, here)
+    if values["client_fraction"] is not None:
+        found.setdefault("clients_per_round", "with --client-fraction")
     if mode == "central-dp":
         found["codec"] = f"{here}: no message is sent"
     if values["strategy"] in ("fedavg", "fedavgm"):

@@ -72,7 +72,7 @@ def dry_run(
 
 def _expected_clients(settings: FederatedSettings, plan: PrivacyPlan | None, clients: int) -> float:
     """Clients a round, in expectation."""
-    return float(settings.clients_per_round) if plan is None else plan.sampling.client_rate * clients
+    return float(settings.clients_drawn(clients)) if plan is None else plan.sampling.client_rate * clients
 
 
 def _expected_steps(settings: FederatedSettings, plan: PrivacyPlan | None, clients: Sequence[Client]) -> float:
@@ -83,7 +83,7 @@ def _expected_steps(settings: FederatedSettings, plan: PrivacyPlan | None, clien
         return min(wanted, settings.local_steps or wanted)
 
     if plan is None:
-        share = settings.clients_per_round / len(clients)
+        share = settings.clients_drawn(len(clients)) / len(clients)
         return settings.rounds * share * sum(steps(sum(map(len, client.providers))) for client in clients)
     rate = plan.sampling.client_rate * plan.sampling.provider_rate
     return settings.rounds * rate * sum(steps(len(rows)) for client in clients for rows in client.providers)

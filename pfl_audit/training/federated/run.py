@@ -82,10 +82,11 @@ class Federation:
                 f"weighting {self.settings.weighting} has no privacy guarantee: numbers of queries are private",
                 "Leave out --weighting",
             )
-        if self.privacy is None and self.settings.clients_per_round > len(clients):
+        drawn = self.settings.clients_drawn(len(clients))
+        if self.privacy is None and not 1 <= drawn <= len(clients):
             raise UsageError(
-                f"{self.settings.clients_per_round} clients a round were asked for, and there are {len(clients)}",
-                "Lower --clients-per-round",
+                f"{drawn} clients a round were asked for, and there are {len(clients)}",
+                "Raise --client-fraction" if drawn < 1 else "Lower --clients-per-round",
             )
         plan = self.plan(clients)
         if plan is not None:

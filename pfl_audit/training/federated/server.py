@@ -105,7 +105,7 @@ class Server:
         """Participants of a round: K of N without privacy, else each drawn independently, possibly none."""
         if self._plan is None:
             rng = np.random.default_rng(seed_for(self._settings.seed, "clients", number))
-            wanted = min(self._settings.clients_per_round, len(self._clients))
+            wanted = min(self._settings.clients_drawn(len(self._clients)), len(self._clients))
             drawn = rng.choice(self._clients, wanted, replace=False)
             return RoundTask(number, tuple(sorted(int(client) for client in drawn)))
         rate = self._plan.sampling.client_rate

@@ -33,6 +33,9 @@ class FederatedSettings:
     clients_per_round: Annotated[
         int, Field(ge=1, description="Clients a round, drawn without replacement, fl only (K).")
     ] = 2
+    client_fraction: Annotated[
+        float | None, Field(gt=0, le=1, description="Share C of the K clients in place of a number: int(K C), fl only.")
+    ] = None
     local_epochs: Annotated[int, Field(ge=1, description="Passes over the queries in a round.")] = 1
     local_steps: Annotated[int | None, Field(ge=1, description="Largest number of steps in a round.")] = None
     batch_size: BatchSize = 32
@@ -64,9 +67,15 @@ class FederatedSettings:
         """Raise UsageError if a setting is out of bounds."""
         check_settings(self)
 
+    def clients_drawn(self, clients: int) -> int:
+        """Clients a round of ``clients``, without privacy (federated-docvqa-pilot, section 4, for a fraction)."""
+        if self.client_fraction is None:
+            return self.clients_per_round
+        return int(clients * self.client_fraction + 1e-9)  # 100 * 0.29 is 28.999999999999996
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
-        added = ("server_rate", "weighting", "proximal", "codec", "freeze_embeddings")
+        added = ("server_rate", "weighting", "proximal", "codec", "freeze_embeddings", "client_fraction")
         defaults = {field.name: field.default for field in fields(self)}
         return {k: v for k, v in asdict(self).items() if k not in added or v != defaults[k]}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from pfl_audit.cli.main import run
 from pfl_audit.errors import UsageError
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.messages import Report, RoundTask
@@ -40,6 +41,49 @@ def test_weights_of_clients_are_equation_1_of_the_pilot(
     server = Server(settings, [0, 1], None, stream, tmp_path / "state", "0" * 64)
     state = server.train(torch.zeros(2), Engine(), lambda _: {}, Silent())
     assert state.weights.tolist() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("clients", "fraction", "wanted"),
+    [(3, 0.35, 1), (3, 0.7, 2), (3, 1.0, 3), (10, 0.35, 3), (10, 0.7, 7), (10, 1.0, 10), (30, 0.35, 10), (30, 0.7, 21),
+     (30, 1.0, 30), (100, 0.29, 29)],
+)  # fmt: skip
+def test_a_fraction_draws_whole_clients_without_replacement(
+    clients: int, fraction: float, wanted: int, tmp_path: Path
+) -> None:
+    """int(K C) of the pilot, section 4, and the product that floats miss."""
+    settings = FederatedSettings(client_fraction=fraction)
+    server = Server(settings, range(clients), None, SecretStream(new_key(1, "test")), tmp_path / "state", "0" * 64)
+    rounds = [server.task(number).clients for number in range(1, 9)]
+    assert {len(drawn) for drawn in rounds} == {len(set(drawn)) for drawn in rounds} == {wanted}
+    assert (len(set(rounds)) > 1) == (wanted < clients)
+
+
+def test_a_fraction_of_the_clients_is_sent_and_counted(federate: Federate) -> None:
+    record = federate("out", "fl", settings=replace(QUICK, client_fraction=0.7, clients_per_round=1))
+    assert record["communication"]["messages"] == 2 * 3 * 2
+    assert record["identity"]["settings"]["client_fraction"] == 0.7
+
+
+def test_a_fraction_that_draws_no_client_is_refused(federate: Federate) -> None:
+    with pytest.raises(UsageError, match="0 clients a round were asked for, and there are 3") as caught:
+        federate("out", "fl", settings=replace(QUICK, client_fraction=0.3))
+    assert caught.value.remedy == "Raise --client-fraction"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--mode", "fl", "--clients-per-round", "2"], "--clients-per-round means nothing with --client-fraction"),
+        (["--mode", "fl-dp"], "--client-fraction means nothing with --mode fl-dp"),
+    ],
+)
+def test_a_fraction_excludes_a_number_and_privacy(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    assert run(["train", "--data", str(tmp_path), "--out", out, "--client-fraction", "0.7", *words]) == 4
+    assert complaint in capsys.readouterr().err
 
 
 def test_the_proximal_term_is_half_mu_times_the_squared_distance(federate: Federate) -> None:
