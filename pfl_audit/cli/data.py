@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.help import App
-from pfl_audit.errors import NotAuditableError
+from pfl_audit.cli.unused import refuse_unused
+from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import require_new
 from pfl_audit.inputs import require_input
 
@@ -144,6 +145,45 @@ def import_(
 
 
 @app.command()
+def partition(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(help="Sources: corpora in known formats.")],
+    out: _Target,
+    clients: Annotated[int, typer.Option(min=1, max=100_000, help="Number of clients (K).")] = 10,
+    by: Annotated[
+        Literal["source", "provider", "dirichlet"],
+        typer.Option(
+            help="Clients hold documents of one source; whole providers of one source; or whole providers, sources in "
+            "shares of a Dirichlet distribution."
+        ),
+    ] = "source",
+    alpha: Annotated[float, typer.Option(min=1e-3, max=1e6, help="Concentration of the Dirichlet distribution.")] = 0.5,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
+    """Partition the BLUE training documents of one or more corpora into the clients of a federation.
+
+    Example: pfl-audit data partition data/tables data/invoices --clients 10 --out data/federated
+    """
+    from pfl_audit.documents.client_partition import clients_held, partition_corpora
+    from pfl_audit.documents.readers import open_corpus
+    from pfl_audit.documents.writers import write_jsonl
+
+    if by != "dirichlet":
+        refuse_unused(context, {"alpha": f"with --by {by}"})
+    require_new(out)
+    names = [path.resolve().name for path in paths]
+    if len(set(names)) < len(names):
+        raise UsageError("two sources have the same name", "Rename a folder: a source has the name of its folder")
+    sources = dict(zip(names, map(open_corpus, paths), strict=True))
+    corpus = partition_corpora(sources, clients, by, alpha, seed)
+    write_jsonl(corpus, out)
+    _report({out: corpus}, as_json=as_json, quiet=quiet, clients=clients_held(corpus))
+
+
+@app.command()
 def make(
     out: _Target,
     members: Annotated[int, typer.Option(help="Member providers, held by the BLUE clients.")] = 120,
@@ -231,8 +271,10 @@ def _masked(problems: Sequence[Problem], *, reveal: bool = False) -> tuple[Probl
     return tuple(replace(one, record=hide.page(one.record)) if one.is_page else one for one in problems)
 
 
-def _report(written: Mapping[Path, Corpus], *, as_json: bool, quiet: bool) -> None:
-    """Print the corpora that were written, the main corpus first, and the records left out."""
+def _report(
+    written: Mapping[Path, Corpus], *, as_json: bool, quiet: bool, clients: Sequence[dict[str, Any]] = ()
+) -> None:
+    """Print the corpora that were written, the main corpus first, its clients, and the records left out."""
     for corpus in () if quiet else written.values():
         for problem in _masked(corpus.problems):
             note(f"left out: {problem.record}: {problem.reason}")
@@ -247,7 +289,11 @@ def _report(written: Mapping[Path, Corpus], *, as_json: bool, quiet: bool) -> No
         for out, corpus in written.items()
     ]
     if as_json:
-        print_json(counts[0] | ({"out_model": counts[1]} if counts[1:] else {}))
+        more = ({"out_model": counts[1]} if counts[1:] else {}) | ({"clients": list(clients)} if clients else {})
+        print_json(counts[0] | more)
     elif not quiet:
+        for row in clients:
+            held = "client {client}: {documents} documents of {providers} providers with {questions} questions from "
+            note(held.format(**row) + ", ".join(row["sources"]))
         for row in counts:
             note("{pages} pages of {providers} providers with {questions} questions written to {out}".format(**row))

@@ -37,6 +37,7 @@ class Document:
         image: Page image, or None.
         split: Split of the data set, such as ``red_test_positive``.
         client: Index of the federated client that holds the page, or None.
+        source: Name of the source of a corpus that was made of several, or an empty string.
     """
 
     id: str
@@ -46,6 +47,7 @@ class Document:
     image: PageImage | None = None
     split: str = ""
     client: int | None = None
+    source: str = ""
 
     @property
     def file(self) -> str:

@@ -127,6 +127,8 @@ def _row(document: Document, queries: list[Query], membership: str, folder: Path
     }
     if document.client is not None:
         row["client"] = document.client
+    if document.source:
+        row["source"] = document.source
     if document.image is not None:
         row["image"] = copy_image(document.image.path, folder)
     return row

@@ -15,6 +15,7 @@ from pfl_audit.training.batching import BatchOrder
 from pfl_audit.training.loop import STATE_FILE, Schedule, batch_losses, run_loop
 from pfl_audit.training.optimizers import make_optimizer
 from pfl_audit.training.refusals import draw_refusals
+from pfl_audit.training.scores import mean_over_sources
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.state import RunState
 from pfl_audit.training.trainable import Trainable, choose_trainable
@@ -61,13 +62,16 @@ def train_central(
         drawn = refusals.steps.get(step, {})
         return [drawn.get(row, row) for row in order(step)]
 
+    def scores(held_out: Sequence[Query]) -> dict[str, float]:
+        return mean_over_sources(model.validate, held_out, settings.validation_queries)
+
     schedule = Schedule(
         steps=settings.steps,
         rate=settings.rate,
         losses=batch_losses(examples, rows),
         clip_norm=settings.clip_norm,
         validate_every=settings.validate_every,
-        validated=validation(model.validate, valid[: settings.validation_queries], progress),
+        validated=validation(scores, valid, progress),
         save_every=settings.save_every,
     )
     state = run_loop(
@@ -88,13 +92,13 @@ def train_central(
 def validation(
     scores: Callable[[Sequence[Query]], dict[str, float]], queries: Sequence[Query], progress: Progress
 ) -> Callable[[RunState, float], None]:
-    """A ``Schedule.validated`` that scores held-out queries, and reports the scores; nothing without queries."""
+    """A ``Schedule.validated`` that scores held-out queries, and reports their means; nothing without any."""
 
     def validated(state: RunState, loss: float) -> None:
         if queries:
             found = scores(queries)
             state.history.append({"step": state.step, "loss": loss, **found})
-            said = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+            said = ", ".join(f"{name} {value:.3f}" for name, value in found.items() if "/" not in name)
             progress.say(f"step {state.step}: {said.replace('anls', 'ANLS')}")
 
     return validated

@@ -249,6 +249,9 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
         "half": run.half,
         "settings": settings.to_dict(),
     }
+    if any(document.source for document in corpus.documents):  # of a partition; the digest knows no clients
+        places = sorted([document.id, document.source, document.client] for document in corpus.documents)
+        identity["partition"] = sha256_json(places)
     if run.lora:
         identity["lora"] = run.lora
     if run.providers_share < 1:

@@ -25,11 +25,12 @@ class Client:
     tags: tuple[int, ...] = ()
 
 
-def partition(queries: Sequence[Query]) -> tuple[Client, ...]:
+def partition(queries: Sequence[Query], *, disjoint: bool = True) -> tuple[Client, ...]:
     """Partition queries by client and provider.
 
     Args:
         queries: To train on; each document says whose it is.
+        disjoint: Whether a provider must belong to one client, as its protection needs.
 
     Returns:
         Clients in the order of their numbers.
@@ -37,7 +38,7 @@ def partition(queries: Sequence[Query]) -> tuple[Client, ...]:
     Raises:
         AuditError: A document belongs to no client, a provider to two, or a client has nothing.
     """
-    held = _sorted(queries)
+    held = _sorted(queries, disjoint=disjoint)
     empty = [str(client) for client in range(max(held) + 1) if client not in held]
     if empty:
         raise AuditError(
@@ -46,13 +47,13 @@ def partition(queries: Sequence[Query]) -> tuple[Client, ...]:
     return tuple(_client(number, held[number]) for number in sorted(held))
 
 
-def own_part(queries: Sequence[Query], number: int) -> Client | None:
+def own_part(queries: Sequence[Query], number: int, *, disjoint: bool = True) -> Client | None:
     """The part of one client, or None; the other clients' data are not needed.
 
     Raises:
         AuditError: A document belongs to no client, or a provider to two.
     """
-    held = _sorted(queries)
+    held = _sorted(queries, disjoint=disjoint)
     return _client(number, held[number]) if number in held else None
 
 
@@ -62,7 +63,7 @@ def _client(number: int, held: dict[str, list[int]]) -> Client:
     return Client(number, tuple(tuple(held[name]) for name in names), tuple(tags))
 
 
-def _sorted(queries: Sequence[Query]) -> dict[int, dict[str, list[int]]]:
+def _sorted(queries: Sequence[Query], *, disjoint: bool) -> dict[int, dict[str, list[int]]]:
     """Client, then provider, to rows."""
     held: dict[int, dict[str, list[int]]] = {}
     owner: dict[str, int] = {}
@@ -71,12 +72,12 @@ def _sorted(queries: Sequence[Query]) -> dict[int, dict[str, list[int]]]:
         if client is None:
             raise AuditError(
                 f"the document of training question {row + 1} belongs to no client",
-                "Give BLUE as blue_train_client_0, blue_train_client_1, ...; or train --mode central or central-dp",
+                "Make clients with 'pfl-audit data partition', or train --mode central or central-dp",
             )
-        if owner.setdefault(provider, client) != client:
+        if owner.setdefault(provider, client) != client and disjoint:
             raise AuditError(
                 f"the provider of training question {row + 1} stands in client {owner[provider]} and in {client}",
-                "Move all documents of a provider into one client: its protection is counted once",
+                "Make clients with 'pfl-audit data partition --by provider': its protection is counted once",
             )
         held.setdefault(client, {}).setdefault(provider, []).append(row)
     return held

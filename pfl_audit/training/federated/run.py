@@ -29,6 +29,7 @@ from pfl_audit.training.federated.settings import FederatedSettings, Mode, Priva
 from pfl_audit.training.federated.strategies import STRATEGIES
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
 from pfl_audit.training.federated.worker_pool import trainer_for
+from pfl_audit.training.scores import mean_over_sources
 from pfl_audit.training.trainable import Trainable
 
 KEY_FILE = "secret.key"
@@ -61,7 +62,7 @@ class Federation:
 
     def clients(self, queries: Sequence[Query]) -> tuple[Client, ...]:
         """The clients; in central training one client holds everything."""
-        return merged(queries) if self.mode == "central-dp" else partition(queries)
+        return merged(queries) if self.mode == "central-dp" else partition(queries, disjoint=self.privacy is not None)
 
     def plan(self, clients: Sequence[Client]) -> PrivacyPlan | None:
         """The privacy guarantee, or None."""
@@ -182,7 +183,7 @@ def lead(
             return {}
         trainable.write(state.weights)
         model.network.eval()
-        return model.validate(valid[: settings.validation_queries])
+        return mean_over_sources(model.validate, valid, settings.validation_queries)
 
     numbers = [client.number for client in clients]
     server = Server(settings, numbers, plan, federation.stream(), federation.out / STATE_FILE, federation.digest)

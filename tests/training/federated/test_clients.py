@@ -27,6 +27,11 @@ def test_providers_are_sorted_into_their_clients(page: Page) -> None:
     assert merged(queries)[0].tags[:2] == second.tags  # a provider's number is its own, wherever it stands
 
 
+def test_without_privacy_a_provider_may_be_in_two_clients(page: Page) -> None:
+    queries = [query(page, "p_1", "Beta", 1), query(page, "p_2", "Beta", 0)]
+    assert [client.providers for client in partition(queries, disjoint=False)] == [((1,),), ((0,),)]
+
+
 @pytest.mark.parametrize(
     ("clients", "complaint"),
     [

@@ -107,7 +107,7 @@ class FlowerClient:
     @cached_property
     def _client(self) -> Client:
         train, _ = split_queries(self._corpus)
-        client = own_part(train, self.config.number)
+        client = own_part(train, self.config.number, disjoint=self.agreement.privacy is not None)
         if client is None:
             raise RefusalError("its data hold no training document of its own", "Correct its data or partition-id")
         return client
