@@ -32,8 +32,8 @@ def clients_of_sources(documents: Sequence[int], clients: int) -> list[int]:
 
 
 def even_shares(count: int, parts: int) -> list[int]:
-    """Sizes of the parts of ``count`` documents, rounded down; the last part has the rest."""
-    return [count // parts] * (parts - 1) + [count - count // parts * (parts - 1)]
+    """Sizes of the parts of ``count`` documents; they differ by one at most."""
+    return [count // parts + (part < count % parts) for part in range(parts)]
 
 
 def dirichlet_shares(count: int, parts: int, alpha: float, rng: Generator) -> list[int]:
