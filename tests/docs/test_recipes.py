@@ -1,0 +1,53 @@
+"""Recipes of the papers' systems: the command takes each file, and it holds what the paper has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pfl_audit.cli import train
+from pfl_audit.cli.main import run
+from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.run import TrainRun
+
+RECIPES = sorted((Path(__file__).parents[2] / "docs/recipes").glob("*.toml"))
+MESSAGE = {"float32": 13_676_544, "nf4": 1_923_264}
+"""Bytes of a message of LoRA of rank 6, VT5 of base size (Table A2)."""
+
+
+def settings_of(recipe: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[TrainRun, FederatedSettings]:
+    seen: list[Any] = []
+    monkeypatch.setattr(train, "_run", lambda *given, **_: seen.extend(given))
+    assert run(["train", "--config", str(recipe), "--from", "start", "--data", "data", "--out", "out", *words]) == 0
+    job, settings, privacy = seen
+    assert privacy is None
+    settings.check()
+    return job, settings
+
+
+def test_all_are_here() -> None:
+    assert [recipe.stem for recipe in RECIPES] == ["fedshampoo", "lora", "quantized", "tuned-rounds"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_the_command_takes_it(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, settings = settings_of(recipe, monkeypatch)
+    assert job.mode == "fl"
+    assert settings.learning_rate == 2e-4
+    assert settings_of(recipe, monkeypatch, "--rounds", "99")[1].rounds == 99  # the command line has the last word
+
+
+@pytest.mark.parametrize(
+    ("name", "clients", "epochs", "megabytes"),
+    [("lora", 2, 1, 383), ("tuned-rounds", 1, 16, 55), ("quantized", 1, 16, 7.7)],
+)
+def test_bytes_are_those_of_table_a2(
+    name: str, clients: int, epochs: int, megabytes: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (recipe,) = (recipe for recipe in RECIPES if recipe.stem == name)
+    job, settings = settings_of(recipe, monkeypatch)
+    assert (job.lora, settings.clients_per_round, settings.local_epochs) == (6, clients, epochs)
+    sent = 2 * settings.rounds * settings.clients_per_round * MESSAGE[settings.codec]
+    assert sent / 1e6 == pytest.approx(megabytes, rel=0.01)
