@@ -119,6 +119,8 @@ def test_one_answer_needs_no_list(tmp_path: Path) -> None:
         ({"client": float("inf")}, "client is not a whole number"),
         ({"client": 1.5}, "client is not a whole number"),
         ({"client": -1}, "client is not a whole number"),
+        ({"source": ["a"]}, "source is not a text"),
+        ({"source": "a" * 1001}, "source is longer than 1,000 letters"),
         ({"words": "hello", "boxes": [[0, 0, 1, 1]] * 5}, "words is not a list"),
         ({"words": [None]}, "words is not a list of texts"),
         ({"boxes": {"a": 1}}, "boxes is not a list"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import nn
 from pfl_audit.training import shampoo as module
 from pfl_audit.training.optimizers import shampoo as make
 from pfl_audit.training.shampoo import Shampoo
+from pfl_audit.training.state import RunState, restore_state, save_state
 from tests.oracles import shampoo as oracle
 
 SHAPES = [(7,), (5, 8), (4, 3, 5), (2, 3, 2, 2)]
@@ -92,6 +94,20 @@ def test_large_axes_have_the_diagonal_of_their_statistics(monkeypatch: pytest.Mo
     values, vectors = np.linalg.eigh(columns)
     wanted = rows[:, None] ** -0.25 * steps[-1] @ (vectors * values**-0.25) @ vectors.T
     torch.testing.assert_close(seen[-2] - seen[-1], torch.from_numpy(wanted))
+
+
+def test_a_central_run_that_was_cut_has_its_statistics_and_roots(tmp_path: Path) -> None:
+    """The state on disk holds everything: the second half of the steps is the same."""
+    settings = {"statistics_every": 2, "roots_every": 3}
+    network, steps = nn.Linear(4, 5, bias=False), gradients((5, 4), 20)
+    whole = Shampoo(network.parameters(), **settings)  # type: ignore[arg-type]
+    walk(whole, network.weight, steps[:10])
+    save_state(tmp_path / "state", "0" * 64, RunState(), network, whole)
+    wanted = walk(whole, network.weight, steps[10:])[-1]
+    again = nn.Linear(4, 5, bias=False)
+    second = Shampoo(again.parameters(), **settings)  # type: ignore[arg-type]
+    restore_state(tmp_path / "state", "0" * 64, again, second)
+    assert torch.equal(walk(second, again.weight, steps[10:])[-1], wanted)
 
 
 def test_gradients_that_are_not_finite_reach_the_weights() -> None:
