@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ def write_checkpoint(
     copied: Collection[str] = TOKENIZER_FILES,
     dtype: torch.dtype = torch.float32,
     statistics: Collection[str] = (),
+    edit: Callable[[str, bytes], bytes] | None = None,
 ) -> None:
     """Write a checkpoint folder; the weights come last and atomically.
 
@@ -53,14 +54,16 @@ def write_checkpoint(
         copied: Names of the files to copy, where they are there.
         dtype: Type of the floating-point tensors in the file.
         statistics: Names of the tensors that keep their type.
+        edit: Maps name and content of a copied file to what is written; files that are in place are edited as well.
 
     Raises:
         AuditError: A file to copy is no regular file, or too large.
     """
-    if source is not None and source.resolve() != folder.resolve():
+    if source is not None and (edit is not None or source.resolve() != folder.resolve()):
         for name in copied:
             if is_there(source / name):
                 content = read_bytes(source / name, limit=LARGEST_TOKENIZER)
+                content = content if edit is None else edit(name, content)
                 with atomic_write(folder / name, private=False) as file:
                     file.write(content)
     for name, record in records.items():

@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pfl_audit.errors import AuditError
 from pfl_audit.models.checkpoint import require_rows, write_checkpoint
+from pfl_audit.models.self_pretraining import MARKERS
 from pfl_audit.models.settings import reading_config
 from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.vt5.config import KIND, REMEDY, config_from_folder
 from pfl_audit.models.vt5.keys import ALIASES, EMBEDDING, LM_HEAD, to_internal, to_released
+from pfl_audit.models.vt5.markers import with_markers
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
 from pfl_audit.models.weights import read_config, read_settings, read_state
@@ -46,6 +49,11 @@ def load_vt5(folder: Path) -> LoadedVt5:
     config = config_from_folder(folder, read_config(folder), shapes, generation)
     tokenizer = Tokenizer.open(folder)
     require_rows(folder, tokenizer.size, int(config.text.vocab_size))
+    if config.markers is not None and tokenizer.size != config.markers + len(MARKERS):
+        raise AuditError(
+            f"{folder}: the tokenizer has other tokens of self-pretraining than config.json says",
+            "Copy the tokenizer that the model was trained with",
+        )
     notes: list[str] = []
     weights = _resolve_copies({to_internal(name): tensor for name, tensor in state.items()}, notes)
     with reading_config(folder, KIND, REMEDY), torch.device("meta"):
@@ -65,7 +73,8 @@ def save_vt5(
     """Write a checkpoint that load_vt5 opens, in the released layout, tied copies once.
 
     Args:
-        tokenizer_files: Folder whose tokenizer files are copied along.
+        tokenizer_files: Folder whose tokenizer files are copied along, with the tokens of self-pretraining where the
+            network has them.
         folder: Folder to write to. The weights are written last and atomically.
         dtype: Floating-point type of the tensors in the file.
         extra: Further JSON files to write, name to content.
@@ -78,7 +87,9 @@ def save_vt5(
     }
     records = {"config.json": network.config.to_dict(), "generation_config.json": generation, **extra}
     tensors = {to_released(name): tensor for name, tensor in own_tensors(network).items()}
-    write_checkpoint(folder, records, tensors, source=tokenizer_files, dtype=dtype)
+    first = network.config.markers
+    edit = None if first is None else lambda name, content: with_markers(name, content, first)
+    write_checkpoint(folder, records, tensors, source=tokenizer_files, dtype=dtype, edit=edit)
 
 
 def own_tensors(network: Vt5) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from typing import Any
 from transformers import BeitConfig, T5Config
 
 from pfl_audit.errors import AuditError
+from pfl_audit.models.self_pretraining import MARKERS
 from pfl_audit.models.settings import LARGEST_SIZE, reading_config, require_numbers, whole
 
 _TEXT_KEYS = frozenset({
@@ -61,6 +62,7 @@ class Vt5Config:
         max_answer_tokens: Longest answer in decoder steps, the start token included. transformers'
             default of 20 holds for the released weights.
         max_2d_position_embeddings: Rows of each position table.
+        markers: Number of the first token of self-pretraining (``vt5_markers`` in config.json), or None without these.
     """
 
     text: T5Config
@@ -71,6 +73,7 @@ class Vt5Config:
     max_2d_position_embeddings: int = 1024
     spatial_layer_norm_eps: float = 1e-12
     spatial_dropout: float = 0.1
+    markers: int | None = None
 
     def __post_init__(self) -> None:
         """Set the start token of answers to T5's padding token if config.json omits it."""
@@ -96,6 +99,7 @@ class Vt5Config:
             "vt5_visual": {key: getattr(self.visual, key) for key in _VISUAL_KEYS},
             "vt5_box_scale": str(self.box_scale),
             "vt5_max_input_tokens": self.max_input_tokens,
+            **({} if self.markers is None else {"vt5_markers": self.markers}),
         }
 
 
@@ -130,6 +134,7 @@ def config_from_folder(
             ),
             spatial_layer_norm_eps=float(config.get("layer_norm_eps", 1e-12)),
             spatial_dropout=float(config.get("hidden_dropout_prob", 0.1)),
+            markers=_markers(config.get("vt5_markers"), int(text.vocab_size)),
         )
 
 
@@ -150,6 +155,10 @@ def _refuse_sizes(text: T5Config, visual: BeitConfig) -> None:
     whole("relative_attention_max_distance", text.relative_attention_max_distance, least=buckets // 2 + 1)
     whole("vt5_visual.num_channels", visual.num_channels, least=3, most=3)
     whole("vt5_visual.patch_size", visual.patch_size, most=int(visual.image_size))
+
+
+def _markers(first: Any, rows: int) -> int | None:
+    return None if first is None else whole("vt5_markers", first, most=rows - len(MARKERS))
 
 
 def _longest_answer(folder: Path, generation: Any) -> int:
