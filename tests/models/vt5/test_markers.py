@@ -83,7 +83,7 @@ def test_it_answers_and_is_trained_further(marked: Path, corpus_folder: Path, re
     assert len(Vt5Model(marked).respond(red.queries[:2])) == 2
     out = tmp_path / "further"
     words = ["train", "--data", str(corpus_folder), "--from", str(marked), "--out", str(out), "--steps", "2", "-q"]
-    assert run([*words, "--batch-size", "2", "--validation-queries", "2"]) == 0
+    assert run([*words, "--batch-size", "2"]) == 0
     assert run(["inspect", str(out)]) == 0
     assert load_vt5(out).network.config.markers == ROWS
 
