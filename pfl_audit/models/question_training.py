@@ -137,10 +137,7 @@ class QuestionExamples:
     ) -> None:
         self._model = model
         self._examples = [model.example(query) for query in queries]
-        pages = {query.document.id: query.document for query in queries}
-        rows = {page: row for row, page in enumerate(pages)}
-        self._rows = [rows[query.document.id] for query in queries]
-        self._pages = _encode_pages(list(pages.values()), model, progress, cache)
+        self._pages = EncodedPages(model, queries, progress, cache)
 
     def __len__(self) -> int:
         return len(self._examples)
@@ -148,7 +145,7 @@ class QuestionExamples:
     @property
     def page_bytes(self) -> int:
         """Bytes held in memory for each page."""
-        return self._pages[0].numel() * self._pages.element_size()
+        return self._pages.page_bytes
 
     def length(self, row: int) -> int:
         """Number of tokens of a query's text."""
@@ -156,11 +153,35 @@ class QuestionExamples:
 
     def loss(self, rows: Sequence[int]) -> Tensor:
         """The training loss of the queries in these rows, float ()."""
-        pages = self._pages[[self._rows[row] for row in rows]]
-        return self._model.batch_loss([self._examples[row] for row in rows], pages)
+        return self._model.batch_loss([self._examples[row] for row in rows], self._pages(rows))
 
     def reseed(self, seed: int) -> None:
         """Does nothing: nothing of an example is drawn at random."""
+
+
+class EncodedPages:
+    """Pages of queries, each encoded once.
+
+    Args:
+        cache: File in which page features are kept, so that a resumed run computes nothing twice.
+    """
+
+    def __init__(
+        self, model: QuestionTraining, queries: Sequence[Query], progress: Progress, cache: Path | None = None
+    ) -> None:
+        pages = {query.document.id: query.document for query in queries}
+        rows = {page: row for row, page in enumerate(pages)}
+        self._rows = [rows[query.document.id] for query in queries]
+        self._pages = _encode_pages(list(pages.values()), model, progress, cache)
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes held in memory for each page."""
+        return self._pages[0].numel() * self._pages.element_size()
+
+    def __call__(self, rows: Sequence[int]) -> Tensor:
+        """Pages or page features of the queries in these rows, one each."""
+        return self._pages[[self._rows[row] for row in rows]]
 
 
 def _encode_pages(pages: list[Document], model: QuestionTraining, progress: Progress, cache: Path | None) -> Tensor:

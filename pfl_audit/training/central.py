@@ -68,7 +68,7 @@ def train_central(
     schedule = Schedule(
         steps=settings.steps,
         rate=settings.rate,
-        losses=batch_losses(examples, rows),
+        losses=batch_losses(examples, rows, settings.seed),
         clip_norm=settings.clip_norm,
         validate_every=settings.validate_every,
         validated=validation(scores, valid, progress),

@@ -14,6 +14,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.training_protocol import TrainingSet
 from pfl_audit.progress import Progress
+from pfl_audit.training.federated.secure_rng import seed_for
 from pfl_audit.training.state import RunState, restore_state, save_state
 from pfl_audit.training.trainable import Trainable
 
@@ -165,6 +166,13 @@ def run_loop(
     return state
 
 
-def batch_losses(examples: TrainingSet, order: Callable[[int], list[int]]) -> Callable[[int], Iterable[Tensor]]:
-    """Maps a step to the one loss of its batch."""
-    return lambda step: (examples.loss(rows) for rows in [order(step)])
+def batch_losses(
+    examples: TrainingSet, order: Callable[[int], list[int]], seed: int
+) -> Callable[[int], Iterable[Tensor]]:
+    """Maps a step to the one loss of its batch; step and seed alone decide what its examples draw at random."""
+
+    def losses(step: int) -> Iterable[Tensor]:
+        examples.reseed(seed_for(seed, "mask", step))
+        yield examples.loss(order(step))
+
+    return losses

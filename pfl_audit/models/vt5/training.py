@@ -6,20 +6,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.models.question_training import Example, QuestionTraining
+from pfl_audit.models.pretraining import DenoisingModel
+from pfl_audit.models.question_training import Example
+from pfl_audit.models.self_pretraining import Form, Task
 from pfl_audit.models.training_protocol import AdapterLayout
 from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5, own_tensors, save_vt5
+from pfl_audit.models.vt5.denoising import denoised
 from pfl_audit.models.vt5.inputs import Text, collate, collate_labels
+from pfl_audit.models.vt5.markers import add_markers
 from pfl_audit.models.vt5.model import Vt5Responder
 
 _VISUAL = "visual_embedding.image_model."
 
 
-class TrainableVt5(Vt5Responder, QuestionTraining):
+class TrainableVt5(Vt5Responder, DenoisingModel):
     """A VT5 under training. By default its DiT is frozen, as in the reference, and encodes each page once.
 
     Args:
@@ -52,6 +57,15 @@ class TrainableVt5(Vt5Responder, QuestionTraining):
         text, labels = self.inputs.text(query), self.inputs.answer(query.answers[0])
         tensors = {"ids": torch.from_numpy(text.ids), "boxes": torch.from_numpy(text.boxes), "labels": labels}
         return Example(len(text.ids), tensors)
+
+    def add_markers(self) -> None:
+        """Add the tokens of self-pretraining, unless the network has them."""
+        add_markers(self.network)
+        self.inputs.config = self.network.config
+
+    def denoising(self, document: Document, task: Task, form: Form, rng: np.random.Generator) -> Example:
+        """A page with masked units, and what was masked."""
+        return denoised(self.inputs, document, task, form, rng)
 
     def page(self, document: Document) -> Tensor:
         """Pixels, float32 -1 to 1; as uint8 where the DiT is trained, since every page is kept."""
