@@ -136,9 +136,9 @@ class Server:
             while state.round < rounds:
                 note = f"round {state.round + 1} of {rounds}"
                 if self._plan is None:
-                    self._round(state, engine, partial(bar.advance, note=note))
+                    self.run_round(state, engine, partial(bar.advance, note=note))
                 else:
-                    self._round(state, engine, lambda _: None)
+                    self.run_round(state, engine, lambda _: None)
                     bar.advance(1, note)
                 spent = self._plan.spent_after(state.round) if self._plan else None
                 line = f"round {state.round}"
@@ -159,7 +159,8 @@ class Server:
                 state.save(self._path, self._run)
         return state
 
-    def _round(self, state: ServerState, engine: Engine, advance: Callable[[int], None]) -> None:
+    def run_round(self, state: ServerState, engine: Engine, advance: Callable[[int], None]) -> None:
+        """Run the next round, and apply its update to the weights of the state."""
         task = self.task(state.round + 1)
         total = state.total if state.total is not None else torch.zeros_like(state.weights)
         saved = time.monotonic()

@@ -1,0 +1,157 @@
+"""What a run with canaries says about a guarantee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfl_audit.privacy.guarantee import PrivacyGuarantee
+from pfl_audit.privacy.lower_bounds import (
+    ERROR,
+    Gaussian,
+    Guesses,
+    Mechanism,
+    contradicts,
+    epsilon_lower_bound,
+    mechanism_lower_bound,
+    p_value,
+)
+from pfl_audit.training.federated.canaries.estimates import Estimates, estimate
+from pfl_audit.training.federated.canaries.manifest import Manifest
+from pfl_audit.training.federated.canaries.run import Observation
+
+STATEMENTS = 6
+"""Four estimates and two bounds; each has an equal share of the error, so that all hold together."""
+
+Family = Callable[[float], Mechanism]
+"""Mechanisms by 1 / sigma, with sampling and rounds as stated."""
+
+
+@dataclass(frozen=True)
+class CanaryReport:
+    """Report of a run with canaries. All intervals, bounds and contradictions hold together with 95 % confidence.
+
+    Attributes:
+        claim: The guarantee.
+        manifest: Coins of the canaries.
+        guesses: The guesses with the most evidence, and how many are correct.
+        accuracy: Share of correct guesses if every canary is guessed.
+        epsilon: Lower bound of epsilon for any mechanism (Steinke, Nasr and Jagielski).
+        epsilon_of_family: Lower bound of epsilon for a mechanism that is as stated except for the noise (Mahloujifar,
+            Melis and Chaudhuri), or None if its trade-off curve is not known.
+        estimates: Measured parameters of the mechanism.
+        contradictions: What the run contradicts, one sentence each.
+    """
+
+    claim: PrivacyGuarantee
+    manifest: Manifest
+    guesses: Guesses
+    accuracy: float
+    epsilon: float
+    epsilon_of_family: float | None
+    estimates: Estimates
+    contradictions: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        claim, guesses = self.claim, self.guesses
+        rate = claim.sampling.provider_rate
+        stated = {"noise_multiplier": claim.noise_multiplier, "sampling_rate": rate, "clip": 1.0, "correlation": 0.0}
+        estimates = {name: _finite(found) for name, found in asdict(self.estimates).items()}
+        return {
+            "contradictions": list(self.contradictions),
+            "epsilon": {
+                "at_most_stated": claim.epsilon,
+                "at_least_measured": self.epsilon,
+                "at_least_measured_for_the_mechanism": self.epsilon_of_family,
+                "delta": claim.delta,
+                "confidence": 1 - ERROR,
+            },
+            "guesses": {"made": guesses.made, "correct": guesses.correct, "accuracy_of_all": self.accuracy},
+            "estimates": {name: {**found, "stated": stated[name]} for name, found in estimates.items()},
+            "guarantee": claim.model_dump(mode="json"),
+            "canaries": self.manifest.revealed(),
+        }
+
+
+def _finite(found: dict[str, float | None]) -> dict[str, float | None]:
+    return {name: value if value is not None and np.isfinite(value) else None for name, value in found.items()}
+
+
+def family_of(claim: PrivacyGuarantee) -> Family | None:
+    """Mechanisms that are as stated except for the noise, or None without a closed form of the trade-off curve."""
+    if claim.sampling.provider_rate < 1 or claim.sampling.client_rate < 1:
+        return None
+    return lambda strength: Gaussian(math.sqrt(claim.rounds) * strength)
+
+
+def report_on(
+    claim: PrivacyGuarantee, manifest: Manifest, observation: Observation, family: Family | None
+) -> CanaryReport:
+    """Guess the coins, and compare guarantee and measurement.
+
+    Args:
+        claim: The guarantee.
+        manifest: Coins of the canaries.
+        observation: Of a run with them.
+        family: Mechanisms by 1 / sigma, or None if no trade-off curve is known.
+    """
+    error = ERROR / STATEMENTS
+    evidence = log_likelihood_ratio(observation, claim.noise_multiplier, claim.sampling.provider_rate)
+    correct = (evidence > 0) == manifest.coins
+    chosen = np.argsort(-np.abs(evidence), kind="stable")[: manifest.guesses]
+    guesses = Guesses(manifest.canaries, manifest.guesses, int(correct[chosen].sum()))
+    found = estimate(observation, manifest.coins, error)
+    contradictions = _contradicted_parameters(claim, found)
+    if p_value(guesses, claim.epsilon, claim.delta) <= error:
+        contradictions.append(f"epsilon is above the stated {claim.epsilon:.4g}")
+    if family is not None and contradicts(family(1 / claim.noise_multiplier).trade_off, guesses, error):
+        contradictions.append("the guesses are better than the stated mechanism allows")
+    return CanaryReport(
+        claim,
+        manifest,
+        guesses,
+        float(correct.mean()),
+        epsilon_lower_bound(guesses, claim.delta, error),
+        None if family is None else mechanism_lower_bound(family, guesses, claim.delta, error),
+        found,
+        tuple(contradictions),
+    )
+
+
+def log_likelihood_ratio(observation: Observation, noise: float, rate: float) -> NDArray[np.float64]:
+    """Log-likelihood ratio of included to excluded for every canary, float64 (canaries,); the most powerful score.
+
+    A round in which the client takes part is a mixture: with probability ``rate`` the mean is 1, else 0.
+
+    Args:
+        observation: Of the run.
+        noise: Stated noise multiplier.
+        rate: Stated probability that a provider of a participating client is drawn.
+    """
+    total = np.zeros(observation.projections.shape[1])
+    with np.errstate(divide="ignore"):
+        absent, present = np.log1p(-rate), np.log(rate)
+    for values, active in zip(observation.projections, observation.active, strict=True):
+        total += np.where(active, np.logaddexp(absent, present + (values - 0.5) / noise**2), 0.0)
+    return total
+
+
+def _contradicted_parameters(claim: PrivacyGuarantee, found: Estimates) -> list[str]:
+    sigma, rate, clip, correlation = found.noise_multiplier, found.sampling_rate, found.clip, found.correlation
+    stated = claim.noise_multiplier, claim.sampling.provider_rate
+    contradictions = []
+    if sigma.high < stated[0]:
+        contradictions.append(f"the noise multiplier is {sigma.value:.4g}, below the stated {stated[0]:.4g}")
+    if clip.low > 1:
+        contradictions.append(f"updates are clipped to {clip.value:.3g} times the stated norm")
+    if rate.low > stated[1]:
+        contradictions.append(f"providers are drawn with rate {rate.value:.4g}, above the stated {stated[1]:.4g}")
+    if correlation.low > 0 or correlation.high < 0:
+        contradictions.append(f"the noise of two rounds has a correlation of {correlation.value:.3g}")
+    return contradictions

@@ -1,0 +1,220 @@
+"""The private trainer under canaries: the correct one is not contradicted, and broken ones are."""
+
+import hashlib
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import hadamard
+from scipy.stats import norm
+
+from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee
+from pfl_audit.progress import Silent
+from pfl_audit.training.federated import worker
+from pfl_audit.training.federated.canaries import run
+from pfl_audit.training.federated.canaries.directions import Directions
+from pfl_audit.training.federated.canaries.manifest import Manifest
+from pfl_audit.training.federated.canaries.report import CanaryReport, family_of, log_likelihood_ratio, report_on
+from pfl_audit.training.federated.canaries.run import Observation, observe
+from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
+
+CLAIM = PrivacyGuarantee(
+    epsilon=7.98,
+    delta=1e-5,
+    unit="provider",
+    adjacency="add or remove one provider",
+    accountant="prv",
+    accounting="valid",
+    noise_multiplier=0.7715,
+    clip=0.03,
+    rounds=10,
+    rounds_accounted=10,
+    sampling=GuaranteeSampling(kind="poisson", scheme="providers", client_rate=1.0, provider_rate=0.2),
+    denominator=24.0,
+    noise_generator="cryptographic: SHAKE-256 with a secret key",
+)
+TOTAL_VARIATION = 0.35216
+"""Of the mechanism of CLAIM, by numerical composition."""
+
+
+def manifest(seed: int, canaries: int, guesses: int) -> Manifest:
+    rng = np.random.default_rng(seed)
+    return Manifest("nonce", guesses, rng.bytes(32).hex(), canaries, rng.bytes(-(-canaries // 8)).hex())
+
+
+def audited(
+    seed: int = 0, canaries: int = 1000, clients: int = 4, claim: PrivacyGuarantee = CLAIM
+) -> tuple[CanaryReport, Observation]:
+    drawn = manifest(seed, canaries, canaries // 20)
+    observation = observe(claim, drawn, clients, Silent(), noise_seed=seed)
+    return report_on(claim, drawn, observation, family_of(claim)), observation
+
+
+def changed(**changes: Any) -> PrivacyGuarantee:
+    return CLAIM.model_copy(update=changes)
+
+
+def test_the_correct_trainer_has_the_accuracy_of_the_theory() -> None:
+    report, _ = audited(1, canaries=10_000, clients=10)
+    assert report.accuracy == pytest.approx((1 + TOTAL_VARIATION) / 2, abs=0.01)
+    assert 2 < report.epsilon < CLAIM.epsilon
+    assert report.contradictions == ()
+    found = report.estimates
+    for estimate, truth, width in (
+        (found.noise_multiplier, 0.7715, 0.02),
+        (found.sampling_rate, 0.2, 0.06),
+        (found.clip, 1.0, 0.2),
+        (found.correlation, 0.0, 0.2),
+    ):
+        assert estimate.low < truth < estimate.high
+        assert estimate.high - estimate.low < width
+
+
+def unclipped(update: torch.Tensor, bound: float) -> tuple[torch.Tensor, str]:
+    return update, "kept"
+
+
+def without_noise(self: GaussianNoise, size: int, number: int, client: int, participants: int) -> torch.Tensor:
+    return torch.zeros(size)
+
+
+correct_share = GaussianNoise.share
+
+
+def divided_by_clients(self: GaussianNoise, size: int, number: int, client: int, participants: int) -> torch.Tensor:
+    return correct_share(self, size, number, client, participants) / math.sqrt(participants)
+
+
+def reused(self: GaussianNoise, size: int, number: int, client: int, participants: int) -> torch.Tensor:
+    return correct_share(self, size, 1, client, participants)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "broken", "sentence"),
+    [
+        ("clip", unclipped, "times the stated norm"),
+        ("share", without_noise, "the noise multiplier is"),
+        ("share", divided_by_clients, "the noise multiplier is 0.3"),
+        ("share", reused, "the noise of two rounds has a correlation of 1"),
+    ],
+)
+def test_a_broken_trainer_is_contradicted(
+    monkeypatch: pytest.MonkeyPatch, name: str, broken: object, sentence: str, seed: int
+) -> None:
+    monkeypatch.setattr(worker if name == "clip" else GaussianNoise, name, broken)
+    report, _ = audited(seed)
+    assert any(sentence in found for found in report.contradictions), report.contradictions
+
+
+def test_the_correct_trainer_is_seldom_contradicted() -> None:
+    """All statements of a report hold together with 95 %: of 100 reports, 10 wrong ones have a probability of 2.8 %."""
+    truths = {"noise_multiplier": 0.7715, "sampling_rate": 0.5, "clip": 1.0, "correlation": 0.0}
+    sampling = CLAIM.sampling.model_copy(update={"provider_rate": 0.5})
+    claim = changed(sampling=sampling, rounds=4, epsilon=11.0)
+    wrong = 0
+    for seed in range(100):
+        report, _ = audited(seed, canaries=400, clients=2, claim=claim)
+        intervals = [(getattr(report.estimates, name), truth) for name, truth in truths.items()]
+        missed = not all(estimate.low <= truth <= estimate.high for estimate, truth in intervals)
+        wrong += missed or bool(report.contradictions)
+    assert wrong < 10
+
+
+def test_canaries_without_effect_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "LENGTH", 0.0)
+    monkeypatch.setattr(worker.Worker, "_check", lambda self: None)
+    report, _ = audited(3)
+    assert report.epsilon == 0
+    assert abs(report.accuracy - 0.5) < 0.06
+    assert report.estimates.clip.value is None
+    assert report.to_dict()["estimates"]["clip"]["high"] is None
+
+
+def test_without_sampling_the_trade_off_curve_is_gaussian() -> None:
+    sampling = CLAIM.sampling.model_copy(update={"provider_rate": 1.0})
+    claim = changed(sampling=sampling, rounds=4, noise_multiplier=2.0, epsilon=4.38)
+    report, _ = audited(2, canaries=4000, claim=claim)
+    assert report.accuracy == pytest.approx(norm.cdf(0.5), abs=0.03)
+    assert report.contradictions == ()
+    assert report.epsilon_of_family is not None
+    assert 0 < report.epsilon < report.epsilon_of_family < claim.epsilon
+    forged = report_on(
+        claim.model_copy(update={"noise_multiplier": 8.0}), report.manifest, audited(2, 4000, claim=claim)[1], None
+    )
+    assert any("noise multiplier" in found for found in forged.contradictions)
+
+
+def test_rounds_without_the_client_are_left_out() -> None:
+    sampling = GuaranteeSampling(kind="poisson", scheme="clients", client_rate=0.4, provider_rate=0.5)
+    report, observation = audited(1, canaries=2000, claim=changed(sampling=sampling, epsilon=15.0))
+    assert 0.2 < observation.active.mean() < 0.6
+    assert not observation.active.any(axis=1).all()  # a round without clients
+    assert report.estimates.sampling_rate.low < 0.5 < report.estimates.sampling_rate.high
+    assert report.contradictions == ()
+
+
+def test_the_score_is_the_likelihood_ratio() -> None:
+    rng = np.random.default_rng(0)
+    observation = Observation(rng.normal(size=(3, 5)), rng.random((3, 5)) < 0.7)
+    found = log_likelihood_ratio(observation, 0.8, 0.3)
+    for canary in range(5):
+        ratio = 1.0
+        for value, active in zip(observation.projections[:, canary], observation.active[:, canary], strict=True):
+            without = norm.pdf(value, 0, 0.8)
+            ratio *= (0.7 * without + 0.3 * norm.pdf(value, 1, 0.8)) / without if active else 1.0
+        assert found[canary] == pytest.approx(math.log(ratio))
+    assert np.isfinite(log_likelihood_ratio(observation, 0.8, 1.0)).all()
+
+
+def test_directions_are_rows_of_a_signed_hadamard_matrix() -> None:
+    directions = Directions(50, b"salt")
+    rows = np.stack([directions.direction(number) for number in range(50)])
+    assert directions.size == 64
+    assert rows @ rows.T == pytest.approx(np.eye(50), abs=1e-6)
+    assert np.abs(rows) == pytest.approx(1 / 8)
+    assert np.abs(rows @ rows[0]) == pytest.approx(np.eye(50)[0], abs=1e-6)
+    assert (rows * np.sign(rows[0]) * 8).astype(int).tolist() == hadamard(64)[:50].tolist()
+    vector = np.random.default_rng(0).normal(size=64).astype(np.float32)
+    assert directions.project(vector) == pytest.approx(rows @ vector, abs=1e-6)
+    assert (Directions(50, b"other").direction(0) != rows[0]).any()
+
+
+def test_the_commitment_is_the_hash_of_four_lines() -> None:
+    drawn = Manifest.draw(1000, 50, "verifier 7")
+    text = "\n".join(["verifier 7", "1000 50", drawn.salt, drawn.bits, ""])
+    assert drawn.commitment == hashlib.sha256(text.encode()).hexdigest()
+    assert set(drawn.public()) == {"commitment", "nonce", "canaries", "guesses"}
+    assert Manifest.check(drawn.revealed(), drawn.commitment) == drawn
+    assert abs(drawn.coins.mean() - 0.5) < 0.1
+    assert Manifest.draw(1000, 50, "verifier 7").commitment != drawn.commitment
+
+
+@pytest.mark.parametrize("change", [{"coins": "00" * 125}, {"guesses": 51}, {"salt": 3}, {"nonce": "other"}])
+def test_a_changed_manifest_is_refused(change: dict[str, object]) -> None:
+    drawn = Manifest.draw(1000, 50, "verifier 7")
+    with pytest.raises(AuditError, match="hash of the commitment"):
+        Manifest.check({**drawn.revealed(), **change}, drawn.commitment)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [((1, 1), "1 canaries"), ((100, 101), "101 guesses"), ((100, 5, "two\nlines"), "nonce"), ((2**21, 5), "canaries")],
+)
+def test_a_manifest_out_of_range_is_refused(arguments: tuple[Any, ...], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        Manifest.draw(*arguments)
+
+
+def test_what_cannot_run_is_refused() -> None:
+    drawn = manifest(0, 100, 5)
+    fixed = CLAIM.sampling.model_copy(update={"kind": "fixed-size"})
+    with pytest.raises(NotAuditableError, match="Poisson"):
+        observe(changed(sampling=fixed), drawn, 2, Silent())
+    with pytest.raises(UsageError, match="divided among 101 clients"):
+        observe(CLAIM, drawn, 101, Silent())
+    with pytest.raises(UsageError, match="do not fit in memory"):
+        observe(changed(rounds=10**7), drawn, 2, Silent())
