@@ -71,7 +71,7 @@ def account_command() -> Callable[..., None]:
         why = "with --review, which takes everything from the record"
         others = (name for name in AccountSettings.model_fields if name != "review")
         refuse_unused(context, dict.fromkeys((f"account__{name}" for name in others), why))
-        _show_review(_read_review(choice.review), as_json=bool(given["as_json"]))
+        _show_review(read_review(choice.review), as_json=bool(given["as_json"]))
 
     account.__doc__ = """Account for provider-level differential privacy: noise for an epsilon, or the reverse.
 
@@ -211,7 +211,14 @@ def _explain(sampling: Sampling, figures: Mapping[str, PrivacySpent]) -> None:
     )
 
 
-def _read_review(path: Path) -> GuaranteeReview:
+def read_review(path: Path) -> GuaranteeReview:
+    """The review of the guarantee of a training.json, or of the folder of a checkpoint.
+
+    Raises:
+        UsageError: The path does not exist.
+        AuditError: The file cannot be read.
+        NotAuditableError: It states no guarantee.
+    """
     from pfl_audit.core.training_record import FILE_NAME, read_training
 
     file = path / FILE_NAME if path.is_dir() else path

@@ -111,17 +111,17 @@ def test_a_broken_trainer_is_contradicted(
 
 
 def test_the_correct_trainer_is_seldom_contradicted() -> None:
-    """All statements of a report hold together with 95 %: of 100 reports, 10 wrong ones have a probability of 2.8 %."""
+    """All statements of a report hold together with 95 %: 7 wrong ones of 60 have a probability of 3 % at most."""
     truths = {"noise_multiplier": 0.7715, "sampling_rate": 0.5, "clip": 1.0, "correlation": 0.0}
     sampling = CLAIM.sampling.model_copy(update={"provider_rate": 0.5})
     claim = changed(sampling=sampling, rounds=4, epsilon=11.0)
     wrong = 0
-    for seed in range(100):
-        report, _ = audited(seed, canaries=400, clients=2, claim=claim)
+    for seed in range(60):
+        report, _ = audited(seed, canaries=200, clients=2, claim=claim)
         intervals = [(getattr(report.estimates, name), truth) for name, truth in truths.items()]
         missed = not all(estimate.low <= truth <= estimate.high for estimate, truth in intervals)
         wrong += missed or bool(report.contradictions)
-    assert wrong < 10
+    assert wrong < 7
 
 
 def test_canaries_without_effect_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

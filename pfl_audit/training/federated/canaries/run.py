@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.canaries.directions import Directions
@@ -78,6 +78,18 @@ def observe(
         noise_seed: Seed of the sampling and the noise, or None for a secret key.
 
     Raises:
+        NotAuditableError, UsageError: See check_run.
+        AuditError: A noisy sum is not finite.
+    """
+    check_run(claim, manifest, clients)
+    with tempfile.TemporaryDirectory() as folder:
+        return _observe(_federation(claim, Path(folder), noise_seed), claim, manifest, clients, progress)
+
+
+def check_run(claim: PrivacyGuarantee, manifest: Manifest, clients: int) -> None:
+    """Refuse a run that cannot be.
+
+    Raises:
         NotAuditableError: The trainer does not have the sampling.
         UsageError: There are fewer canaries than clients, or more projections than memory.
     """
@@ -94,8 +106,6 @@ def observe(
         raise UsageError(
             f"{manifest.canaries} canaries in {claim.rounds} rounds do not fit in memory", f"Give at most {most}"
         )
-    with tempfile.TemporaryDirectory() as folder:
-        return _observe(_federation(claim, Path(folder), noise_seed), claim, manifest, clients, progress)
 
 
 def _federation(claim: PrivacyGuarantee, folder: Path, noise_seed: int | None) -> Federation:
@@ -138,6 +148,10 @@ def _observe(
             projections[at] = directions.project((state.weights * (plan.denominator / claim.clip)).numpy())
             active[at] = np.isin(home, state.taken[-1])
             bar.advance(1)
+    if not np.isfinite(projections).all():
+        raise AuditError(
+            "the noisy sums are not finite", "Check clip, noise multiplier and denominator of the guarantee"
+        )
     return Observation(projections, active)
 
 

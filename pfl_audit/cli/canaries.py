@@ -1,0 +1,98 @@
+"""``canaries``: run the private trainer with canaries, and compare what it does with a stated guarantee."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pfl_audit.cli import options
+from pfl_audit.cli.account import read_review
+from pfl_audit.cli.console import make_progress, note, print_json
+from pfl_audit.errors import EXIT_FINDING, AuditError, UsageError
+
+if TYPE_CHECKING:
+    from pfl_audit.privacy.guarantee import PrivacyGuarantee
+    from pfl_audit.training.federated.canaries.report import CanaryReport
+
+_PER_GUESS = 20
+"""Canaries a guess, by default."""
+_NAMES = {"noise_multiplier": "sigma", "sampling_rate": "sampling rate"}
+
+
+def canaries(
+    training: Annotated[Path, typer.Option("--training", help="training.json or checkpoint with the guarantee.")],
+    count: Annotated[int, typer.Option("--canaries", help="Number of canaries.")] = 10_000,
+    guesses: Annotated[
+        int | None, typer.Option("--guesses", help="Number of guesses.", show_default="one per 20 canaries")
+    ] = None,
+    clients: Annotated[int, typer.Option("--clients", help="Clients that the canaries are divided among.")] = 10,
+    nonce: Annotated[
+        str, typer.Option("--nonce", help="Text of the verifier, to show that the coins are new.", show_default=False)
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File of the report; has the commitment before the first round.")
+    ] = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
+    """Test the private trainer: update canaries in a run of its own with the settings of a stated guarantee.
+
+    Neither data nor a model is needed. Exit code 1 if the run contradicts the guarantee.
+
+    Example: pfl-audit canaries --training ckpt
+    """
+    from pfl_audit.files import write_json
+    from pfl_audit.training.federated.canaries.manifest import Manifest
+    from pfl_audit.training.federated.canaries.report import family_of, report_on
+    from pfl_audit.training.federated.canaries.run import check_run, observe
+
+    claim = _claim(training)
+    manifest = Manifest.draw(count, max(1, count // _PER_GUESS) if guesses is None else guesses, nonce)
+    check_run(claim, manifest, clients)
+    if out is not None:
+        if out.exists():
+            raise UsageError(f"{out} already exists", "Name a new file")
+        write_json(out, manifest.public(), private=False)
+    note(f"commitment {manifest.commitment}")
+    observation = observe(claim, manifest, clients, make_progress(quiet=quiet))
+    report = report_on(claim, manifest, observation, family_of(claim))
+    if out is not None:
+        write_json(out, report.to_dict(), private=False)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _show(report)
+    if report.contradictions:
+        raise typer.Exit(EXIT_FINDING)
+
+
+def _claim(path: Path) -> PrivacyGuarantee:
+    from pfl_audit.privacy.accounting import check_parameters
+
+    review = read_review(path)
+    if review.claim is None:
+        raise AuditError(f"the guarantee of {path} {review.text}", "Give a training.json of a private run")
+    check_parameters(review.claim.sampled(), review.claim.noise_multiplier, review.claim.delta)
+    return review.claim
+
+
+def _show(report: CanaryReport) -> None:
+    claim, guesses = report.claim, report.guesses
+    for sentence in report.contradictions:
+        typer.echo(f"CONTRADICTION: {sentence}")
+    typer.echo(f"{'stated':14}epsilon at most {claim.epsilon:.4g} at delta {claim.delta:g}")
+    bound = f"epsilon at least {report.epsilon:.3g} (95 %)"
+    if report.epsilon_of_family is not None:
+        bound += f"; {report.epsilon_of_family:.3g} by the trade-off curve of the mechanism"
+    typer.echo(f"{'measured':14}{bound}")
+    typer.echo(
+        f"{'guesses':14}{guesses.correct} of {guesses.made} correct; "
+        f"{100 * report.accuracy:.1f} % of all {guesses.canaries}"
+    )
+    for field, found in report.to_dict()["estimates"].items():
+        value, low, high = ("?" if found[part] is None else f"{found[part]:.4g}" for part in ("value", "low", "high"))
+        typer.echo(f"{_NAMES.get(field, field):14}{value} [{low}, {high}], stated {found['stated']:.4g}")
+    typer.echo(f"{'commitment':14}{report.manifest.commitment}")
