@@ -9,7 +9,7 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.account import read_review
-from pfl_audit.cli.console import make_progress, note, print_json
+from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.errors import EXIT_FINDING, AuditError, UsageError
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ def canaries(
         if out.exists():
             raise UsageError(f"{out} already exists", "Name a new file")
         write_json(out, manifest.public(), private=False)
-    note(f"commitment {manifest.commitment}")
-    observation = observe(claim, manifest, clients, make_progress(quiet=quiet))
+    progress = make_progress(quiet=quiet)
+    progress.say(f"commitment {manifest.commitment}")
+    observation = observe(claim, manifest, clients, progress)
     report = report_on(claim, manifest, observation, family_of(claim))
     if out is not None:
         write_json(out, report.to_dict(), private=False)

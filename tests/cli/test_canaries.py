@@ -25,7 +25,7 @@ CLAIM = {
     "denominator": 24.0,
     "noise_generator": "cryptographic: SHAKE-256 with a secret key",
 }
-FEW = ("--canaries", "2000", "--clients", "2", "--quiet")
+FEW = ("--canaries", "2000", "--clients", "2")
 Write = Callable[..., str]
 
 
