@@ -20,7 +20,7 @@ from pfl_audit.errors import UsageError
 
 Floats = NDArray[np.float64]
 TradeOff = Callable[[Floats], Floats]
-"""Largest TPR of an attack on the membership of one canary at each FPR, float (n,); concave."""
+"""Largest TPR of an attack on the membership of one canary at each FPR, float (n,), or an upper bound of it."""
 
 ERROR = 0.05
 """Default probability that a lower bound is too high."""
@@ -56,7 +56,7 @@ class Mechanism(Protocol):
     """A mechanism with a known trade-off curve."""
 
     def trade_off(self, fprs: Floats) -> Floats:
-        """Largest TPR at each FPR, float (n,); concave."""
+        """Largest TPR at each FPR, float (n,)."""
 
     def epsilon(self, delta: float) -> float:
         """Epsilon at a delta."""
@@ -164,7 +164,8 @@ def _both_directions(trade_off: TradeOff) -> tuple[Floats, Floats]:
 
     Half of the canaries are in, and their curve is ``trade_off``; half are out, and theirs is its mirror image. The sum
     over both has the largest TPR for a mean FPR where the slopes are equal: the segments of both curves in the order of
-    their slopes. A knot has the TPR of the next FPR, so that rounding to the grid is on the safe side.
+    their slopes, which is concave in any case. A knot has the TPR of the next FPR, so that rounding to the grid is on
+    the safe side.
     """
     grid = expit(np.linspace(-_REACH, _REACH, _STEPS + 1))
     fprs = np.concatenate([[0.0, 0.0], grid])

@@ -2,16 +2,21 @@
 
 import hashlib
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from scipy.stats import norm
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee
+from pfl_audit.privacy.lower_bounds import contradicts
+from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated import worker
 from pfl_audit.training.federated.canaries import run
@@ -137,15 +142,42 @@ def test_canaries_without_effect_show_nothing(monkeypatch: pytest.MonkeyPatch) -
 def test_without_sampling_the_trade_off_curve_is_gaussian() -> None:
     sampling = CLAIM.sampling.model_copy(update={"provider_rate": 1.0})
     claim = changed(sampling=sampling, rounds=4, noise_multiplier=2.0, epsilon=4.38)
-    report, _ = audited(2, canaries=4000, claim=claim)
+    report, observation = audited(2, canaries=4000, claim=claim)
     assert report.accuracy == pytest.approx(norm.cdf(0.5), abs=0.03)
     assert report.contradictions == ()
     assert report.epsilon_of_family is not None
     assert 0 < report.epsilon < report.epsilon_of_family < claim.epsilon
-    forged = report_on(
-        claim.model_copy(update={"noise_multiplier": 8.0}), report.manifest, audited(2, 4000, claim=claim)[1], None
-    )
-    assert any("noise multiplier" in found for found in forged.contradictions)
+    forged = claim.model_copy(update={"noise_multiplier": 8.0})
+    contradictions = report_on(forged, report.manifest, observation, family_of(forged)).contradictions
+    assert "the guesses are better than the stated mechanism allows" in contradictions
+    assert any("noise multiplier is 2" in found or "noise multiplier is 1.9" in found for found in contradictions)
+
+
+@dataclass(frozen=True)
+class OneRound:
+    """One round in which a provider is drawn with probability 0.5: (1 - q) N(0, s²) + q N(1, s²) against N(0, s²)."""
+
+    strength: float
+
+    def trade_off(self, fprs: NDArray[np.float64]) -> NDArray[np.float64]:
+        tprs: NDArray[np.float64] = 0.5 * fprs + 0.5 * norm.cdf(norm.ppf(fprs) + self.strength)
+        return tprs
+
+    def epsilon(self, delta: float) -> float:
+        return privacy_spent(Sampling(1.0, 0.5, 1), 1 / self.strength, delta).epsilon
+
+
+def test_a_trade_off_curve_may_be_given() -> None:
+    sampling = CLAIM.sampling.model_copy(update={"provider_rate": 0.5})
+    claim = changed(sampling=sampling, rounds=1, noise_multiplier=0.5, epsilon=OneRound(2.0).epsilon(1e-5))
+    drawn = manifest(5, 10_000, 500)
+    observation = observe(claim, drawn, 1, Silent(), noise_seed=5)
+    report = report_on(claim, drawn, observation, OneRound)
+    assert report.contradictions == ()
+    assert report.epsilon_of_family is not None
+    assert report.epsilon < report.epsilon_of_family < claim.epsilon
+    assert not contradicts(OneRound(2.0).trade_off, report.guesses)
+    assert contradicts(OneRound(0.5).trade_off, report.guesses)
 
 
 def test_rounds_without_the_client_are_left_out() -> None:
