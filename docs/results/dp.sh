@@ -5,7 +5,7 @@ pfl() { .venv/bin/pfl-audit "$@"; }
 work=build/dp
 start=fixtures/vt5-pretrained
 data=build/fixtures/private # make fixtures draws it
-private="--lora 4 --rounds 10 --batch-size 8 --local-steps 2 --learning-rate 1e-3 --clip 0.03 --validate-every 10"
+private="--lora 4 --rounds 10 --batch-size 8 --local-steps 2 --learning-rate 1e-3 --clip 0.03 --validate-every 10 --public-providers 120"
 plain="--batch-size 32 --learning-rate 3e-3 --optimizer adafactor"
 
 model() {

@@ -100,14 +100,14 @@ PRIVACY = OptionGroup(
     PrivacySettings,
     (
         "epsilon", "noise_multiplier", "delta", "clip", "sampling", "client_rate", "provider_rate", "accounting",
-        "denominator", "noise_seed",
+        "public_providers", "denominator", "noise_seed",
     ),
     "Privacy: central-dp, fl-dp",
     {"noise_multiplier": "--sigma"},
     {
         "epsilon": "8",
         "provider_rate": "0.2; 1 with --sampling clients",
-        "denominator": "providers to expect",
+        "denominator": "rate times --public-providers",
         "noise_seed": "a secret key",
     },
 )  # fmt: skip
@@ -168,11 +168,12 @@ def _privacy(values: Values) -> PrivacySettings:
 
 
 def _run(run: TrainRun, settings: Settings, privacy: PrivacySettings | None, *, as_json: bool, quiet: bool) -> None:
+    from pfl_audit.training.records import public_part
     from pfl_audit.training.run import run_training
 
     record = run_training(run, settings, make_progress(quiet=quiet), privacy)
     if as_json:
-        print_json(record)
+        print_json(public_part(record) if privacy else record)
     elif not quiet:
         last = record["history"][-1] if record["history"] else {}
         scored = f"validation ANLS {last['anls']:.3f}" if "anls" in last else "no validation part to measure on"

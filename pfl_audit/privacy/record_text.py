@@ -10,10 +10,13 @@ NO_PRIVACY: Final = "none: trained without differential privacy"
 ADJACENCY: Final = "add or remove one provider with all its documents"
 NOT_COVERED: Final = (
     "the choice of settings by looking at results",
-    "the number of providers, which is taken as known where it decides the denominator",
-    "the figures in this record that were measured without noise: history, tally, counts of data",
     "a server that sees single updates: each carries only its share of the noise unless they are summed securely",
 )
+_NOT_COVERED_BEFORE: Final = (
+    "the number of providers, which is taken as known where it decides the denominator",
+    "the figures in this record that were measured without noise: history, tally, counts of data",
+)
+"""Further texts of records that earlier versions wrote."""
 SECRET_NOISE: Final = f"{CRYPTOGRAPHIC}: SHAKE-256 with a secret key"
 SEEDED_NOISE: Final = "SHAKE-256 with a key from a seed"
 
@@ -40,6 +43,6 @@ def without_free_text(privacy: object) -> object:
             found[name] = f"{kept} ({_OWN})" if kept and text.casefold().startswith(kept) else _OWN
     listed = found.get("not_covered")
     if isinstance(listed, list) and all(isinstance(text, str) for text in listed):
-        ours = [text for text in listed if text in NOT_COVERED]
+        ours = [text for text in listed if text in (*NOT_COVERED, *_NOT_COVERED_BEFORE)]
         found["not_covered"] = ours + ([f"{len(listed) - len(ours)} more ({_OWN})"] if len(ours) < len(listed) else [])
     return found

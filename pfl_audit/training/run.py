@@ -30,11 +30,11 @@ from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secret
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
+from pfl_audit.training.records import RECORD, public_part, read_record, write_private
 from pfl_audit.training.scratch import new_vt5, train_tokenizer
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.trainable import Trainable, choose_trainable, without_embeddings
 
-RECORD = "training.json"
 WEIGHTS = "model.safetensors"
 ADAPTERS = "adapters"
 
@@ -90,9 +90,12 @@ Settings = TrainSettings | FederatedSettings
 def run_training(
     run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None = None
 ) -> dict[str, Any]:
-    """Train and write the checkpoint with its ``training.json``; return the latter.
+    """Train and write the checkpoint with its ``training.json``.
 
     A finished run of the same settings is not repeated.
+
+    Returns:
+        The content of ``training.json``, and of the private record of a private run.
 
     Args:
         settings: TrainSettings for the mode central, else FederatedSettings.
@@ -153,6 +156,7 @@ def _train(
         "documents": len({query.document.id for query in prepared.train}),
         "queries": len(prepared.train),
         "before": trained_on(run.start),
+        **done.pop("data", {}),
     }
     record = {"mode": run.mode, "data": data, **done, "lora": run.lora or None, "identity": prepared.identity}
     return conclude(model, adapters, run.out, record, half=run.half)
@@ -171,8 +175,8 @@ def finished(out: Path, identity: dict[str, Any], progress: Progress) -> dict[st
     """
     if not is_complete(out):
         return None
-    record = read_json(out / RECORD)
-    if not isinstance(record, dict) or record.get("identity") != identity:
+    record = read_record(out)
+    if record.get("identity") != identity:
         raise UsageError(f"{out} holds a model of another run", "Name another --out")
     progress.say(f"{out} is already trained")
     forget(out)
@@ -184,6 +188,8 @@ def conclude(
 ) -> dict[str, Any]:
     """Write the checkpoint with its record, and remove what was only needed to get there.
 
+    Of a private run the checkpoint gets the public part, and the private record beside it everything.
+
     Returns:
         The record, with the versions of what made it.
     """
@@ -192,7 +198,11 @@ def conclude(
         adapters.merge()
     promise = {"privacy": record["privacy"] or NO_PRIVACY}
     record = {**record, **promise, "version": __version__, "packages": package_versions()}
-    model.save(out, {RECORD: record}, half=half)
+    released = record
+    if record["privacy"] != NO_PRIVACY:
+        released = public_part(record)
+        write_private(out, record)
+    model.save(out, {RECORD: released}, half=half)
     forget(out)
     return record
 
@@ -332,12 +342,12 @@ def refuse_trained_start(start: Path | None, digest: str) -> None:
 
 
 def trained_on(start: Path | None) -> list[str]:
-    """Digests of the documents that a checkpoint and those before it were trained on, as far as it says."""
+    """Digests of, or commitments to, the documents of a checkpoint and of those before it, as far as it says."""
     path = start / RECORD if start else None
     record = read_json(path) if path and path.is_file() else None
     data = record.get("data") if isinstance(record, dict) else None
     if not isinstance(data, dict):
         return []
-    before = data.get("before")
-    digests = [data.get("sha256"), *(before if isinstance(before, list) else [])]
+    lists = [listed for name in ("commitments", "before") if isinstance(listed := data.get(name), list)]
+    digests = [data.get("sha256"), data.get("commitment"), *(digest for listed in lists for digest in listed)]
     return [digest for digest in digests if isinstance(digest, str)]

@@ -96,6 +96,7 @@ def test_a_training_and_its_crew_end_together(corpus_folder: Path, make_checkpoi
     arguments = [
         "train", "--mode", "fl-dp", "--data", corpus_folder, "--from", make_checkpoint(0), "--out", tmp_path / "ckpt",
         "--rounds", "200", "--local-steps", "1", "--provider-rate", "0.9", "--sigma", "8", "--validate-every", "300",
+        "--public-providers", "12",
     ]  # fmt: skip
     code = (
         "import torch, sys\ntorch.set_num_threads(2)\nfrom pfl_audit.cli.main import main\n"

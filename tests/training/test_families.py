@@ -25,7 +25,7 @@ __all__ = ["make_donut", "make_qa"]
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 KINDS = ("ours", "theirs", "v1", "v1-bpe", "v3", "v3-blind")
 QUICK = ("--batch-size", "4", "--learning-rate", "1e-3", "-q")
-PRIVATE = ("--sigma", "0.8", "--clip", "0.1", "--provider-rate", "0.5", "--noise-seed", "1")
+PRIVATE = ("--sigma", "0.8", "--clip", "0.1", "--provider-rate", "0.5", "--noise-seed", "1", "--public-providers", "12")
 ROUNDS = ("--rounds", "1", "--local-steps", "1")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,7 +11,6 @@ from pfl_audit.privacy.calibration import calibrate_noise
 from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee, guarantee_warnings
 from pfl_audit.privacy.record_text import ADJACENCY, NOT_COVERED, SECRET_NOISE, SEEDED_NOISE
 from pfl_audit.privacy.sampling import Sampling
-from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.settings import Mode, PrivacySettings
 
 _spent = lru_cache(maxsize=256)(privacy_spent)
@@ -28,13 +26,14 @@ class PrivacyPlan:
         sampling: Sampling of clients and providers.
         sigma: Noise multiplier.
         denominator: What a round's sum is divided by.
+        providers: How many there are: private, for warnings to the owner; None where it is not known.
     """
 
     settings: PrivacySettings
     sampling: Sampling
     sigma: float
     denominator: float
-    providers: int
+    providers: int | None
 
     @property
     def warnings(self) -> list[str]:
@@ -76,18 +75,24 @@ class PrivacyPlan:
                 client_rate=self.sampling.client_rate,
                 provider_rate=self.sampling.provider_rate,
             ),
-            providers=self.providers,
+            providers=settings.public_providers,
             denominator=self.denominator,
             noise_generator=SECRET_NOISE if settings.noise_seed is None else SEEDED_NOISE,
             not_covered=list(NOT_COVERED),
         )
 
 
-def plan_privacy(mode: Mode, settings: PrivacySettings, clients: Sequence[Client], rounds: int) -> PrivacyPlan:
+def plan_privacy(mode: Mode, settings: PrivacySettings, rounds: int, providers: int | None = None) -> PrivacyPlan:
     """Fix noise multiplier and denominator.
 
-    The denominator is a constant that is fixed before providers are drawn: the number of providers to
-    expect in a round, counted as the paper counts them, by the smallest client (section 6.2.2).
+    The denominator is a public constant: given, or the number to expect in a round of a public number of providers. The
+    paper counts the providers of the smallest client (section 6.2.2), which would disclose their number.
+
+    Args:
+        mode: fl-dp or central-dp.
+        settings: As asked for.
+        rounds: Number of rounds.
+        providers: How many there are, for warnings to the owner; None where it is not known.
 
     Raises:
         UsageError: A setting cannot be, or the target cannot be reached.
@@ -99,11 +104,8 @@ def plan_privacy(mode: Mode, settings: PrivacySettings, clients: Sequence[Client
         if settings.epsilon is None:
             raise UsageError("one of --epsilon and --sigma is needed", "Give the target or the noise")
         sigma = calibrate_noise(settings.epsilon, settings.delta, sampling, settings.accounting)
-    smallest = min(len(client.providers) for client in clients)
-    expected = sampling.client_rate * len(clients) * sampling.provider_rate * smallest
-    providers = sum(len(client.providers) for client in clients)
-    denominator = settings.denominator or max(1.0, expected)
-    return PrivacyPlan(settings, sampling, sigma, denominator, providers)
+    expected = sampling.published_rate * (settings.public_providers or 0)
+    return PrivacyPlan(settings, sampling, sigma, settings.denominator or max(1.0, expected), providers)
 
 
 def sampling_of(mode: Mode, settings: PrivacySettings, rounds: int) -> Sampling:

@@ -29,6 +29,7 @@ from pfl_audit.training.federated.settings import FederatedSettings, Mode, Priva
 from pfl_audit.training.federated.strategies import STRATEGIES
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
 from pfl_audit.training.federated.worker_pool import trainer_for
+from pfl_audit.training.records import begin_record
 from pfl_audit.training.scores import mean_over_sources
 from pfl_audit.training.trainable import Trainable
 
@@ -68,7 +69,8 @@ class Federation:
         """The privacy guarantee, or None."""
         if self.privacy is None:
             return None
-        return plan_privacy(self.mode, self.privacy, clients, self.settings.rounds)
+        providers = sum(len(client.providers) for client in clients) or None  # a Flower server does not know it
+        return plan_privacy(self.mode, self.privacy, self.settings.rounds, providers)
 
     def agree(self, clients: Sequence[Client], progress: Progress) -> PrivacyPlan | None:
         """Fix the privacy guarantee and report it.
@@ -99,6 +101,11 @@ class Federation:
             for warning in plan.warnings:
                 progress.say(f"warning: {warning}")
         return plan
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder holds a key or a state: of this run, or the folder would have been refused."""
+        return any((self.out / name).is_file() for name in (KEY_FILE, STATE_FILE))
 
     def stream(self) -> SecretStream:
         """The secret random stream of the run; its key is drawn at the start and stored until the last round is done.
@@ -149,7 +156,7 @@ def train_federated(
     """Train a model in place; a run that was cut continues.
 
     Returns:
-        The part of ``training.json`` that describes it: privacy, rounds, history, tally, communication.
+        What describes it: privacy, rounds, history, tally, communication; of a private run salt and commitment.
 
     Raises:
         UsageError: The folder holds another run, or a setting cannot be.
@@ -157,12 +164,14 @@ def train_federated(
     """
     clients = federation.clients(train)
     plan = federation.agree(clients, progress)
-    stream = federation.stream()
+    begun, stream = federation.begun, federation.stream()
+    data = begin_record(federation.out, federation.identity, resumed=begun) if plan else {}
     examples = model.examples(train, progress, federation.out / PAGES_FILE)
     trainer = trainer_for(LocalTrainer(model, trainable, examples, federation.settings), federation.device)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     engine = LocalEngine(workers, CODECS.named(federation.settings.codec))
-    return lead(federation, model, trainable, clients, plan, engine, valid, progress)
+    done = lead(federation, model, trainable, clients, plan, engine, valid, progress)
+    return {**done, "data": data}
 
 
 def lead(

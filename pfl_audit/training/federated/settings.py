@@ -106,7 +106,15 @@ class PrivacySettings:
     accounting: Annotated[
         Literal["valid", "published"], Field(description="published repeats the papers' figure, which does not hold.")
     ] = "valid"
-    denominator: Annotated[_Positive | None, Field(description="Divisor of a round's sum of updates.")] = None
+    public_providers: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=10**12,
+            description="A number of providers that may be known; sums are divided by those to expect of it.",
+        ),
+    ] = None
+    denominator: Annotated[_Positive | None, Field(description="Divisor of a round's sum of updates, instead.")] = None
     noise_seed: Annotated[int | None, Field(description="Repeatable noise: private only while the seed is secret.")] = (
         None
     )
@@ -116,6 +124,11 @@ class PrivacySettings:
         check_settings(self)
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the target or the noise")
+        if self.public_providers is None and self.denominator is None:
+            raise UsageError(
+                "a private run needs a public number to divide its sums by: counted providers would be disclosed",
+                "Give --public-providers, a number that may be known, or --denominator",
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""

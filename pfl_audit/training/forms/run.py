@@ -31,7 +31,8 @@ from pfl_audit.training.forms.scores import MEASURE
 from pfl_audit.training.forms.selection import CRITERIA, best_epoch
 from pfl_audit.training.forms.settings import FormTrainSettings
 from pfl_audit.training.loop import STATE_FILE
-from pfl_audit.training.run import RECORD, WEIGHTS, trained_on, training_folder
+from pfl_audit.training.records import RECORD
+from pfl_audit.training.run import WEIGHTS, trained_on, training_folder
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ from pfl_audit.training.trainable import choose_trainable
 Make = Callable[[int], Path]
 FAST = FederatedSettings(rounds=3, batch_size=4, local_steps=2, learning_rate=1e-3, validate_every=2)
 QUICK = replace(FAST, validation_queries=4)
-PRIVATE = PrivacySettings(provider_rate=0.6, clip=0.1, noise_multiplier=0.8, epsilon=None, noise_seed=1)
+PRIVATE = PrivacySettings(
+    provider_rate=0.6, clip=0.1, noise_multiplier=0.8, epsilon=None, noise_seed=1, public_providers=12
+)
 
 
 class Federate:

@@ -29,6 +29,8 @@ from tests.training.killed import kill_once_there
         ("fl-dp", {"epsilon": 1.0}, {}, "one of --epsilon and --sigma"),
         ("fl-dp", {"delta": 1.0}, {}, "delta must be"),
         ("fl-dp", {"provider_rate": 0.0}, {}, "provider_rate must be"),
+        ("fl-dp", {"public_providers": None}, {}, "needs a public number to divide its sums by"),
+        ("fl-dp", {"public_providers": 0}, {}, "public_providers must be at least 1"),
         ("fl-dp", {"denominator": 0.0}, {}, "denominator must be greater than 0"),
         ("fl", None, {"clients_per_round": 9}, "9 clients a round were asked for, and there are 3"),
         ("fl", None, {"rounds": 0}, "rounds must be at least 1"),
@@ -83,7 +85,7 @@ def test_command_survives_sigkill_and_states_its_claim(
     arguments = [
         "train", "--mode", "fl-dp", "--data", str(corpus_folder), "--from", str(make_checkpoint(0)), "--out",
         str(tmp_path / "ckpt"), "--rounds", "8", "--local-steps", "1", "--provider-rate", "0.5", "--epsilon", "8",
-        "--validate-every", "100",
+        "--validate-every", "100", "--public-providers", "12",
     ]  # fmt: skip
     kill_once_there(arguments, tmp_path / "ckpt" / STATE_FILE)
     assert run(arguments) == 0
@@ -104,7 +106,8 @@ def test_published_accounting_is_labelled(
 ) -> None:
     arguments = [
         "train", "--mode", "fl-dp", "--data", str(corpus_folder), "--from", str(make_checkpoint(0)), "--out",
-        str(tmp_path / "ckpt"), "--sampling", "clients", "--accounting", "published", "--epsilon", "8", "--dry-run",
+        str(tmp_path / "ckpt"), "--sampling", "clients", "--accounting", "published", "--epsilon", "8",
+        "--public-providers", "12", "--dry-run",
     ]  # fmt: skip
     assert run(arguments) == 0
     shown = capfd.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import torch
 from flwr.app import Context
@@ -48,8 +49,12 @@ class FlowerClient:
         self.state = ClientState(self.config.work, run)
         self._run = run
 
-    def join(self) -> tuple[int, list[str]]:
-        """Check that everything is as agreed, and return the number of providers and their marks.
+    def join(self) -> dict[str, Any]:
+        """Check that everything is as agreed.
+
+        Returns:
+            Number of the client, commitment to its data, and marks of its providers; without privacy also how many
+            there are.
 
         Raises:
             RefusalError: It is not.
@@ -60,7 +65,7 @@ class FlowerClient:
             )
         if start_fingerprint(self.config.start) != self.agreement.start:
             raise RefusalError("its start is another checkpoint than the run's", "Give it a copy of the server's")
-        providers = len(self._client.providers)
+        counted = {"providers": len(self._client.providers)}
         if self.agreement.privacy is not None:
             try:
                 refuse_trained_start(self.config.start, self._corpus.digest)
@@ -70,11 +75,13 @@ class FlowerClient:
             {
                 "settings": self.agreement.digest,
                 "data": self._corpus.digest,
-                "providers": providers,
+                **counted,
                 "sigma": self._sigma(),
             }
         )
-        return providers, provider_marks(self.config.roll, self._names)
+        marks = provider_marks(self.config.roll, self._names)
+        answer = {"number": self.config.number, "commitment": self.state.commitment, "marks": marks}
+        return answer if self.agreement.privacy else answer | counted
 
     def work(self, order: RoundConfig, weights: Tensor) -> Report:
         """One round.

@@ -38,13 +38,11 @@ def _action(message_type: str) -> str:
 
 @app.query(_action(JOIN), mods=[answering])
 def join(message: Message, context: Context) -> Message:
-    """Say which client this is and how many providers it has: no name, no count of documents."""
+    """Say which client this is, with a commitment to its data: no name, no count of documents."""
     from pfl_audit.training.federated.flower.client import FlowerClient
 
     client = FlowerClient(context, str(read_question(message.content)["run"]))
-    providers, marks = client.join()
-    answer = {"number": client.config.number, "providers": providers, "marks": marks}
-    return Message(question(answer), reply_to=message)
+    return Message(question(client.join()), reply_to=message)
 
 
 @app.train(_action(ROUND), mods=[answering])

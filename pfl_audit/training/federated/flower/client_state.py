@@ -15,6 +15,7 @@ from pfl_audit.files import write_json
 from pfl_audit.inputs import read_json
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
+from pfl_audit.training.records import commit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,7 +64,12 @@ class ClientState:
                 "its data, its start or the app's settings are not as when it joined",
                 "Put them back, or begin a new run with another --out",
             )
-        self._write(facts=facts)
+        self._write(facts=facts, commitment=self._kept.get("commitment") or commit(facts["data"]))
+
+    @property
+    def commitment(self) -> str:
+        """Commitment to the client's data; its salt stays in the journal."""
+        return str(self._kept["commitment"]["commitment"])
 
     def permit(self, order: RoundConfig, rounds: int, weights: Tensor) -> None:
         """Check a private round before anything is computed for it, and remember it.

@@ -26,7 +26,8 @@ class Nodes:
         progress: Told who has joined.
 
     Attributes:
-        providers: Client to the number of its providers.
+        commitments: Client to its commitment to its data.
+        providers: Client to the number of its providers; private clients do not say it.
     """
 
     def __init__(self, messenger: Messenger, run: str, clients: int, wait: float, progress: Progress) -> None:
@@ -37,6 +38,7 @@ class Nodes:
         self._progress = progress
         self._nodes: dict[int, int] = {}
         self._marks: dict[int, list[str]] = {}
+        self.commitments: dict[int, str] = {}
         self.providers: dict[int, int] = {}
 
     def number(self, node: int) -> int:
@@ -55,7 +57,7 @@ class Nodes:
         return [self._nodes[client] for client in wanted]
 
     def join(self) -> None:
-        """Wait until every client is there, and ask each how many providers it has.
+        """Wait until every client is there, and ask each who it is.
 
         Raises:
             AuditError: A client is missing or refuses, or two have the same number or the same provider.
@@ -83,10 +85,13 @@ class Nodes:
         messages = [Message(question({"run": self._run}), node, JOIN) for node in sorted(nodes)]
         for answer in self._messenger.ask(messages):
             said = read_question(answer.content)
-            self._take(answer.metadata.src_node_id, int(said["number"]), int(said["providers"]))
-            self._marks[int(said["number"])] = list(said["marks"])
+            number = int(said["number"])
+            self._take(answer.metadata.src_node_id, number, str(said["commitment"]))
+            self._marks[number] = list(said["marks"])
+            if "providers" in said:
+                self.providers[number] = int(said["providers"])
 
-    def _take(self, node: int, number: int, providers: int) -> None:
+    def _take(self, node: int, number: int, commitment: str) -> None:
         if number in self._nodes:
             raise AuditError(
                 f"two nodes say that they are client {number}",
@@ -97,7 +102,7 @@ class Nodes:
                 f"a node says that it is client {number}, and clients are 0 to {self._clients - 1}",
                 "Correct its partition-id, or --clients",
             )
-        if providers < 1 or self.providers.setdefault(number, providers) != providers:
+        if self.commitments.setdefault(number, commitment) != commitment:
             raise AuditError(f"client {number} holds other data than before", "Give it the data that it began with")
         self._nodes[number] = node
         self._messenger.names[node] = f"client {number}"

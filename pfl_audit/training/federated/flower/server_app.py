@@ -33,6 +33,7 @@ from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
 from pfl_audit.training.federated.flower.round_config import FINISH, question
 from pfl_audit.training.federated.run import Federation, lead
+from pfl_audit.training.records import held_record
 from pfl_audit.training.run import (
     choose,
     conclude,
@@ -40,6 +41,7 @@ from pfl_audit.training.run import (
     is_complete,
     open_trainable,
     split_queries,
+    trained_on,
     training_folder,
 )
 
@@ -62,7 +64,7 @@ def lead_federation(grid: Grid, agreement: Agreement, config: ServerConfig, prog
     """The server's side of a whole run.
 
     Returns:
-        The checkpoint's ``training.json``.
+        As run_training.
 
     Raises:
         UsageError: The folder holds another run, or a setting cannot be.
@@ -82,24 +84,26 @@ def lead_federation(grid: Grid, agreement: Agreement, config: ServerConfig, prog
 def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Progress) -> dict[str, Any]:
     start, out = Path(config.start), Path(config.out)
     messenger = Messenger(grid, config.timeout)
-    run = _run_id(out)
-    nodes = Nodes(messenger, run, agreement.clients, config.wait, progress)
-    nodes.join()
     identity = {
         **agreement.to_dict(),
         "privacy": agreement.privacy.to_public() if agreement.privacy else None,
         "engine": "flower",
-        "providers": [n for _, n in sorted(nodes.providers.items())],
     }
     record = finished(out, identity, progress)
+    if record is not None and not (out / RUN_FILE).is_file():
+        return record
+    run = _run_id(out)
+    nodes = Nodes(messenger, run, agreement.clients, config.wait, progress)
+    nodes.join()
     if record is None:
         model = open_trainable(start, agreement.settings, config.device)
         adapters, trainable = choose(model, agreement.lora, agreement.settings)
         federation = Federation(
             agreement.mode, agreement.settings, agreement.privacy, out, identity, config.device, secure=agreement.secure
         )
-        # Of the clients nothing but the number of their providers is known.
-        clients = [Client(number, ((),) * count) for number, count in sorted(nodes.providers.items())]
+        if agreement.privacy:
+            held_record(out, identity, resumed=federation.begun)
+        clients = [Client(number, ()) for number in range(agreement.clients)]
         plan = federation.agree(clients, progress)
         engine = FlowerEngine(messenger, nodes, agreement, run, plan.sigma if plan else 0.0)
         done = lead(federation, model, trainable, clients, plan, engine, _held_out(config), progress)
@@ -107,7 +111,11 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
             "mode": agreement.mode,
             "engine": "flower",
             "secure_aggregation": agreement.secure,
-            "data": {"providers": sum(nodes.providers.values())},
+            "data": {
+                **({} if agreement.privacy else {"providers": sum(nodes.providers.values())}),
+                "commitments": [digest for _, digest in sorted(nodes.commitments.items())],
+                "before": trained_on(start),
+            },
             **done,
             "lora": agreement.lora or None,
             "identity": identity,

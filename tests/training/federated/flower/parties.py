@@ -23,7 +23,9 @@ Make = Callable[[int], Path]
 QUICK = FederatedSettings(
     rounds=2, batch_size=2, local_steps=1, learning_rate=1e-3, validate_every=2, validation_queries=4
 )
-PRIVATE = PrivacySettings(provider_rate=0.4, clip=0.1, noise_multiplier=0.8, epsilon=None, noise_seed=1)
+PRIVATE = PrivacySettings(
+    provider_rate=0.4, clip=0.1, noise_multiplier=0.8, epsilon=None, noise_seed=1, public_providers=12
+)
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-6}
 
 

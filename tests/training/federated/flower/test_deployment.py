@@ -17,7 +17,7 @@ if not sys.platform.startswith("linux"):
 from pfl_audit.cli.main import run
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.training.federated.flower.server_app import RUN_FILE
-from pfl_audit.training.run import RECORD
+from pfl_audit.training.records import RECORD
 from tests.training.federated.flower.deployment import Deployment, Patience
 
 Make = Callable[[int], Path]

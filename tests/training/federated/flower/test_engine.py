@@ -23,6 +23,7 @@ from pfl_audit.training.federated.flower.config import ServerConfig
 from pfl_audit.training.federated.flower.server_app import RUN_FILE
 from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
+from pfl_audit.training.records import RECORD, commitment, private_path
 from tests.training.federated.flower.parties import PRIVATE, Parties
 
 
@@ -59,7 +60,8 @@ def test_a_private_client_sends_its_noisy_sum_and_nothing_else(parties: Parties)
     parties.lead("out", agreement, grid)
     answers = [m for m in said if m.metadata.reply_to_message_id]
     joined = [dict(m.content.config_records["run"]) for m in answers if m.metadata.message_type == "query.join"]
-    assert joined == [{"number": number, "providers": 4, "marks": []} for number in range(3)]
+    commitments = [said.pop("commitment") for said in joined]
+    assert joined == [{"number": number, "marks": []} for number in range(3)]
     reports = [m for m in answers if m.metadata.message_type == "train.round"]
     assert len(reports) == 2 * 3
     for report in reports:
@@ -75,6 +77,14 @@ def test_a_private_client_sends_its_noisy_sum_and_nothing_else(parties: Parties)
         journal = json.loads((folder / JOURNAL).read_text())
         assert journal["finished"]
         assert all(sum(entry["updates"].values()) >= 0 for entry in journal["rounds"].values())
+        salt, digest = journal["commitment"]["salt"], journal["facts"]["data"]
+        assert commitment(salt, digest) == commitments[node["partition-id"]]
+        assert salt not in everything
+        assert digest not in everything
+    released = json.loads((parties.folder / "out" / RECORD).read_text())
+    assert released["data"] == {"commitments": commitments, "before": []}
+    assert not {"history", "updates"} & set(released)
+    assert private_path(parties.folder / "out").stat().st_mode & 0o777 == 0o600
 
 
 def test_own_keys_are_secret_and_differ(parties: Parties) -> None:
