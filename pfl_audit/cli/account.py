@@ -11,6 +11,7 @@ import typer
 from pydantic import Field
 
 from pfl_audit.cli import options
+from pfl_audit.cli.account_ledger import show_ledger
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.cli.unused import refuse_unused
@@ -55,6 +56,7 @@ class AccountSettings(Settings):
         default=False, description="Groups of a fixed size are drawn (warns: no accountant covers it)."
     )
     review: Path | None = Field(default=None, description="Review the guarantee of this training.json or checkpoint.")
+    ledger: Path | None = Field(default=None, description="Show what the runs in this budget ledger have spent.")
 
 
 _OPTIONS = Options("account", AccountSettings)
@@ -65,13 +67,15 @@ def account_command() -> Callable[..., None]:
 
     def account(context: typer.Context, **given: object) -> None:
         choice = read_settings(AccountSettings, _OPTIONS.given(context, given), "account")
-        if choice.review is None:
-            _account(choice, as_json=bool(given["as_json"]), quiet=bool(given["quiet"]))
-            return
-        why = "with --review, which takes everything from the record"
-        others = (name for name in AccountSettings.model_fields if name != "review")
-        refuse_unused(context, dict.fromkeys((f"account__{name}" for name in others), why))
-        _show_review(read_review(choice.review), as_json=bool(given["as_json"]))
+        as_json = bool(given["as_json"])
+        if choice.ledger is not None:
+            _refuse_others(context, "ledger", "with --ledger, which takes everything from the file")
+            show_ledger(choice.ledger, as_json=as_json)
+        elif choice.review is not None:
+            _refuse_others(context, "review", "with --review, which takes everything from the record")
+            _show_review(read_review(choice.review), as_json=as_json)
+        else:
+            _account(choice, as_json=as_json, quiet=bool(given["quiet"]))
 
     account.__doc__ = """Account for provider-level differential privacy: noise for an epsilon, or the reverse.
 
@@ -79,6 +83,10 @@ def account_command() -> Callable[..., None]:
     """
     shared = (("as_json", options.AsJson, False), ("quiet", options.Quiet, False), ("config", options.Config, None))
     return with_parameters(account, [*_OPTIONS.parameters(), *(keyword(*one) for one in shared)])
+
+
+def _refuse_others(context: typer.Context, one: str, why: str) -> None:
+    refuse_unused(context, {f"account__{name}": why for name in AccountSettings.model_fields if name != one})
 
 
 def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:

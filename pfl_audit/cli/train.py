@@ -67,6 +67,13 @@ class Choice:
     app: Annotated[Path | None, Field(description="Folder of the app, for flwr run.")] = None
     clients: Annotated[int, Field(description="Number of clients.")] = 2
     secagg: Annotated[bool, Field(description="Sum updates by SecAgg+: the server sees no single one.")] = False
+    ledger: Annotated[
+        Path | None, Field(description="Budget ledger of the data: every private run over them is reserved in it.")
+    ] = None
+    budget_cap: Annotated[
+        float | None,
+        Field(description="Largest epsilon of a provider in all runs; kept in the ledger. A run beyond it is refused."),
+    ] = None
 
 
 _RUN = ("out", "data", "task", "mode", "start", "size", "vocabulary", "lora")
@@ -113,6 +120,9 @@ PRIVACY = OptionGroup(
 )  # fmt: skip
 _FL = ("clients_per_round", "client_fraction", "weighting")
 """Options of the mode fl alone."""
+LEDGER = OptionGroup(
+    Choice, ("ledger", "budget_cap"), PRIVACY.panel, defaults={"ledger": "beside --data", "budget_cap": "the ledger's"}
+)
 FLOWER = OptionGroup(Choice, ("engine", "app", "clients", "secagg"), _FLOWER)
 
 
@@ -146,7 +156,7 @@ def _request(values: Values) -> tuple[TrainRun, Settings, PrivacySettings | None
     """What is trained, and how."""
     from pfl_audit.training.run import TrainRun
 
-    names = ("out", "start", "size", "vocabulary", "half", "mode", "device", "lora", "providers_share")
+    names = ("out", "start", "size", "vocabulary", "half", "mode", "device", "lora", "providers_share", *LEDGER.names)
     run = TrainRun(data=values["data"] or Path(), **{name: values[name] for name in names})
     frozen: dict[str, Any] = {"freeze_visual": not values["train_visual"], "seed": values["seed"]}
     if run.mode == "central":
@@ -205,7 +215,7 @@ def _unused(values: Values) -> dict[str, str]:
     if values["strategy"] in ("fedavg", "fedavgm"):
         found["server_rate"] = f"with --strategy {values['strategy']}"
     if mode not in ("central-dp", "fl-dp"):
-        private = set(PRIVACY.names) - {"sampling", "client_rate"}
+        private = {*PRIVACY.names, *LEDGER.names} - {"sampling", "client_rate"}
         found |= dict.fromkeys(private, f"{here}: it trains without privacy")
     if mode != "fl-dp":
         found["sampling"] = here
@@ -217,11 +227,14 @@ def _unused(values: Values) -> dict[str, str]:
         found |= dict.fromkeys(("app", "clients", "secagg"), "without --engine flower")
     else:
         found["providers_share"] = "with --engine flower: each client decides what it holds"
+        found |= dict.fromkeys(LEDGER.names, "with --engine flower: each client keeps its own ledger")
     if values["task"] == "qa":
         return found | dict.fromkeys(FORMS_ALONE, "with --task qa")
     here = f"with --task {values['task']}"
     found |= {"mode": f"{here}: forms belong to no client and no provider, so they are trained centrally"}
-    questions = {*CENTRAL.names, *ROUNDS.names, *PRIVACY.names, *FLOWER.names, "lora", *_AFTER} - {"half"}
+    questions = {*CENTRAL.names, *ROUNDS.names, *PRIVACY.names, *LEDGER.names, *FLOWER.names, "lora", *_AFTER} - {
+        "half"
+    }
     return found | dict.fromkeys(questions - set(FORMS.names), here)
 
 
@@ -233,6 +246,7 @@ train = make_command(
         OptionGroup(Choice, _AFTER),
         ROUNDS,
         PRIVACY,
+        LEDGER,
         FLOWER,
         FORMS,
     ),

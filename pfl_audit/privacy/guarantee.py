@@ -36,6 +36,17 @@ class GuaranteeSampling(BaseModel):
     provider_rate: Rate
 
 
+class ComposedGuarantee(BaseModel):
+    """Guarantee of a run together with the runs before it over the same data, by a Rényi filter."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    epsilon: Epsilon
+    delta: Delta
+    runs: Annotated[int, Field(ge=1)] = Field(description="Runs in the budget ledger, this one among them")
+    order: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(description="Rényi order of the filter")
+
+
 class PrivacyGuarantee(BaseModel):
     """Stated (epsilon, delta) guarantee, with all parameters that it depends on."""
 
@@ -58,6 +69,7 @@ class PrivacyGuarantee(BaseModel):
     denominator: Positive = Field(description="Constant divisor of the noisy sum")
     noise_generator: Text = Field(description=f"Begins with `{CRYPTOGRAPHIC}` if it is unpredictable")
     forced_participation: bool = False
+    composed: ComposedGuarantee | None = None
     not_covered: list[Text] = Field(default_factory=list, max_length=50)
 
     def sampled(self) -> Sampling:

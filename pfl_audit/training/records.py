@@ -7,7 +7,8 @@ the folder NAME of the checkpoint and readable by its owner only, so that a copy
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +73,15 @@ def commitment(salt: str, digest: str) -> str:
     return sha256_json([salt, digest])
 
 
-def begin_record(out: Path, identity: Mapping[str, Any], *, resumed: bool) -> dict[str, str]:
-    """Begin the private record before the first round, or read it again.
+@contextmanager
+def begin_record(out: Path, identity: Mapping[str, Any], *, resumed: bool) -> Iterator[dict[str, str]]:
+    """Begin the private record before the first round, or read it again; it is removed if the run is refused.
 
     Args:
         identity: What decides the weights; ``data`` is the SHA-256 of the corpus.
         resumed: Whether the folder holds the state of this run.
 
-    Returns:
+    Yields:
         Salt and commitment, the same for a run that continues.
 
     Raises:
@@ -88,10 +90,15 @@ def begin_record(out: Path, identity: Mapping[str, Any], *, resumed: bool) -> di
     """
     held = held_record(out, identity, resumed=resumed)
     if held:
-        return {name: str(held["data"][name]) for name in ("salt", "commitment")}
+        yield {name: str(held["data"][name]) for name in ("salt", "commitment")}
+        return
     data = commit(identity["data"])
     write_json(private_path(out), {"data": data, "identity": identity})
-    return data
+    try:
+        yield data
+    except AuditError:
+        private_path(out).unlink(missing_ok=True)
+        raise
 
 
 def held_record(out: Path, identity: Mapping[str, Any], *, resumed: bool) -> dict[str, Any]:

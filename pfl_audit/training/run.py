@@ -21,6 +21,7 @@ from pfl_audit.models.vt5.tokenizer import Tokenizer
 from pfl_audit.models.vt5.training import TrainableVt5
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.out_folder import OutFolder
+from pfl_audit.privacy.ledger import Ledger, default_path
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
@@ -53,6 +54,8 @@ class TrainRun:
         device: torch's name of the device; no part of the run's identity.
         lora: Rank of adapters, or 0 to train whole tensors.
         providers_share: Probability with which each provider is trained on; the settings' seed draws.
+        ledger: Budget ledger of a private run, or None for the one beside the data.
+        budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
     """
 
     data: Path
@@ -65,6 +68,13 @@ class TrainRun:
     device: str = "cpu"
     lora: int = 0
     providers_share: float = 1.0
+    ledger: Path | None = None
+    budget_cap: float | None = None
+
+    @property
+    def budget(self) -> Ledger:
+        """The budget ledger."""
+        return Ledger(self.ledger or default_path(self.data))
 
 
 @dataclass(frozen=True)
@@ -148,7 +158,16 @@ def _train(
         if settings.refuse:
             done["refusals"] = {"share": settings.refuse, "trained": state.refusals}
     else:
-        federation = Federation(run.mode, settings, privacy, run.out, prepared.identity, run.device)
+        federation = Federation(
+            run.mode,
+            settings,
+            privacy,
+            run.out,
+            prepared.identity,
+            run.device,
+            ledger=run.budget,
+            budget_cap=run.budget_cap,
+        )
         done = train_federated(federation, model, trainable, prepared.train, prepared.valid, progress)
     data = {
         "sha256": prepared.corpus.digest,
@@ -268,7 +287,7 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
         identity["providers_share"] = run.providers_share
     if privacy is not None:
         identity["privacy"] = privacy.to_public()
-        refuse_trained_start(run.start, corpus.digest)
+        refuse_trained_start(run.start, corpus.digest, run.budget, {query.document.provider for query in train})
     return Prepared(corpus, train, valid, identity)
 
 
@@ -332,9 +351,13 @@ def choose(model: QuestionModel, rank: int, settings: Settings) -> tuple[Adapter
     return adapters, trainable
 
 
-def refuse_trained_start(start: Path | None, digest: str) -> None:
-    """A start that has seen the documents makes any promise about them worthless."""
-    if digest in trained_on(start):
+def refuse_trained_start(start: Path | None, digest: str, ledger: Ledger, names: set[str]) -> None:
+    """Refuse a start that has seen the documents, which makes any promise about them worthless.
+
+    A private start is recognised by the ledger, which holds its run.
+    """
+    before = trained_on(start)
+    if digest in before or ledger.trained(before, names):
         raise UsageError(
             f"{start} was trained on these very documents, so no private run from it can promise anything",
             "Give --from a checkpoint that has not seen them",

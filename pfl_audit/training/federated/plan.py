@@ -8,8 +8,14 @@ from functools import lru_cache
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.accounting import PrivacySpent, privacy_spent
 from pfl_audit.privacy.calibration import calibrate_noise
-from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee, guarantee_warnings
+from pfl_audit.privacy.guarantee import (
+    ComposedGuarantee,
+    GuaranteeSampling,
+    PrivacyGuarantee,
+    guarantee_warnings,
+)
 from pfl_audit.privacy.record_text import ADJACENCY, NOT_COVERED, SECRET_NOISE, SEEDED_NOISE
+from pfl_audit.privacy.renyi_filter import RunCost
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.training.federated.settings import Mode, PrivacySettings
 
@@ -27,6 +33,7 @@ class PrivacyPlan:
         sigma: Noise multiplier.
         denominator: What a round's sum is divided by.
         providers: How many there are: private, for warnings to the owner; None where it is not known.
+        composed: Guarantee of this run and those before it in the budget ledger; None where none is kept.
     """
 
     settings: PrivacySettings
@@ -34,6 +41,7 @@ class PrivacyPlan:
     sigma: float
     denominator: float
     providers: int | None
+    composed: ComposedGuarantee | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -47,6 +55,12 @@ class PrivacyPlan:
                 "the participation of a client is known"
             )
         return found
+
+    @property
+    def cost(self) -> RunCost:
+        """What the whole run spends of a budget, by valid accounting."""
+        delta = self.settings.delta
+        return RunCost(self.sampling, self.sigma, delta, _spent(self.sampling, self.sigma, delta).epsilon)
 
     def spent_after(self, rounds: int) -> PrivacySpent:
         """Privacy budget that the first ``rounds`` rounds spend."""
@@ -78,6 +92,7 @@ class PrivacyPlan:
             providers=settings.public_providers,
             denominator=self.denominator,
             noise_generator=SECRET_NOISE if settings.noise_seed is None else SEEDED_NOISE,
+            composed=self.composed,
             not_covered=list(NOT_COVERED),
         )
 

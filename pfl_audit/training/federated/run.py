@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import atomic_write, sha256_json
 from pfl_audit.models.tensor_record import read_state
 from pfl_audit.models.training_protocol import QuestionModel
+from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import communication, partial
 from pfl_audit.training.federated.clients import Client, merged, partition
@@ -46,6 +47,8 @@ class Federation:
         privacy: Settings of the private modes, or None.
         identity: Everything that decides the weights.
         secure: Whether updates are summed by secure aggregation, as numbers of 8 bytes.
+        ledger: Budget ledger of the data, or None where others keep it.
+        budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
     """
 
     mode: Mode
@@ -55,6 +58,8 @@ class Federation:
     identity: dict[str, Any]
     device: str = "cpu"
     secure: bool = False
+    ledger: Ledger | None = None
+    budget_cap: float | None = None
 
     @property
     def digest(self) -> str:
@@ -101,6 +106,24 @@ class Federation:
             for warning in plan.warnings:
                 progress.say(f"warning: {warning}")
         return plan
+
+    def reserve(
+        self, plan: PrivacyPlan, run: str, queries: Sequence[Query]
+    ) -> tuple[PrivacyPlan, dict[str, Any] | None]:
+        """Reserve the budget of a run before its first round.
+
+        Returns:
+            The plan with the guarantee of all runs so far, and what the private record says of the budget.
+
+        Raises:
+            UsageError: The budget is used up.
+            AuditError: The ledger is damaged.
+        """
+        if self.ledger is None:
+            return plan, None
+        names = {query.document.provider for query in queries}
+        together, largest = self.ledger.reserve(run, names, plan.cost, self.budget_cap)
+        return replace(plan, composed=together), {"ledger": str(self.ledger.path), "epsilon": largest}
 
     @property
     def begun(self) -> bool:
@@ -156,22 +179,27 @@ def train_federated(
     """Train a model in place; a run that was cut continues.
 
     Returns:
-        What describes it: privacy, rounds, history, tally, communication; of a private run salt and commitment.
+        What describes it: privacy, rounds, history, tally, communication; of a private run salt, commitment and budget.
 
     Raises:
-        UsageError: The folder holds another run, or a setting cannot be.
-        AuditError: The parties are not as they must be, or the first round moved the wrong tensors.
+        UsageError: The folder holds another run, a setting cannot be, or the budget is used up.
+        AuditError: The parties are not as they must be, the ledger is damaged, or the first round moved the wrong
+            tensors.
     """
     clients = federation.clients(train)
     plan = federation.agree(clients, progress)
-    begun, stream = federation.begun, federation.stream()
-    data = begin_record(federation.out, federation.identity, resumed=begun) if plan else {}
+    kept: dict[str, Any] = {}
+    if plan is not None:
+        with begin_record(federation.out, federation.identity, resumed=federation.begun) as data:
+            plan, budget = federation.reserve(plan, data["commitment"], train)
+        kept = {"data": data, "budget": budget}
+    stream = federation.stream()
     examples = model.examples(train, progress, federation.out / PAGES_FILE)
     trainer = trainer_for(LocalTrainer(model, trainable, examples, federation.settings), federation.device)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     engine = LocalEngine(workers, CODECS.named(federation.settings.codec))
     done = lead(federation, model, trainable, clients, plan, engine, valid, progress)
-    return {**done, "data": data}
+    return {**done, **kept}
 
 
 def lead(

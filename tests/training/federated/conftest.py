@@ -45,6 +45,7 @@ class Federate:
 
     def run(self, name: str, mode: Any, **changes: Any) -> TrainRun:
         run = TrainRun(self.corpus, self.folder / name, self.start, "small", 150, half=False, mode=mode)
+        run = replace(run, ledger=self.folder / "ledger.json")
         return replace(run, **changes)
 
     def weights(self, name: str) -> dict[str, torch.Tensor]:

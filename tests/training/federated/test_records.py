@@ -43,7 +43,7 @@ def released(folder: Path) -> dict[str, str]:
 def test_a_released_folder_is_the_same_without_a_provider(federate: Federate, mode: str) -> None:
     found = []
     for name, data in zip(("one", "two"), neighbours(federate), strict=True):
-        whole = federate(name, mode, SECRET, ONE, data=data)
+        whole = federate(name, mode, SECRET, ONE, data=data, ledger=federate.folder / f"{name}.ledger.json")
         private = json.loads(private_path(federate.folder / name).read_text())
         assert private == json.loads(json.dumps(whole))
         assert private["data"]["commitment"] == commitment(private["data"]["salt"], private["data"]["sha256"])

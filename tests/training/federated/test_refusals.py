@@ -13,6 +13,7 @@ import torch
 from pfl_audit.cli.main import run
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.vt5.training import open_training
+from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.run import KEY_FILE
 from pfl_audit.training.federated.server import STATE_FILE
@@ -85,11 +86,14 @@ def test_command_survives_sigkill_and_states_its_claim(
     arguments = [
         "train", "--mode", "fl-dp", "--data", str(corpus_folder), "--from", str(make_checkpoint(0)), "--out",
         str(tmp_path / "ckpt"), "--rounds", "8", "--local-steps", "1", "--provider-rate", "0.5", "--epsilon", "8",
-        "--validate-every", "100", "--public-providers", "12",
+        "--validate-every", "100", "--public-providers", "12", "--ledger", str(tmp_path / "ledger.json"),
     ]  # fmt: skip
     kill_once_there(arguments, tmp_path / "ckpt" / STATE_FILE)
+    reserved = Ledger(tmp_path / "ledger.json").spent().runs
     assert run(arguments) == 0
     record = json.loads((tmp_path / "ckpt/training.json").read_text())
+    assert list(reserved) == [record["data"]["commitment"]]
+    assert Ledger(tmp_path / "ledger.json").spent().runs == reserved
     claim = record["privacy"]
     assert 7.99 < claim["epsilon"] <= 8.0
     assert claim["unit"] == "provider"

@@ -12,7 +12,6 @@ from torch import Tensor
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.calibration import calibrate_noise
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated import partial
 from pfl_audit.training.federated.clients import Client, own_part
@@ -25,7 +24,7 @@ from pfl_audit.training.federated.flower.round_config import RoundConfig
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.messages import Report
-from pfl_audit.training.federated.plan import sampling_of
+from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
 from pfl_audit.training.federated.run import PAGES_FILE, Federation
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
 from pfl_audit.training.run import choose, open_trainable, refuse_trained_start, split_queries
@@ -68,7 +67,7 @@ class FlowerClient:
         counted = {"providers": len(self._client.providers)}
         if self.agreement.privacy is not None:
             try:
-                refuse_trained_start(self.config.start, self._corpus.digest)
+                refuse_trained_start(self.config.start, self._corpus.digest, self.config.budget, self._names)
             except UsageError as error:
                 raise RefusalError("the start was trained on its very documents", error.remedy) from error
         self.state.begin(
@@ -76,12 +75,23 @@ class FlowerClient:
                 "settings": self.agreement.digest,
                 "data": self._corpus.digest,
                 **counted,
-                "sigma": self._sigma(),
+                "sigma": self._plan.sigma if self._plan else 0.0,
             }
         )
+        self._reserve()
         marks = provider_marks(self.config.roll, self._names)
         answer = {"number": self.config.number, "commitment": self.state.commitment, "marks": marks}
         return answer if self.agreement.privacy else answer | counted
+
+    def _reserve(self) -> None:
+        """Reserve the budget of a private run in the client's own ledger, once."""
+        plan, ledger, run = self._plan, self.config.budget, self.state.commitment
+        if plan is None or ledger.holds(run):
+            return
+        try:
+            ledger.reserve(run, self._names, plan.cost, self.config.budget_cap)
+        except UsageError as error:
+            raise RefusalError("its budget ledger refuses the run", "Its SuperNode's log says why") from error
 
     def work(self, order: RoundConfig, weights: Tensor) -> Report:
         """One round.
@@ -119,17 +129,11 @@ class FlowerClient:
             raise RefusalError("its data hold no training document of its own", "Correct its data or partition-id")
         return client
 
-    def _sigma(self) -> float:
-        """The noise multiplier that the settings need, by this client's own calculation."""
-        privacy = self.agreement.privacy
-        if privacy is None:
-            return 0.0
-        if privacy.noise_multiplier is not None:
-            return privacy.noise_multiplier
-        if privacy.epsilon is None:
-            raise RefusalError("neither epsilon nor sigma is agreed", "Make the app again")
-        sampling = sampling_of(self.agreement.mode, privacy, self.agreement.settings.rounds)
-        return calibrate_noise(privacy.epsilon, privacy.delta, sampling, privacy.accounting)
+    @cached_property
+    def _plan(self) -> PrivacyPlan | None:
+        """Noise and cost by this client's own calculation, or None without privacy."""
+        agreed = self.agreement
+        return plan_privacy(agreed.mode, agreed.privacy, agreed.settings.rounds) if agreed.privacy else None
 
     def _worker(self, sigma: float) -> Worker:
         settings, privacy, folder = self.agreement.settings, self.agreement.privacy, self.state.folder

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pfl_audit.errors import UsageError
+from pfl_audit.privacy.ledger import Ledger, default_path
 from pfl_audit.training.federated.flower.refusal import RefusalError
 
 CLIENT_KEYS = ("data", "start", "work")
@@ -54,6 +55,8 @@ class ClientConfig:
         data: Corpus with its part.
         work: Folder for its secret key and for what need not be computed twice.
         roll: Secret of the clients, by which the server finds a provider that two of them have; or "".
+        ledger: Its budget ledger; by default beside the data.
+        budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
     """
 
     number: int
@@ -62,6 +65,13 @@ class ClientConfig:
     work: Path
     device: str = "cpu"
     roll: str = ""
+    ledger: str = ""
+    budget_cap: float | None = None
+
+    @property
+    def budget(self) -> Ledger:
+        """The client's budget ledger."""
+        return Ledger(Path(self.ledger) if self.ledger else default_path(self.data))
 
     @classmethod
     def of(cls, node: Mapping[str, Any], config: Mapping[str, Any]) -> ClientConfig:
@@ -81,5 +91,10 @@ class ClientConfig:
             )
         # Simulated nodes share a folder that is named for the run.
         work = Path(found["work"]) if node.get("work") else Path(found["work"]) / f"client-{number}"
-        device, roll = str(node.get("device", "cpu")), str(node.get("roll", ""))
-        return cls(number, Path(found["data"]), Path(found["start"]), work, device, roll)
+        cap = node.get("budget-cap")
+        if cap is not None and not (isinstance(cap, int | float) and cap > 0):
+            raise RefusalError("its budget-cap is no number above 0", "Correct its --node-config")
+        text = {
+            name: str(node.get(name, default)) for name, default in (("device", "cpu"), ("roll", ""), ("ledger", ""))
+        }
+        return cls(number, Path(found["data"]), Path(found["start"]), work, **text, budget_cap=cap)

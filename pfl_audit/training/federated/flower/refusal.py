@@ -30,7 +30,7 @@ def answering(message: Message, context: Context, call_next: ClientAppCallable) 
         return call_next(message, context)
     except RefusalError as error:
         problem, remedy = error.problem, error.remedy
-        sys.stderr.write(f"pfl-audit: {error}\n")
+        sys.stderr.writelines(f"pfl-audit: {said}\n" for said in (error, error.__cause__) if said)
     except Exception as error:
         problem, remedy = f"it stopped with {type(error).__name__}", "Its SuperNode's log says where"
         traceback.print_exception(error)

@@ -1,0 +1,68 @@
+"""Clients of a federation keep their own budget ledgers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Message
+
+from pfl_audit.errors import AuditError
+from pfl_audit.privacy.ledger import Ledger, default_path
+from pfl_audit.training.records import RECORD
+from tests.training.federated.flower.parties import PRIVATE, Parties
+
+SECRET = replace(PRIVATE, noise_seed=None)
+
+
+def ledgers(parties: Parties) -> list[Ledger]:
+    return [Ledger(default_path(Path(node["data"]))) for node in parties.nodes]
+
+
+def test_every_client_counts_a_run_once_and_a_cap_refuses_the_next(
+    parties: Parties, capfd: pytest.CaptureFixture[str]
+) -> None:
+    agreement = parties.agreement(SECRET)
+    sent = 0
+
+    def cut(message: Message) -> None:
+        nonlocal sent
+        sent += message.metadata.message_type == "train.round"
+        if sent > 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parties.lead("out", agreement, parties.grid(agreement, cut))
+    begun = [ledger.spent() for ledger in ledgers(parties)]
+    record = parties.lead("out", agreement)
+    assert [ledger.spent() for ledger in ledgers(parties)] == begun
+    assert [list(spent.runs) for spent in begun] == [[digest] for digest in record["data"]["commitments"]]
+    assert [spent.providers for spent in begun] == [4, 4, 4]
+    assert begun[0].epsilon == record["privacy"]["epsilon"]
+    parties.nodes[1] |= {"budget-cap": begun[1].epsilon + 1, "ledger": str(ledgers(parties)[1].path)}
+    with pytest.raises(AuditError, match="client 1: its budget ledger refuses the run"):
+        parties.lead("next", agreement)
+    assert "the budget is used up" in capfd.readouterr().err  # in the client's own log
+    assert ledgers(parties)[1].spent() == begun[1]
+    del parties.nodes[1]["budget-cap"]
+    parties.lead("next", agreement)
+    assert [len(ledger.spent().runs) for ledger in ledgers(parties)] == [2, 2, 2]
+
+
+def test_a_released_record_holds_nothing_that_was_counted(parties: Parties) -> None:
+    whole = parties.lead("out", parties.agreement(SECRET))
+    released = json.loads((parties.folder / "out" / RECORD).read_text())
+    assert released["privacy"]["providers"] == SECRET.public_providers
+    assert not {"history", "updates"} & set(released)
+    assert set(released["data"]) == {"commitments", "before"}
+    assert {"history", "updates"} <= set(whole)
+
+
+@pytest.mark.parametrize("cap", ["8", 0.0, -1])
+def test_a_cap_that_is_no_number_is_refused(parties: Parties, cap: object) -> None:
+    parties.nodes[1]["budget-cap"] = cap
+    with pytest.raises(AuditError, match="client 1: its budget-cap is no number above 0"):
+        parties.lead("out", parties.agreement(SECRET))
