@@ -60,7 +60,9 @@ def show_plan(
 def guarantee(claim: dict[str, Any]) -> str:
     """One line on a privacy guarantee, from its record in ``training.json``."""
     label = "" if claim["accounting"] == "valid" else " (published accounting: does not hold as stated)"
+    together = claim["composed"] or {"runs": 1}
+    others = f"; epsilon {together['epsilon']:.3f} for {together['runs']} runs" if together["runs"] > 1 else ""
     return (
         f"({claim['epsilon']:.3f}, {claim['delta']:g})-differential privacy of a {claim['unit']} by "
-        f"{claim['accountant']}{label}: {claim['adjacency']}"
+        f"{claim['accountant']}{label}: {claim['adjacency']}{others}"
     )

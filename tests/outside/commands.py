@@ -42,7 +42,7 @@ def commands(place: Path) -> dict[str, list[str]]:
         "report": [out / "mia"],
         "compare": [out / "mia", out / "audit", "--out", out / "comparison.html"],
         "train": ["--mode", "fl-dp", "--from", place / "in/vt5-0", "--data", corpus, "--out", out / "private",
-                  "--rounds", 1, "--local-steps", 1, "--public-providers", 4],
+                  "--rounds", 1, "--local-steps", 1, "--public-providers", 4, "--ledger", out / "ledger.json"],
         "reconstruct": ["--forms", forms, "--model", ROOT / "fixtures/layoutlm-private",
                         "--public", ROOT / "fixtures/layoutlm-public", "--fields", 3, "--attempts", 2,
                         "--candidates", 4, "--out", out / "reconstruct"],

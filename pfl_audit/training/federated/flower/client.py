@@ -85,8 +85,8 @@ class FlowerClient:
 
     def _reserve(self) -> None:
         """Reserve the budget of a private run in the client's own ledger, once."""
-        plan, ledger, run = self._plan, self.config.budget, self.state.commitment
-        if plan is None or ledger.holds(run):
+        ledger, run = self.config.budget, self.state.commitment
+        if self.agreement.privacy is None or ledger.holds(run) or (plan := self._plan) is None:
             return
         try:
             ledger.reserve(run, self._names, plan.cost, self.config.budget_cap)
@@ -108,6 +108,7 @@ class FlowerClient:
             )
         if self.agreement.privacy is not None:
             self.state.permit(order, self.agreement.settings.rounds, weights)
+            self._reserve()  # a client that was refused when it joined does not work either
         report = self._worker(order.sigma).report(order.number, order.participants, weights, lambda _: None)
         self.state.note(order, report)
         return report

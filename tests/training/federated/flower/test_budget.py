@@ -5,14 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 pytest.importorskip("flwr")
 
 from flwr.app import Message
 
 from pfl_audit.errors import AuditError
+from pfl_audit.models.vt5.training import open_training
 from pfl_audit.privacy.ledger import Ledger, default_path
+from pfl_audit.training.federated.codecs import FLOAT32
+from pfl_audit.training.federated.flower.messenger import Messenger
+from pfl_audit.training.federated.flower.round_config import ROUND, RoundConfig
+from pfl_audit.training.federated.flower.server_app import RUN_FILE
+from pfl_audit.training.federated.flower.wire import round_content
 from pfl_audit.training.records import RECORD
+from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.flower.parties import PRIVATE, Parties
 
 SECRET = replace(PRIVATE, noise_seed=None)
@@ -44,12 +52,18 @@ def test_every_client_counts_a_run_once_and_a_cap_refuses_the_next(
     assert begun[0].epsilon == record["privacy"]["epsilon"]
     parties.nodes[1] |= {"budget-cap": begun[1].epsilon + 1, "ledger": str(ledgers(parties)[1].path)}
     with pytest.raises(AuditError, match="client 1: its budget ledger refuses the run"):
-        parties.lead("next", agreement)
+        parties.lead("refused", agreement)
     assert "the budget is used up" in capfd.readouterr().err  # in the client's own log
+    order = RoundConfig((parties.folder / "refused" / RUN_FILE).read_text(), 1, 3, 0.8)
+    weights = torch.zeros(choose_trainable(open_training(parties.start)).size)
+    asked = Message(round_content(order, weights, FLOAT32), 1001, ROUND)  # of the client that was refused
+    with pytest.raises(AuditError, match="client 1: its budget ledger refuses the run"):
+        list(Messenger(parties.grid(agreement), 1).ask([asked]))
     assert ledgers(parties)[1].spent() == begun[1]
     del parties.nodes[1]["budget-cap"]
     parties.lead("next", agreement)
-    assert [len(ledger.spent().runs) for ledger in ledgers(parties)] == [2, 2, 2]
+    assert len(ledgers(parties)[0].spent().runs) == 3  # it had joined the run that another refused
+    assert len(ledgers(parties)[1].spent().runs) == 2
 
 
 def test_a_released_record_holds_nothing_that_was_counted(parties: Parties) -> None:
