@@ -8,90 +8,24 @@ deleted or replaced cannot be detected.
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import hmac
 import os
-import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from pfl_audit.errors import AuditError, StorageError, UsageError
 from pfl_audit.files import make_folder, remedy_for, write_text
 from pfl_audit.inputs import MIB, is_there, read_text
-from pfl_audit.privacy.guarantee import ComposedGuarantee, Delta, Epsilon, Positive, Rate, Rounds
-from pfl_audit.privacy.renyi import ORDERS
-from pfl_audit.privacy.renyi_filter import RunCost, best_order, filter_epsilon
+from pfl_audit.privacy.guarantee import ComposedGuarantee
+from pfl_audit.privacy.ledger_content import LedgerContent, LedgerRun, new_content, new_entry
+from pfl_audit.privacy.renyi_filter import RunCost
 
 _LARGEST = 256 * MIB
 _REMEDY = "Restore it from a copy: runs that it does not hold are not counted"
-Tag = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-Order = Annotated[float, Field(gt=1, allow_inf_nan=False)]
-
-
-class LedgerRun(BaseModel):
-    """A run, as it was reserved; divergences are those of all its rounds at the orders of the ledger."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    began: Annotated[str, Field(max_length=40)]
-    rounds: Rounds
-    noise_multiplier: Positive
-    client_rate: Rate
-    provider_rate: Rate
-    epsilon: Epsilon
-    divergences: tuple[Epsilon, ...]
-    providers: tuple[Tag, ...]
-
-
-class _Content(BaseModel):
-    """Content of the file; ``runs`` are in the order in which they were reserved."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    kind: Literal["pfl-audit budget ledger"] = "pfl-audit budget ledger"
-    version: Literal[1] = 1
-    unit: Literal["provider"] = "provider"
-    delta: Delta
-    order: Order
-    cap: Positive | None
-    orders: tuple[Order, ...]
-    key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    runs: dict[str, LedgerRun]
-
-    @model_validator(mode="after")
-    def _complete(self) -> _Content:
-        if self.order not in self.orders:
-            raise ValueError("the order is not one of its orders")
-        if any(len(run.divergences) != len(self.orders) for run in self.runs.values()):
-            raise ValueError("a run lacks divergences")
-        return self
-
-    def epsilon(self, runs: Sequence[LedgerRun]) -> float:
-        """Epsilon of runs together; one run alone is not chosen by the results of another."""
-        at = self.orders.index(self.order)
-        total = filter_epsilon(sum(run.divergences[at] for run in runs), self.order, self.delta)
-        return min(total, runs[0].epsilon) if len(runs) == 1 else total
-
-    def tags(self, names: Iterable[str]) -> set[str]:
-        """Keyed hashes of providers; spellings are matched up to case and spaces."""
-        key, plain = bytes.fromhex(self.key), {" ".join(name.casefold().split()).encode() for name in names}
-        return {hmac.new(key, name, hashlib.sha256).hexdigest()[:32] for name in plain}
-
-    def largest(self, runs: Sequence[LedgerRun], tags: Iterable[str] | None = None) -> float:
-        """Largest epsilon of a provider: of these, or of any."""
-        held: dict[str, tuple[int, ...]] = {}
-        for at, run in enumerate(runs):
-            for tag in run.providers:
-                held[tag] = (*held.get(tag, ()), at)
-        wanted = {held.get(tag, ()) for tag in (held if tags is None else tags)}
-        return max((self.epsilon([runs[at] for at in each]) for each in wanted if each), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -150,7 +84,7 @@ class Ledger:
         if cap is not None and not 0 < cap < inf:
             raise UsageError(f"the budget cap is {cap:g}", "Give --budget-cap a number above 0")
         with self._locked():
-            content = self._read() or _new(cost, cap)
+            content = self._read() or new_content(cost, cap)
             if run not in content.runs:
                 if cost.delta != content.delta:
                     raise UsageError(
@@ -158,7 +92,7 @@ class Ledger:
                         f"Give --delta {content.delta:g}, or another --ledger for other data",
                     )
                 content.cap = content.cap if cap is None else cap
-                content.runs[run] = _entry(content, names, cost)
+                content.runs[run] = new_entry(content, names, cost)
                 self._require_room(content, run)
                 self._write(content)
         upto = [*content.runs.values()][: [*content.runs].index(run) + 1]
@@ -201,7 +135,7 @@ class Ledger:
             cap=content.cap,
         )
 
-    def _require_room(self, content: _Content, run: str) -> None:
+    def _require_room(self, content: LedgerContent, run: str) -> None:
         spent = content.largest([*content.runs.values()], content.runs[run].providers)
         if content.cap is not None and spent > content.cap:
             raise UsageError(
@@ -226,18 +160,18 @@ class Ledger:
         finally:
             os.close(handle)
 
-    def _read(self) -> _Content | None:
+    def _read(self) -> LedgerContent | None:
         if not is_there(self.path):
             return None
         text = read_text(self.path, limit=_LARGEST, remedy=_REMEDY)
         try:
-            return _Content.model_validate_json(text)
+            return LedgerContent.model_validate_json(text)
         except ValidationError as error:
             where = ".".join(str(part) for part in error.errors()[0]["loc"][:1])
             what = f": '{where}' cannot be" if where else ""
             raise AuditError(f"{self.path} is no ledger, or damaged{what}", _REMEDY) from error
 
-    def _write(self, content: _Content) -> None:
+    def _write(self, content: LedgerContent) -> None:
         try:
             write_text(self.path, content.model_dump_json(indent=1) + "\n")
         except StorageError as error:
@@ -251,21 +185,3 @@ def default_path(data: Path) -> Path:
     """The ledger beside some data, found through links as well."""
     place = Path(os.path.realpath(data))
     return place.with_name(f"{place.name}.ledger.json")
-
-
-def _new(cost: RunCost, cap: float | None) -> _Content:
-    order = best_order(cost, ORDERS, cap)
-    return _Content(delta=cost.delta, order=order, cap=cap, orders=ORDERS, key=secrets.token_hex(32), runs={})
-
-
-def _entry(content: _Content, names: Iterable[str], cost: RunCost) -> LedgerRun:
-    return LedgerRun(
-        began=datetime.now(UTC).isoformat(timespec="seconds"),
-        rounds=cost.sampling.rounds,
-        noise_multiplier=cost.noise_multiplier,
-        client_rate=cost.sampling.client_rate,
-        provider_rate=cost.sampling.provider_rate,
-        epsilon=cost.epsilon,
-        divergences=tuple(map(float, cost.divergences(content.orders))),
-        providers=tuple(sorted(content.tags(names))),
-    )

@@ -105,6 +105,14 @@ def test_a_damaged_ledger_stops_a_run_before_it_begins(federate: Federate, ledge
     assert run(["account", "--ledger", str(ledger.path)]) == 2
 
 
+def test_the_ledger_is_beside_the_documents_by_default(federate: Federate) -> None:
+    data = neighbours(federate)[0]
+    record = federate("out", "fl-dp", SECRET, ONE, data=data, ledger=None)
+    path = federate.folder / f"{data.name}.ledger.json"
+    assert list(Ledger(path).spent().runs) == [record["data"]["commitment"]]
+    assert record["budget"]["ledger"] == str(path.resolve())
+
+
 def test_a_private_start_over_the_same_documents_is_found_in_the_ledger(federate: Federate) -> None:
     federate("one", "fl-dp", SECRET, ONE)
     start = federate.folder / "one"
