@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.core.numbers import contradicts_guarantee, interval, number, surest_bounded
+from pfl_audit.core.numbers import contradicts_guarantee, exceeds_mechanism, interval, number, surest_bounded
 from pfl_audit.core.results import Results
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
@@ -50,6 +50,8 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
         return GuaranteeView(mark, word, "a privacy guarantee", f"The stated guarantee {review.text}.", ())
     if contradicts_guarantee(results):
         mark, word = "leak", "Contradicted"
+    elif exceeds_mechanism(results):
+        mark, word = "weak", "Does not explain"
     return GuaranteeView(
         mark=mark,
         word=word,
@@ -76,10 +78,11 @@ def _stated(claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
 
 
 def _recomputed(review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
-    if review.epsilon is None or review.renyi is None:
+    if review.epsilon is None:
         return ()
-    prv = f"PRV {review.prv:.4g}" if review.prv is not None else f"PRV fails: {review.prv_failure}"
-    found = ("Effective epsilon", f"{review.epsilon:.4g} by valid accounting ({prv}, Rényi {review.renyi:.4g})")
+    others = (("PRV", review.prv), ("Rényi", review.renyi))
+    by = "".join(f", {name} {value:.4g}" for name, value in others if value is not None)
+    found = ("Effective epsilon", f"{review.epsilon:.4g} by valid accounting{by}")
     if review.published is None:
         return (found,)
     return found, ("Published figure", f"epsilon {review.published:.4g}; not a guarantee")
@@ -90,8 +93,8 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
     if review.claimed_accuracy is None:
         return ()
     allowed = f"{_share(review.claimed_accuracy)} balanced accuracy of any attack"
-    if review.largest_accuracy is not None and review.worth == "weaker":
-        allowed += f"; {_share(review.largest_accuracy)} by the effective epsilon"
+    if review.largest_accuracy is not None:
+        allowed += f"; the mechanism that is stated allows {_share(review.largest_accuracy)}"
     best = surest_bounded(results.checks)
     if best is None:
         return ("The guarantee allows", allowed), ("Measured", "no membership attack ran")
@@ -101,6 +104,11 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
     if contradicts_guarantee(results):
         measured += (
             f": contradicts the guarantee, even with the interval widened for the choice (from {_share(best.low)})"
+        )
+    elif exceeds_mechanism(results):
+        measured += (
+            ": more than the stated mechanism allows, so the guarantee does not explain it: it is false, or members "
+            "and non-members differ in their documents"
         )
     elif best.metric.ci is not None and best.metric.ci[0] > review.claimed_accuracy:
         measured += ": above what is allowed, but not once the choice of the best attack is counted"

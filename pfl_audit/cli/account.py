@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +22,7 @@ from pfl_audit.inputs import require_input
 if TYPE_CHECKING:
     from pfl_audit.privacy.accounting import PrivacySpent
     from pfl_audit.privacy.guarantee import GuaranteeReview
+    from pfl_audit.privacy.pld import Kind
     from pfl_audit.privacy.sampling import Sampling
 
 _NO_GUARANTEE = "the figure of the papers, not a guarantee if clients are sampled"
@@ -49,11 +50,11 @@ class AccountSettings(Settings):
         default="valid", description="valid: participation of clients is known. published: the figure of the papers."
     )
     accountant: Literal["auto", "prv", "renyi"] = Field(
-        default="auto", description="Accountant of the upper bound; auto: the smaller bound."
+        default="auto", description="Accountant of the upper bound; auto: the smaller of PLD and Rényi."
     )
     providers: int | None = Field(default=None, ge=1, description="Number of providers, to check delta.")
     fixed_size: bool = Field(
-        default=False, description="Groups of a fixed size are drawn (warns: no accountant covers it)."
+        default=False, description="Groups of a fixed size are drawn; protects against replacing a provider."
     )
     review: Path | None = Field(default=None, description="Review the guarantee of this training.json or checkpoint.")
     ledger: Path | None = Field(default=None, description="Show what the runs in this budget ledger have spent.")
@@ -91,88 +92,87 @@ def _refuse_others(context: typer.Context, one: str, why: str) -> None:
 
 def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
     """Calibrate or account, and print."""
-    from pfl_audit.privacy.accounting import privacy_spent
+    from pfl_audit.privacy.accounting import privacy_spent, prv_comparison
     from pfl_audit.privacy.calibration import calibrate_noise
     from pfl_audit.privacy.guarantee import guarantee_warnings
+    from pfl_audit.privacy.pld import SampledGaussian
 
     sampling = _sampling(choice.sampling_rate, choice.client_rate, choice.provider_rate, choice.steps)
     delta, noise = choice.delta, choice.sigma
+    kind: Kind = "fixed-size" if choice.fixed_size else "poisson"
     if delta is None:
         raise UsageError("--delta is missing", "Give a number below 1 / providers, such as 1e-5")
     if (choice.epsilon is None) == (noise is None):
         raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the one that is known")
+    if choice.fixed_size and choice.accountant != "auto":
+        raise UsageError(
+            f"the accountant {choice.accountant} does not cover groups of a fixed size", "Leave out --accountant"
+        )
     if noise is None:
         make_progress(quiet=quiet).say("calibrating the noise multiplier")
-        noise = calibrate_noise(choice.epsilon or 0.0, delta, sampling, choice.accounting, choice.accountant)
-    figures = {
-        "valid": privacy_spent(sampling, noise, delta),
-        "published": privacy_spent(sampling, noise, delta, "published"),
-    }
-    warnings = guarantee_warnings(
-        delta=delta,
-        providers=choice.providers,
-        fixed_size=choice.fixed_size,
-        rounds=choice.steps,
-        rounds_accounted=choice.steps,
-    )
-    if as_json:
-        print_json(_as_json(choice, sampling, noise, delta, figures, warnings))
-    else:
-        _show(choice, sampling, noise, delta, figures, warnings)
-
-
-def _as_json(
-    choice: AccountSettings,
-    sampling: Sampling,
-    noise: float,
-    delta: float,
-    figures: Mapping[str, PrivacySpent],
-    warnings: Sequence[str],
-) -> dict[str, object]:
-    shown = figures[choice.accounting]
-    found, by = _bound(shown, choice.accountant)
-    return {
+        noise = calibrate_noise(choice.epsilon or 0.0, delta, sampling, choice.accounting, choice.accountant, kind)
+    valid = privacy_spent(sampling, noise, delta, kind=kind)
+    published = privacy_spent(sampling, noise, delta, "published")
+    shown = {"valid": valid, "published": published}[choice.accounting]
+    prv, failure = prv_comparison(sampling if shown is valid else sampling.as_published(), noise, delta)
+    if shown is valid and choice.fixed_size:
+        prv, failure = None, "it covers Poisson sampling only"
+    found, by = shown.epsilon, str(shown.accountant)
+    if choice.accountant == "renyi" and shown.renyi is not None:
+        found, by = shown.renyi, "renyi"
+    if choice.accountant == "prv":
+        if prv is None:
+            raise AuditError(f"PRV fails numerically: {failure}", "Omit --accountant to use the smaller bound")
+        found, by = prv, "prv"
+    answer: dict[str, object] = {
         "sigma": noise,
         "epsilon": found,
         "delta": delta,
         "accountant": by,
         "accounting": choice.accounting,
-        "prv": shown.prv,
-        "prv_failure": shown.prv_failure,
+        "prv": prv,
+        "prv_failure": failure,
         "renyi": shown.renyi,
+        "largest_accuracy": (1 + SampledGaussian(sampling, noise, kind).total_variation) / 2,
         "target": choice.epsilon,
         "sampling": asdict(sampling),
         "unit": "provider",
-        "adjacency": "add/remove",
-        "valid": _figures(figures["valid"]),
-        "published": {**_figures(figures["published"]), "note": _NO_GUARANTEE},
-        "warnings": list(warnings),
+        "adjacency": "replace" if choice.fixed_size else "add/remove",
+        "valid": _figures(valid),
+        "published": {**_figures(published), "note": _NO_GUARANTEE},
+        "warnings": guarantee_warnings(
+            delta=delta, providers=choice.providers, rounds=choice.steps, rounds_accounted=choice.steps
+        ),
     }
+    if as_json:
+        print_json(answer)
+    else:
+        _show(answer, sampling, valid, published)
 
 
-def _show(
-    choice: AccountSettings,
-    sampling: Sampling,
-    noise: float,
-    delta: float,
-    figures: Mapping[str, PrivacySpent],
-    warnings: Sequence[str],
-) -> None:
-    shown = figures[choice.accounting]
-    found, by = _bound(shown, choice.accountant)
-    label = f", {_NO_GUARANTEE}" if choice.accounting == "published" and sampling.client_rate < 1 else ""
-    typer.echo(f"{'sigma':10}{noise:.15g}")
-    typer.echo(f"{'epsilon':10}{found:.4g} at delta {delta:g} by {_NAMES[by]}{label}")
-    typer.echo(f"{'PRV':10}{f'{shown.prv:.4g}' if shown.prv is not None else f'fails: {shown.prv_failure}'}")
-    typer.echo(f"{'Rényi':10}{shown.renyi:.4g}")
-    typer.echo(f"{'protects':10}a provider with all its documents (add or remove one), over {sampling.rounds} rounds")
-    if sampling.client_rate < 1:
-        _explain(sampling, figures)
-    for warning in warnings:
+def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, published: PrivacySpent) -> None:
+    sampled = sampling.client_rate < 1 or answer["adjacency"] == "replace"
+    label = f", {_NO_GUARANTEE}" if answer["accounting"] == "published" and sampled else ""
+    typer.echo(f"{'sigma':10}{answer['sigma']:.15g}")
+    typer.echo(
+        f"{'epsilon':10}{answer['epsilon']:.4g} at delta {answer['delta']:g} by {_NAMES[answer['accountant']]}{label}"
+    )
+    typer.echo(f"{'PRV':10}{_or(answer['prv'], answer['prv_failure'])}")
+    typer.echo(f"{'Rényi':10}{_or(answer['renyi'], 'it covers Poisson sampling only')}")
+    typer.echo(f"{'accuracy':10}{100 * answer['largest_accuracy']:.1f} % balanced, of any membership attack, at most")
+    change = "replace one" if answer["adjacency"] == "replace" else "add or remove one"
+    typer.echo(f"{'protects':10}a provider with all its documents ({change}), over {sampling.rounds} rounds")
+    if sampled:
+        _explain(sampling, valid, published)
+    for warning in answer["warnings"]:
         typer.echo(f"warning: {warning}")
 
 
-_NAMES = {"prv": "PRV", "renyi": "Rényi"}
+_NAMES = {"pld": "PLD", "prv": "PRV", "renyi": "Rényi"}
+
+
+def _or(epsilon: float | None, reason: str | None) -> str:
+    return f"none: {reason}" if epsilon is None else f"{epsilon:.4g}"
 
 
 def _sampling(rate: float | None, client: float | None, provider: float | None, steps: int | None) -> Sampling:
@@ -193,28 +193,18 @@ def _sampling(rate: float | None, client: float | None, provider: float | None, 
     return sampling
 
 
-def _bound(found: PrivacySpent, accountant: str) -> tuple[float, str]:
-    if accountant == "renyi":
-        return found.renyi, "renyi"
-    if accountant == "prv":
-        if found.prv is None:
-            raise AuditError(f"PRV fails numerically: {found.prv_failure}", "Omit --accountant to use the Rényi bound")
-        return found.prv, "prv"
-    return found.epsilon, found.accountant
-
-
 def _figures(found: PrivacySpent) -> dict[str, Any]:
     return {name: value for name, value in asdict(found).items() if name not in ("delta", "accounting")}
 
 
-def _explain(sampling: Sampling, figures: Mapping[str, PrivacySpent]) -> None:
+def _explain(sampling: Sampling, valid: PrivacySpent, published: PrivacySpent) -> None:
     typer.echo(
-        f"valid:     epsilon {figures['valid'].epsilon:.4g}. The server and the other providers' updates reveal which "
+        f"valid:     epsilon {valid.epsilon:.4g}. The server and the other providers' updates reveal which "
         f"clients participated; sampling clients only makes rounds rarer, and only the provider rate "
         f"{sampling.provider_rate:g} hides a provider."
     )
     typer.echo(
-        f"published: epsilon {figures['published'].epsilon:.4g}. As if each provider were drawn independently with "
+        f"published: epsilon {published.epsilon:.4g}. As if each provider were drawn independently with "
         f"{sampling.client_rate:g} x {sampling.provider_rate:g} = {sampling.published_rate:g}; not a guarantee."
     )
 
@@ -253,9 +243,10 @@ def _show_review(review: GuaranteeReview, *, as_json: bool) -> None:
             f"{stated.accounting} accounting, unit {visible(stated.unit)}, {visible(stated.adjacency)}"
         )
     typer.echo(f"{'review':10}{visible(review.text, 1000)}")
-    if review.prv is not None or review.prv_failure is not None:
-        typer.echo(f"{'PRV':10}{f'{review.prv:.4g}' if review.prv is not None else f'fails: {review.prv_failure}'}")
-    if review.renyi is not None:
-        typer.echo(f"{'Rényi':10}{review.renyi:.4g}")
+    if review.epsilon is not None:
+        typer.echo(f"{'PRV':10}{_or(review.prv, review.prv_failure)}")
+        typer.echo(f"{'Rényi':10}{_or(review.renyi, 'it covers Poisson sampling only')}")
+    if review.largest_accuracy is not None:
+        typer.echo(f"{'accuracy':10}{100 * review.largest_accuracy:.1f} % balanced, of any membership attack, at most")
     for warning in review.warnings:
         typer.echo(f"warning: {visible(warning, 1000)}")

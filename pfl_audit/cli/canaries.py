@@ -86,8 +86,7 @@ def _show(report: CanaryReport) -> None:
         typer.echo(f"CONTRADICTION: {sentence}")
     typer.echo(f"{'stated':14}epsilon at most {claim.epsilon:.4g} at delta {claim.delta:g}")
     bound = f"epsilon at least {report.epsilon:.3g} (95 %)"
-    if report.epsilon_of_family is not None:
-        bound += f"; {report.epsilon_of_family:.3g} by the trade-off curve of the mechanism"
+    bound += f"; {report.epsilon_of_family:.3g} by the trade-off curve of the mechanism"
     typer.echo(f"{'measured':14}{bound}")
     typer.echo(
         f"{'guesses':14}{guesses.correct} of {guesses.made} correct; "

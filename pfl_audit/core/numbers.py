@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import Final
 
 from pfl_audit.core.results import Check, Format, Metric, Results
+from pfl_audit.privacy.lower_bounds import Guesses, p_value
 
 _LEVEL = 0.95
 _FORMATS: Final[dict[Format, tuple[float, str, str]]] = {
@@ -37,11 +38,13 @@ class Measured:
 
     Attributes:
         low: Lower end of the interval once the choice is allowed for (Bonferroni; widened as a normal one).
+        error: Probability of an error that each of the metrics is allowed, so that they hold together.
     """
 
     check: Check
     metric: Metric
     low: float
+    error: float
 
 
 def surest_bounded(checks: Sequence[Check]) -> Measured | None:
@@ -57,18 +60,33 @@ def surest_bounded(checks: Sequence[Check]) -> Measured | None:
     low, value, check, metric = max(found, key=lambda item: item[0])
     tail = (1 - (metric.level or _LEVEL)) / 2
     wider = NormalDist().inv_cdf(1 - tail / len(found)) / NormalDist().inv_cdf(1 - tail)
-    return Measured(check, metric, value - wider * (value - low))
+    return Measured(check, metric, value - wider * (value - low), 2 * tail / len(found))
 
 
 def contradicts_guarantee(results: Results) -> bool:
-    """Whether an attack was more accurate than the stated (epsilon, delta) guarantee allows any attack to be."""
-    review = results.target.claim_review
-    measured = surest_bounded(results.checks)
+    """Whether an attack was more accurate than the stated (epsilon, delta) guarantee allows any attack to be.
+
+    Guesses of one run depend on each other: the bound of their number is that of Steinke, Nasr and Jagielski 2023,
+    theorem 5.2. A perfect attack on a few providers contradicts no large epsilon.
+    """
+    review, measured = results.target.claim_review, surest_bounded(results.checks)
+    if review is None or review.claim is None or review.claimed_accuracy is None or measured is None:
+        return False
+    value, providers = measured.metric.value, measured.metric.n
+    if not value or not providers or measured.low <= review.claimed_accuracy:
+        return False
+    guesses = Guesses(providers, providers, min(providers, int(value * providers)))
+    return p_value(guesses, review.claim.epsilon, review.claim.delta) <= measured.error
+
+
+def exceeds_mechanism(results: Results) -> bool:
+    """Whether an attack was more accurate than the stated mechanism allows, if the classes are alike."""
+    review, measured = results.target.claim_review, surest_bounded(results.checks)
     return (
         review is not None
-        and review.claimed_accuracy is not None
+        and review.largest_accuracy is not None
         and measured is not None
-        and measured.low > review.claimed_accuracy
+        and measured.low > review.largest_accuracy
     )
 
 

@@ -11,15 +11,18 @@ from collections.abc import Callable
 from typing import Literal
 
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.accounting import Accounting, check_parameters, privacy_spent
+from pfl_audit.privacy.accounting import Accounting, check_parameters, privacy_spent, prv_comparison
+from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi import renyi_epsilon
 from pfl_audit.privacy.sampling import Sampling
 
 AccountantChoice = Literal["auto", "prv", "renyi"]
-"""Accountant whose bound must meet the target; ``auto`` takes the smaller bound."""
+"""Accountant whose bound must meet the target; ``auto`` takes the smaller bound of PLD and Rényi."""
 
 TOLERANCE = 0.01
-"""Largest distance of epsilon below the target."""
+"""Largest distance of epsilon below the target, as in the published search."""
+_SHARE = 1e-3
+"""The same for ``auto``, as a share of the target."""
 _FIRST = 10.0
 _HIGHEST = 1e6
 _CLOSEST = 1e-7
@@ -32,6 +35,7 @@ def calibrate_noise(
     sampling: Sampling,
     accounting: Accounting = "valid",
     accountant: AccountantChoice = "auto",
+    kind: Kind = "poisson",
 ) -> float:
     """Smallest noise multiplier of the search that keeps a run within (epsilon, delta).
 
@@ -41,10 +45,11 @@ def calibrate_noise(
         sampling: Sampling of clients and providers, and the number of rounds.
         accounting: ``valid`` or ``published``.
         accountant: Accountant whose bound must meet the target. ``prv`` is not met where PRV fails.
+        kind: How providers are drawn; other than Poisson for ``auto`` only.
 
     Returns:
-        Standard deviation of the noise divided by the clipping norm. Its epsilon is in (target - 0.01, target], except
-        at jumps.
+        Standard deviation of the noise divided by the clipping norm. Its epsilon is at most the target, and by no more
+        than 0.01 below (``auto``: 0.1 % of the target, if that is less), except at jumps.
 
     Raises:
         UsageError: A value is out of range, or no noise reaches the target.
@@ -52,7 +57,8 @@ def calibrate_noise(
     check_parameters(sampling, 1.0, delta)
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UsageError(f"the target epsilon is {epsilon:g}", "Give a number above 0")
-    epsilon_of = _epsilon_function(delta, sampling, accounting, accountant)
+    epsilon_of = _epsilon_function(delta, sampling, accounting, accountant, kind)
+    tolerance = min(TOLERANCE, _SHARE * epsilon) if accountant == "auto" and accounting == "valid" else TOLERANCE
     low, high, reached = 0.0, _FIRST, math.inf
     while reached > epsilon:
         high *= 2
@@ -62,7 +68,7 @@ def calibrate_noise(
                 "Raise epsilon or delta, or sample fewer providers",
             )
         reached = epsilon_of(high)
-    while epsilon - reached > TOLERANCE and high - low > _CLOSEST * high:
+    while epsilon - reached > tolerance and high - low > _CLOSEST * high:
         middle = (low + high) / 2
         tried = epsilon_of(middle)
         if tried < epsilon:
@@ -73,16 +79,16 @@ def calibrate_noise(
 
 
 def _epsilon_function(
-    delta: float, sampling: Sampling, accounting: Accounting, accountant: AccountantChoice
+    delta: float, sampling: Sampling, accounting: Accounting, accountant: AccountantChoice, kind: Kind
 ) -> Callable[[float], float]:
+    assumed = sampling if accounting == "valid" else sampling.as_published()
+
+    def by_prv(noise: float) -> float:
+        found, _ = prv_comparison(assumed, noise, delta)
+        return math.inf if found is None else found
+
+    if accountant == "prv":
+        return by_prv
     if accountant == "renyi":
-        assumed = sampling if accounting == "valid" else sampling.as_published()
         return lambda noise: renyi_epsilon(assumed, noise, delta)
-
-    def epsilon_of(noise: float) -> float:
-        found = privacy_spent(sampling, noise, delta, accounting)
-        if accountant == "auto":
-            return found.epsilon
-        return math.inf if found.prv is None else found.prv
-
-    return epsilon_of
+    return lambda noise: privacy_spent(sampling, noise, delta, accounting, kind).epsilon

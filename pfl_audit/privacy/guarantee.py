@@ -56,7 +56,7 @@ class PrivacyGuarantee(BaseModel):
     delta: Delta
     unit: Text = Field(description="Unit of protection: `provider`, with all its documents")
     adjacency: Text = Field(description="Adjacency of data sets: `add/remove one provider`")
-    accountant: Text = Field(description="Accountant of epsilon: prv, renyi or another")
+    accountant: Text = Field(description="Accountant of epsilon: pld, prv, renyi or another")
     accounting: Literal["valid", "published"]
     prv: Epsilon | None = None
     renyi: Epsilon | None = None
@@ -90,7 +90,7 @@ class GuaranteeReview(BaseModel):
     worth: Literal["holds", "weaker", "unknown"]
     text: Sentence
     epsilon: Finite | None = None
-    accountant: Literal["prv", "renyi"] | None = None
+    accountant: Literal["pld", "prv", "renyi"] | None = None
     prv: Finite | None = None
     prv_failure: Sentence | None = None
     renyi: Finite | None = None
@@ -98,7 +98,9 @@ class GuaranteeReview(BaseModel):
     claimed_accuracy: Finite | None = Field(
         default=None, description="Largest balanced accuracy by the stated guarantee"
     )
-    largest_accuracy: Finite | None = Field(default=None, description="The same bound by the effective epsilon")
+    largest_accuracy: Finite | None = Field(
+        default=None, description="Largest balanced accuracy by the mechanism, where it is covered"
+    )
     warnings: list[Sentence] = Field(default_factory=list, max_length=50)
 
 
@@ -117,7 +119,6 @@ def guarantee_warnings(
     epsilon: float | None = None,
     accountant: str = "prv",
     providers: int | None = None,
-    fixed_size: bool = False,
     rounds: int | None = None,
     rounds_accounted: int | None = None,
     forced_participation: bool = False,
@@ -130,7 +131,6 @@ def guarantee_warnings(
         epsilon: Stated epsilon.
         accountant: Accountant of the stated epsilon.
         providers: Number of providers in training.
-        fixed_size: Whether groups of a fixed size are drawn; the accountants assume Poisson sampling.
         rounds: Number of rounds run.
         rounds_accounted: Number of rounds that epsilon was computed for.
         forced_participation: Whether a provider is added to rounds in which none was drawn.
@@ -141,10 +141,6 @@ def guarantee_warnings(
         found.append(
             f"delta {delta:g} is not below 1/n for n = {providers} providers: disclosing one provider "
             "completely would satisfy it"
-        )
-    if fixed_size:
-        found.append(
-            "groups of a fixed size are drawn, but epsilon assumes Poisson sampling: the guarantee does not apply"
         )
     if rounds is not None and rounds_accounted is not None and rounds > rounds_accounted:
         found.append(f"{rounds} rounds were run, but only {rounds_accounted} are accounted for")

@@ -41,7 +41,8 @@ class LossDistribution:
     @property
     def losses(self) -> Floats:
         """Points of the grid, float (n,)."""
-        return self.step * (self.first + np.arange(len(self.masses)))
+        found: Floats = self.step * (self.first + np.arange(len(self.masses), dtype=np.float64))
+        return found
 
     def log_moment(self, order: float) -> float:
         """Log of the sum of ``masses * exp(order * losses)``, infinite losses left out."""

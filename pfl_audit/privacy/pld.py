@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import binom
 
 from pfl_audit.privacy.composition import Window, compose, delta_of, epsilon_of
@@ -36,6 +36,8 @@ _GROUPS = 2000
 _ORDERS = np.geomspace(1e-4, 1e5, 120)
 _CUT = 1e-4
 """Share of delta that truncation may add."""
+_REACH = 20.0
+"""Largest output of a round that is represented, in standard deviations."""
 _HIGHEST_LOSS = 600.0
 """Loss of a round above which exp overflows; such little noise is accounted without sampling."""
 _NO_DELTA = 1e-250
@@ -95,8 +97,11 @@ class SampledGaussian:
         It is the smallest of delta(e) + exp(e) FPR over a grid of e of both signs, and so an upper bound.
         """
         slopes = np.linspace(-self._reach, self._reach, 4001)
-        bounds = self._deltas(slopes)[:, None] + np.exp(slopes)[:, None] * np.asarray(fprs, dtype=np.float64).ravel()
-        return np.minimum(bounds.min(axis=0), 1.0).reshape(np.shape(fprs))
+        deltas, factors = self._deltas(slopes), np.exp(slopes)
+        crossings = -np.diff(deltas) / np.diff(factors)  # at which the next line becomes the lower one, decreasing
+        index = len(slopes) - 1 - np.searchsorted(np.maximum.accumulate(crossings[::-1]), fprs)
+        bounds: Floats = np.minimum(deltas[index] + factors[index] * fprs, 1.0)
+        return bounds
 
     @property
     def _noise(self) -> float:
@@ -107,7 +112,7 @@ class SampledGaussian:
         """Whether providers are not sampled, or noise is so low that sampling hides next to nothing."""
         if self.sampling.provider_rate == 1:
             return True
-        return sampled_loss(1 + 38 * self._noise, self.sampling.provider_rate, self._noise) > _HIGHEST_LOSS
+        return sampled_loss(1 + _REACH * self._noise, self.sampling.provider_rate, self._noise) > _HIGHEST_LOSS
 
     @property
     def _directions(self) -> tuple[bool, ...]:
@@ -141,7 +146,7 @@ class SampledGaussian:
         top = max(top, bottom + moments.width(tilt, epsilon, cut))
         cells = max(_CELLS, 1 << math.ceil(math.log2(200 * math.sqrt(rounds))))
         step = (top - bottom) / (cells - 4)
-        reach = -float(ndtri(max(delta * _CUT / rounds, 1e-300)))
+        reach = -float(ndtri(max(delta * _CUT / rounds, ndtr(-_REACH))))
         p, noise = self.sampling.provider_rate, self._noise
         high = -sampled_loss(-reach * noise, p, noise) if moments.added else sampled_loss(1 + reach * noise, p, noise)
         one = round_loss(
@@ -180,7 +185,8 @@ class _Closed:
                 continue
             middle = epsilons / shift
             total += weight * (np.exp(log_ndtr(shift / 2 - middle)) - np.exp(epsilons + log_ndtr(-shift / 2 - middle)))
-        return np.clip(total, 0.0, 1.0)
+        found: Floats = np.clip(total, 0.0, 1.0)
+        return found
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon of at least 0."""

@@ -23,7 +23,7 @@ SEEDED_NOISE: Final = "SHAKE-256 with a key from a seed"
 _KNOWN: Final = {
     "unit": ("provider", "client", "document", "page", "record", "user", "example"),
     "adjacency": (ADJACENCY, "add/remove one provider", "add/remove", "replace one provider", "replace one record"),
-    "accountant": ("prv", "renyi", "rdp", "moments", "gdp", "classical-gaussian"),
+    "accountant": ("pld", "prv", "renyi", "rdp", "moments", "gdp", "classical-gaussian"),
     "noise_generator": (SECRET_NOISE, SEEDED_NOISE, f"{CRYPTOGRAPHIC}: operating system", "torch", "numpy"),
 }
 _OWN = "not shown: in the record's own words"

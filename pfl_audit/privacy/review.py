@@ -5,7 +5,13 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.accounting import PrivacySpent, privacy_spent
+from pfl_audit.privacy.accounting import (
+    ABSOLUTE_TOLERANCE,
+    RELATIVE_TOLERANCE,
+    PrivacySpent,
+    privacy_spent,
+    prv_comparison,
+)
 from pfl_audit.privacy.guarantee import (
     CRYPTOGRAPHIC,
     GuaranteeReview,
@@ -13,9 +19,9 @@ from pfl_audit.privacy.guarantee import (
     accuracy_bound,
     guarantee_warnings,
 )
+from pfl_audit.privacy.pld import SampledGaussian
 
-_SLACK = 1e-3
-"""Largest difference at which two values of epsilon are equal."""
+_ADJACENCY = {"poisson": "added or removed", "fixed-size": "replaced"}
 
 
 def review_entry(privacy: object) -> GuaranteeReview | None:
@@ -45,20 +51,19 @@ def review_guarantee(stated: PrivacyGuarantee) -> GuaranteeReview:
         epsilon=stated.epsilon,
         accountant=stated.accountant,
         providers=stated.providers,
-        fixed_size=stated.sampling.kind == "fixed-size",
         rounds=stated.rounds,
         rounds_accounted=stated.rounds_accounted,
         forced_participation=stated.forced_participation,
         noise_generator=stated.noise_generator,
     )
-    if stated.unit.casefold() != "provider":
+    kind = stated.sampling.kind
+    comparable = _is_comparable(stated)
+    if not comparable:
         warnings.append(
-            f"the unit is '{stated.unit}': a provider with several documents is protected less, or not at all"
+            f"recomputed for a provider, {_ADJACENCY[kind]}, but stated for '{stated.unit}', '{stated.adjacency}'"
         )
-    if "add" not in stated.adjacency.casefold():
-        warnings.append(f"recomputed for adding or removing one provider, but stated for '{stated.adjacency}'")
     try:
-        valid = privacy_spent(stated.sampled(), stated.noise_multiplier, stated.delta)
+        valid = privacy_spent(stated.sampled(), stated.noise_multiplier, stated.delta, kind=kind)
         published = privacy_spent(stated.sampled(), stated.noise_multiplier, stated.delta, "published")
     except UsageError as error:
         return GuaranteeReview(
@@ -68,32 +73,44 @@ def review_guarantee(stated: PrivacyGuarantee) -> GuaranteeReview:
             claimed_accuracy=accuracy_bound(stated.epsilon, stated.delta),
             warnings=warnings,
         )
-    sound = stated.sampling.kind == "poisson" and not stated.forced_participation
     secret = stated.noise_generator.casefold().startswith(CRYPTOGRAPHIC)
-    weaker = valid.epsilon > stated.epsilon + _SLACK
+    covered = comparable and not stated.forced_participation
+    weaker = valid.epsilon > stated.epsilon + max(ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE * valid.epsilon)
     if weaker:
         warnings.append(f"the stated epsilon is {stated.epsilon:g}, the recomputed epsilon is {valid.epsilon:.2f}")
+    prv, prv_failure = prv_comparison(stated.sampled(), stated.noise_multiplier, stated.delta)
+    mechanism = SampledGaussian(stated.sampled(), stated.noise_multiplier, kind)
     return GuaranteeReview(
         claim=stated,
-        worth="weaker" if weaker else "holds" if sound and secret else "unknown",
-        text=_text(stated, valid, weaker=weaker, sound=sound, secret=secret),
+        worth="weaker" if weaker and covered else "holds" if covered and secret else "unknown",
+        text=_text(stated, valid, weaker=weaker, comparable=comparable, secret=secret),
         epsilon=valid.epsilon,
         accountant=valid.accountant,
-        prv=valid.prv,
-        prv_failure=valid.prv_failure,
+        prv=prv if kind == "poisson" else None,
+        prv_failure=prv_failure if kind == "poisson" else "it covers Poisson sampling only",
         renyi=valid.renyi,
-        published=published.epsilon if stated.sampling.client_rate < 1 else None,
+        published=published.epsilon if stated.sampling.client_rate < 1 or kind == "fixed-size" else None,
         claimed_accuracy=accuracy_bound(stated.epsilon, stated.delta),
-        largest_accuracy=accuracy_bound(valid.epsilon, stated.delta) if sound else None,
+        largest_accuracy=(1 + mechanism.total_variation) / 2 if covered else None,
         warnings=warnings,
     )
 
 
-def _text(stated: PrivacyGuarantee, valid: PrivacySpent, *, weaker: bool, sound: bool, secret: bool) -> str:
-    if not sound:
-        how = "fixed-size sampling" if stated.sampling.kind == "fixed-size" else "forced participation"
+def _is_comparable(stated: PrivacyGuarantee) -> bool:
+    """Whether unit and adjacency are those of the accountant for this kind of draw."""
+    names = {"poisson": ("add", "remove", "zero"), "fixed-size": ("replace", "zero")}[stated.sampling.kind]
+    return stated.unit.casefold() == "provider" and stated.adjacency.casefold().startswith(names)
+
+
+def _text(stated: PrivacyGuarantee, valid: PrivacySpent, *, weaker: bool, comparable: bool, secret: bool) -> str:
+    if stated.forced_participation:
         least = f"; with Poisson sampling the effective epsilon would be {valid.epsilon:.2f}" if weaker else ""
-        return f"cannot be recomputed: the accountants do not cover {how}{least}"
+        return f"cannot be recomputed: the accountants do not cover forced participation{least}"
+    if not comparable:
+        return (
+            f"not comparable: epsilon {valid.epsilon:.2f} protects a provider, "
+            f"{_ADJACENCY[stated.sampling.kind]}, and another unit or adjacency is stated"
+        )
     if not weaker and not secret:
         return f"epsilon {valid.epsilon:.2f}, but only against adversaries who cannot regenerate the noise"
     if not weaker:

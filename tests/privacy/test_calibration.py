@@ -18,7 +18,7 @@ TARGETS = (1.0, 4.0, 8.0)
     [
         (100, 415 / 4149, "prv", (3.984375, 1.38916015625, 0.9368896484375)),
         (100, 415 / 4149, "renyi", (4.296875, 1.48193359375, 0.99365234375)),
-        (10, 1000 / 4145, "auto", (3.3203125, 1.25244140625, 0.83251953125)),
+        (10, 1000 / 4145, "prv", (3.3203125, 1.25244140625, 0.83251953125)),
         (10, 1000 / 4142, "prv", (3.3203125, 1.25244140625, 0.83251953125)),
         (10, 1000 / 4148, "prv", (3.3203125, 1.25244140625, 0.83251953125)),
         (10, 1000 / 4149, "prv", (3.3203125, 1.25244140625, 0.8319091796875)),
@@ -52,13 +52,18 @@ def test_results_lie_on_the_ladder(target: float) -> None:
     assert target - 0.01 <= privacy_spent(run, noise, 1e-5).epsilon <= target
 
 
-def test_a_target_that_only_renyi_reaches_is_reached() -> None:
-    """At so little noise PRV fails, and the search goes on by the other bound."""
+@pytest.mark.parametrize("target", [1e-4, 0.1, 60.0])
+def test_targets_where_prv_is_loose_or_fails_are_met_within_a_thousandth(target: float) -> None:
     run = Sampling(1.0, 0.2, 20)
-    noise = calibrate_noise(60.0, 1e-5, run)
-    found = privacy_spent(run, noise, 1e-5)
-    assert (found.accountant, found.prv) == ("renyi", None)
-    assert 59.99 <= found.epsilon <= 60.0
+    noise = calibrate_noise(target, 1e-5, run)
+    assert 0.999 * target <= privacy_spent(run, noise, 1e-5).epsilon <= target
+
+
+def test_groups_of_a_fixed_size_need_more_noise() -> None:
+    run = Sampling(0.2, 0.125, 5)
+    noise = calibrate_noise(8.0, 1e-5, run, kind="fixed-size")
+    assert noise > 2 * calibrate_noise(8.0, 1e-5, run) * 0.9
+    assert 7.99 <= privacy_spent(run, noise, 1e-5, kind="fixed-size").epsilon <= 8.0
 
 
 def test_a_jump_of_epsilon_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +73,8 @@ def test_a_jump_of_epsilon_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_more_noise_than_there_is() -> None:
-    with pytest.raises(UsageError, match=r"epsilon 0\.001 cannot be reached.*Raise epsilon"):
-        calibrate_noise(0.001, 1e-5, Sampling(1.0, 0.2, 10))
+    with pytest.raises(UsageError, match=r"epsilon 1e-05 cannot be reached.*Raise epsilon"):
+        calibrate_noise(1e-5, 1e-12, Sampling(1.0, 1.0, 10_000_000))
 
 
 @pytest.mark.parametrize("target", [0.0, -1.0, math.nan, math.inf])

@@ -28,6 +28,7 @@ def balanced(value: float, low: float, **about: Any) -> Metric:
         ci=(low, min(1.0, 2 * value - low)),
         slice={"s": 5, "model": "target", **about},
         role="bounded",
+        n=200,
     )
 
 
@@ -46,7 +47,7 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
         "Published accounting: effective epsilon 14.46",
         "add/remove one provider",
         "PRV 14.46, Rényi 16.28",
-        "99.97 % balanced accuracy of any attack; above 99.99 % by the effective epsilon",
+        "99.97 % balanced accuracy of any attack; the mechanism that is stated allows 78.5",
         "64.0 % [58.0, 70.0]",
         "does not contradict the guarantee",
         "the stated epsilon is 8, the recomputed epsilon is 14.46",
@@ -80,6 +81,26 @@ def test_the_best_of_many_must_be_clearer_than_one() -> None:
     assert contradicts_guarantee(alone)
     assert not contradicts_guarantee(among)
     assert "not once the choice of the best attack is counted" in text_of(among)
+
+
+@pytest.mark.parametrize(("epsilon", "noise"), [(8.0, 0.77), (20.0, 0.5)])
+def test_a_perfect_attack_on_a_few_providers_does_not_contradict_a_large_epsilon(epsilon: float, noise: float) -> None:
+    few = balanced(1.0, 1.0).model_copy(update={"n": 40})
+    stated = {**HONEST, "epsilon": epsilon, "noise_multiplier": noise}
+    assert not contradicts_guarantee(claimed(stated, check(metrics=[few])))
+    assert contradicts_guarantee(claimed(TIGHT, check(metrics=[few])))
+
+
+def test_a_forged_guarantee_does_not_explain_what_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model that was trained without privacy, with a copied guarantee whose mechanism allows 67.6 %."""
+    forged = claimed(HONEST, check(metrics=[balanced(0.957, 0.92)]))
+    assert not contradicts_guarantee(forged)
+    assert text_of(forged).startswith("Does not explain | ")
+    assert "the mechanism that is stated allows 67.6" in text_of(forged)
+    show_verdict(forged, tmp_path, [])
+    assert "more was measured than its mechanism allows" in capsys.readouterr().out
 
 
 def test_the_control_and_other_metrics_do_not_count() -> None:

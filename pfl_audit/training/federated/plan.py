@@ -77,7 +77,6 @@ class PrivacyPlan:
             adjacency=ADJACENCY,
             accountant=used.accountant,
             accounting=settings.accounting,
-            prv=used.prv,
             renyi=used.renyi,
             noise_multiplier=self.sigma,
             clip=settings.clip,

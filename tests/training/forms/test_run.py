@@ -230,7 +230,7 @@ def test_forms_without_what_a_task_learns(
     [
         ({"size": "huge"}, "no size 'huge'"),
         ({"vocabulary": 20}, "vocabulary of 20 pieces is too small"),
-        ({"optimizer": "sgd"}, "no optimiser 'sgd'"),
+        ({"optimizer": "none"}, "no optimiser 'none'"),
     ],
 )
 def test_settings_that_cannot_be(forms_folder: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import (
     ERROR,
-    Gaussian,
     Guesses,
     Mechanism,
     contradicts,
@@ -21,6 +19,7 @@ from pfl_audit.privacy.lower_bounds import (
     mechanism_lower_bound,
     p_value,
 )
+from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.training.federated.canaries.estimates import Estimates, estimate
 from pfl_audit.training.federated.canaries.manifest import Manifest
 from pfl_audit.training.federated.canaries.run import Observation
@@ -43,7 +42,7 @@ class CanaryReport:
         accuracy: Share of correct guesses if every canary is guessed.
         epsilon: Lower bound of epsilon for any mechanism (Steinke, Nasr and Jagielski).
         epsilon_of_family: Lower bound of epsilon for a mechanism that is as stated except for the noise (Mahloujifar,
-            Melis and Chaudhuri), or None if its trade-off curve is not known.
+            Melis and Chaudhuri).
         estimates: Measured parameters of the mechanism.
         contradictions: What the run contradicts, one sentence each.
     """
@@ -53,7 +52,7 @@ class CanaryReport:
     guesses: Guesses
     accuracy: float
     epsilon: float
-    epsilon_of_family: float | None
+    epsilon_of_family: float
     estimates: Estimates
     contradictions: tuple[str, ...]
 
@@ -83,23 +82,19 @@ def _finite(found: dict[str, float | None]) -> dict[str, float | None]:
     return {name: value if value is not None and np.isfinite(value) else None for name, value in found.items()}
 
 
-def family_of(claim: PrivacyGuarantee) -> Family | None:
-    """Mechanisms that are as stated except for the noise, or None without a closed form of the trade-off curve."""
-    if claim.sampling.provider_rate < 1 or claim.sampling.client_rate < 1:
-        return None
-    return lambda strength: Gaussian(math.sqrt(claim.rounds) * strength)
+def family_of(claim: PrivacyGuarantee) -> Family:
+    """Mechanisms that are as stated except for the noise."""
+    return lambda strength: SampledGaussian(claim.sampled(), 1 / strength, claim.sampling.kind)
 
 
-def report_on(
-    claim: PrivacyGuarantee, manifest: Manifest, observation: Observation, family: Family | None
-) -> CanaryReport:
+def report_on(claim: PrivacyGuarantee, manifest: Manifest, observation: Observation, family: Family) -> CanaryReport:
     """Guess the coins, and compare guarantee and measurement.
 
     Args:
         claim: The guarantee.
         manifest: Coins of the canaries.
         observation: Of a run with them.
-        family: Mechanisms by 1 / sigma, or None if no trade-off curve is known.
+        family: Mechanisms by 1 / sigma.
     """
     error = ERROR / STATEMENTS
     evidence = log_likelihood_ratio(observation, claim.noise_multiplier, claim.sampling.provider_rate)
@@ -110,7 +105,7 @@ def report_on(
     contradictions = _contradicted_parameters(claim, found)
     if p_value(guesses, claim.epsilon, claim.delta) <= error:
         contradictions.append(f"epsilon is above the stated {claim.epsilon:.4g}")
-    if family is not None and contradicts(family(1 / claim.noise_multiplier).trade_off, guesses, error):
+    if contradicts(family(1 / claim.noise_multiplier).trade_off, guesses, error):
         contradictions.append("the guesses are better than the stated mechanism allows")
     return CanaryReport(
         claim,
@@ -118,7 +113,7 @@ def report_on(
         guesses,
         float(correct.mean()),
         epsilon_lower_bound(guesses, claim.delta, error),
-        None if family is None else mechanism_lower_bound(family, guesses, claim.delta, error),
+        mechanism_lower_bound(family, guesses, claim.delta, error),
         found,
         tuple(contradictions),
     )
