@@ -40,6 +40,7 @@ _REACH = 20.0
 """Largest output of a round that is represented, in standard deviations."""
 _HIGHEST_LOSS = 600.0
 """Loss of a round above which exp overflows; such little noise is accounted without sampling."""
+_SMALLEST_RATE = 1e-12
 _NO_DELTA = 1e-250
 """Delta below which its Chernoff bound is enough."""
 _CURVE_DELTA = 1e-9
@@ -102,6 +103,11 @@ class SampledGaussian:
         index = len(slopes) - 1 - np.searchsorted(np.maximum.accumulate(crossings[::-1]), fprs)
         bounds: Floats = np.minimum(deltas[index] + factors[index] * fprs, 1.0)
         return bounds
+
+    def __post_init__(self) -> None:
+        run = self.sampling  # rates next to nothing are raised: more sampling costs more
+        rates = max(run.client_rate, _SMALLEST_RATE), max(run.provider_rate, _SMALLEST_RATE)
+        object.__setattr__(self, "sampling", Sampling(*rates, run.rounds))
 
     @property
     def _noise(self) -> float:

@@ -85,7 +85,7 @@ def test_of_a_record_only_numbers_and_words_of_ours_travel(tmp_path: Path) -> No
     assert review.claim is not None
     assert review.claim.not_covered[: len(NOT_COVERED)] == list(NOT_COVERED)
     assert len(review.claim.not_covered) == len(NOT_COVERED) + 1
-    assert review.worth == "weaker"
+    assert review.worth == "unknown"  # a unit that is not ours
     assert NAMED not in review.model_dump_json()
 
 

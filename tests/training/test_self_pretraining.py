@@ -36,7 +36,9 @@ SHORT = TrainSettings(
 ROUNDS = FederatedSettings(
     rounds=2, batch_size=4, local_steps=2, learning_rate=1e-3, validate_every=1, validation_queries=4
 )
-PRIVATE = PrivacySettings(provider_rate=0.6, clip=0.1, noise_multiplier=0.8, epsilon=None, noise_seed=1)
+PRIVATE = PrivacySettings(
+    provider_rate=0.6, clip=0.1, noise_multiplier=0.8, epsilon=None, noise_seed=1, public_providers=10
+)
 
 
 @pytest.fixture(scope="module")

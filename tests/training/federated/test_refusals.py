@@ -26,7 +26,7 @@ from tests.training.killed import kill_once_there
     ("mode", "privacy", "settings", "complaint"),
     [
         ("fl-dp", {"clip": 0.0}, {}, "clip must be greater than 0"),
-        ("fl-dp", {"epsilon": 1e-9, "noise_multiplier": None}, {}, "cannot be reached"),
+        ("fl-dp", {"epsilon": 1e-12, "delta": 1e-15, "noise_multiplier": None}, {}, "cannot be reached"),
         ("fl-dp", {"epsilon": 1.0}, {}, "one of --epsilon and --sigma"),
         ("fl-dp", {"delta": 1.0}, {}, "delta must be"),
         ("fl-dp", {"provider_rate": 0.0}, {}, "provider_rate must be"),

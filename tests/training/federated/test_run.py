@@ -102,7 +102,7 @@ def test_a_run_that_was_cut_ends_the_same(
     cuts = 0
     while True:
         try:
-            cut = federate("cut", mode, privacy)
+            cut = federate("cut", mode, privacy, ledger=federate.folder / "cut.ledger.json")
             break
         except CutError:
             cuts += 1
