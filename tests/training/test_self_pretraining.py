@@ -139,7 +139,9 @@ def test_federated_training_moves_the_model(
     model = opened(start)
     trainable = choose_trainable(model)
     before = trainable.read()
-    federation = Federation(mode, replace(ROUNDS, strategy=strategy), privacy, tmp_path, {"test": mode})
+    out = tmp_path / "out"
+    out.mkdir()
+    federation = Federation(mode, replace(ROUNDS, strategy=strategy), privacy, out, {"data": "0" * 64})
     record = train_federated(federation, model, trainable, *pages, Silent())
     assert (record["privacy"] is None) == (privacy is None)
     assert "loss_tlm" in record["history"][-1]
