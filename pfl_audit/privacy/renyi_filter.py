@@ -56,7 +56,7 @@ def best_order(cost: RunCost, orders: Sequence[float], cap: float | None) -> flo
     """The order at which most runs like the first one fit into the cap; it depends on no result.
 
     Args:
-        cost: Of the first run.
+        cost: Cost of the first run.
         orders: To choose from.
         cap: Largest epsilon of all runs, or None.
     """

@@ -16,7 +16,7 @@ def denoised(inputs: InputBuilder, document: Document, task: Task, form: Form, r
     """Mask units of a page; input and target end with end-of-sequence.
 
     Args:
-        inputs: Of a network that has the tokens of self-pretraining.
+        inputs: Inputs of a network that has the tokens of self-pretraining.
         rng: Draws what is masked.
     """
     first = inputs.config.markers

@@ -13,7 +13,7 @@ from pfl_audit.training.federated.codecs import Payload
 BLOCK: Final = 64
 """Numbers that share a scale."""
 _OFFSET: Final = 0.9677083
-"""Quantile that the largest level stands for (bitsandbytes, ``create_normal_map``)."""
+"""Quantile of the largest level (bitsandbytes, ``create_normal_map``)."""
 
 
 def nf4_levels() -> Tensor:

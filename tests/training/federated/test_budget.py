@@ -47,10 +47,10 @@ def test_runs_over_the_same_documents_compose(
     assert shown.count("run ") == 2
     assert f"{second['epsilon']:.4g} at delta 1e-05" in shown
     assert run(["account", "--ledger", str(ledger.path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["epsilon"] == second["epsilon"]
-    assert told["providers"] == records[1]["data"]["providers"]
-    assert json.loads(ledger.path.read_text())["key"] not in json.dumps(told)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["epsilon"] == second["epsilon"]
+    assert printed["providers"] == records[1]["data"]["providers"]
+    assert json.loads(ledger.path.read_text())["key"] not in json.dumps(printed)
 
 
 def test_a_public_record_does_not_depend_on_who_was_in_earlier_runs(federate: Federate) -> None:

@@ -51,7 +51,7 @@ def estimate(observation: Observation, coins: NDArray[np.bool_], error: float) -
     sigma² + q c². Intervals of q and c are normal approximations on the logarithmic scale (delta method).
 
     Args:
-        observation: Of the run.
+        observation: Observation of the run.
         coins: Which canaries are included, bool (canaries,).
         error: Above 0 and below 1.
     """

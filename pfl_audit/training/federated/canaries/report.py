@@ -93,7 +93,7 @@ def report_on(claim: PrivacyGuarantee, manifest: Manifest, observation: Observat
     Args:
         claim: The guarantee.
         manifest: Coins of the canaries.
-        observation: Of a run with them.
+        observation: Observation of a run with the canaries.
         family: Mechanisms by 1 / sigma.
     """
     error = ERROR / STATEMENTS
@@ -125,7 +125,7 @@ def log_likelihood_ratio(observation: Observation, noise: float, rate: float) ->
     A round in which the client takes part is a mixture: with probability ``rate`` the mean is 1, else 0.
 
     Args:
-        observation: Of the run.
+        observation: Observation of the run.
         noise: Stated noise multiplier.
         rate: Stated probability that a provider of a participating client is drawn.
     """
