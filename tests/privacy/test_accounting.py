@@ -60,7 +60,7 @@ def test_where_prv_fails_the_valid_bound_is_there() -> None:
     assert "mean differs" in str(prv_comparison(run, 0.7, 1e-5)[1])
 
 
-def test_epsilons_of_thousands_are_bounded_by_renyi() -> None:
+def test_what_no_grid_of_losses_represents_is_bounded_by_renyi() -> None:
     found = privacy_spent(Sampling(1.0, 0.5, 100_000), 0.3, 1e-5)
     assert (found.accountant, found.epsilon) == ("renyi", found.renyi)
     assert found.epsilon < 1e6

@@ -76,7 +76,7 @@ def _sorted(queries: Sequence[Query], *, disjoint: bool) -> dict[int, dict[str, 
             )
         if owner.setdefault(provider, client) != client and disjoint:
             raise AuditError(
-                f"the provider of training question {row + 1} stands in client {owner[provider]} and in {client}",
+                f"the provider of training question {row + 1} is in client {owner[provider]} and in {client}",
                 "Make clients with 'pfl-audit data partition --by provider': its protection is counted once",
             )
         held.setdefault(client, {}).setdefault(provider, []).append(row)

@@ -41,7 +41,7 @@ def test_a_partition_by_source_trains_without_privacy_and_is_refused_with_it(
     record = federate("out", "fl", settings=FRACTION, data=data)
     assert record["clients"] == 3
     assert record["communication"]["messages"] == 2 * 3 * 2
-    with pytest.raises(AuditError, match=r"the provider of training question .* stands in client"):
+    with pytest.raises(AuditError, match=r"the provider of training question .* is in client"):
         federate("private", "fl-dp", PRIVATE, data=data)
 
 
