@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from pfl_audit.cli import options
 from pfl_audit.cli.account import read_review
 from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.libraries import cache_folder
 from pfl_audit.errors import EXIT_FINDING, AuditError, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +60,10 @@ def canaries(
         write_json(out, manifest.public(), private=False)
     progress = make_progress(quiet=quiet)
     progress.say(f"commitment {manifest.commitment}")
-    observation = observe(claim, manifest, clients, progress)
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=cache) as folder:
+        observation = observe(claim, manifest, clients, Path(folder), progress)
     report = report_on(claim, manifest, observation, family_of(claim))
     if out is not None:
         write_json(out, report.to_dict(), private=False)

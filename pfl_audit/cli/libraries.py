@@ -43,6 +43,6 @@ def _show_once(text: str) -> None:
 
 
 def cache_folder() -> Path:
-    """The only folder outside the run that is written to: matplotlib caches its font list there."""
+    """The only folder outside a run that is written to: fonts of matplotlib, and secrets of canaries while they run."""
     # expanduser, unlike Path.home, does not fail without a home folder.
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "pfl-audit"  # noqa: PTH111

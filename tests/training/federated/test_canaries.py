@@ -3,6 +3,8 @@
 import hashlib
 import math
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -50,11 +52,16 @@ def manifest(seed: int, canaries: int, guesses: int) -> Manifest:
     return Manifest("nonce", guesses, rng.bytes(32).hex(), canaries, rng.bytes(-(-canaries // 8)).hex())
 
 
+def run_canaries(claim: PrivacyGuarantee, drawn: Manifest, clients: int, seed: int | None = None) -> Observation:
+    with TemporaryDirectory() as folder:
+        return observe(claim, drawn, clients, Path(folder), Silent(), noise_seed=seed)
+
+
 def audited(
     seed: int = 0, canaries: int = 1000, clients: int = 4, claim: PrivacyGuarantee = CLAIM
 ) -> tuple[CanaryReport, Observation]:
     drawn = manifest(seed, canaries, canaries // 20)
-    observation = observe(claim, drawn, clients, Silent(), noise_seed=seed)
+    observation = run_canaries(claim, drawn, clients, seed)
     return report_on(claim, drawn, observation, family_of(claim)), observation
 
 
@@ -170,7 +177,7 @@ def test_a_trade_off_curve_may_be_given() -> None:
     sampling = CLAIM.sampling.model_copy(update={"provider_rate": 0.5})
     claim = changed(sampling=sampling, rounds=1, noise_multiplier=0.5, epsilon=OneRound(2.0).epsilon(1e-5))
     drawn = manifest(5, 10_000, 500)
-    observation = observe(claim, drawn, 1, Silent(), noise_seed=5)
+    observation = run_canaries(claim, drawn, 1, 5)
     report = report_on(claim, drawn, observation, OneRound)
     assert report.contradictions == ()
     assert report.epsilon < report.epsilon_of_family < claim.epsilon
@@ -243,8 +250,8 @@ def test_what_cannot_run_is_refused() -> None:
     drawn = manifest(0, 100, 5)
     fixed = CLAIM.sampling.model_copy(update={"kind": "fixed-size"})
     with pytest.raises(NotAuditableError, match="Poisson"):
-        observe(changed(sampling=fixed), drawn, 2, Silent())
+        run_canaries(changed(sampling=fixed), drawn, 2)
     with pytest.raises(UsageError, match="divided among 101 clients"):
-        observe(CLAIM, drawn, 101, Silent())
+        run_canaries(CLAIM, drawn, 101)
     with pytest.raises(UsageError, match="do not fit in memory"):
-        observe(changed(rounds=10**7), drawn, 2, Silent())
+        run_canaries(changed(rounds=10**7), drawn, 2)

@@ -6,7 +6,6 @@ of a canary is its direction, longer than the clipping norm.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,14 +65,20 @@ class _CanaryTrainer:
 
 
 def observe(
-    claim: PrivacyGuarantee, manifest: Manifest, clients: int, progress: Progress, noise_seed: int | None = None
+    claim: PrivacyGuarantee,
+    manifest: Manifest,
+    clients: int,
+    folder: Path,
+    progress: Progress,
+    noise_seed: int | None = None,
 ) -> Observation:
-    """Run all rounds of a guarantee with canaries, in a temporary folder.
+    """Run all rounds of a guarantee with canaries.
 
     Args:
         claim: Decides sampling, rounds, clipping norm and noise.
         manifest: Decides which canaries are providers.
         clients: Number of clients that the canaries are divided among.
+        folder: An empty one, for the secret key and the unfinished round.
         progress: Reports every round.
         noise_seed: Seed of the sampling and the noise, or None for a secret key.
 
@@ -82,8 +87,7 @@ def observe(
         AuditError: A noisy sum is not finite.
     """
     check_run(claim, manifest, clients)
-    with tempfile.TemporaryDirectory() as folder:
-        return _observe(_federation(claim, Path(folder), noise_seed), claim, manifest, clients, progress)
+    return _observe(_federation(claim, folder, noise_seed), claim, manifest, clients, progress)
 
 
 def check_run(claim: PrivacyGuarantee, manifest: Manifest, clients: int) -> None:
