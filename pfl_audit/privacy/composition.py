@@ -48,6 +48,8 @@ def compose(loss: LossDistribution, rounds: int, window: Window) -> LossDistribu
     indices = window.first + np.arange(window.cells)
     composed = np.maximum(composed[indices % window.cells], 0.0) + _rounding(window.cells, rounds)
     logs = rounds * log_total - window.tilt * loss.step * indices
+    if logs[-1] > _FURTHEST:  # no mass of the window is a number: nothing is known
+        return LossDistribution(np.zeros(1), window.first, loss.step, 1.0)
     kept = int(np.argmax(logs <= _FURTHEST))
     above = math.exp(min(0.0, rounds * loss.log_moment(window.top_order) - window.top_order * loss.step * indices[-1]))
     infinite = -math.expm1(rounds * math.log1p(-loss.infinite)) + above
