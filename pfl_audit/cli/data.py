@@ -194,7 +194,12 @@ def make(
     red_documents: Annotated[float, typer.Option(help="Mean RED documents per provider.")] = 2.5,
     questions: Annotated[float, typer.Option(help="Mean questions per document.")] = 5.5,
     ocr_noise: Annotated[float, typer.Option(help="Share of OCR words that are misread.")] = 0.01,
-    wordings: Annotated[str, typer.Option(help="Labels and dates of the pages: general or broadcast.")] = "general",
+    wordings: Annotated[
+        str, typer.Option(help="Labels and dates of the pages: general, broadcast, freight, utility.")
+    ] = "general",
+    asked: Annotated[
+        str, typer.Option(help="What is asked for: provider (its fields mostly), or payables (dates, sums, customer).")
+    ] = "provider",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -208,7 +213,7 @@ def make(
 
     require_new(out)
     counts = (members, non_members, red_providers, clients, documents, red_documents, questions)
-    recipe = Recipe(*counts, ocr_noise, seed, wordings)
+    recipe = Recipe(*counts, ocr_noise, seed, wordings, asked)
     progress = make_progress(quiet=quiet)
     _report({out: make_corpus(recipe, out, progress)}, as_json=as_json, quiet=quiet)
 

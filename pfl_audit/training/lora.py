@@ -25,15 +25,18 @@ class Adapters:
         model: Model whose network gets the adapters, in place; the trainable parameters are marked.
         rank: Rank of the adapters, 1 or more.
         seed: Seed of their random halves; the others begin at zero.
+        parts: What is trained: all (adapters, and the submodules that the family trains whole beside them), adapters,
+            or up: the halves that begin at zero (FFA-LoRA; Sun et al. 2024, "Improving LoRA in Privacy-Preserving
+            Federated Learning", section 3), half the numbers, and noise is not multiplied with noise.
 
     Attributes:
-        trainable: The adapters, and the submodules that are trained whole beside them.
+        trainable: What is trained.
 
     Raises:
         UsageError: The rank is not positive, the model takes no adapters, or peft is not installed.
     """
 
-    def __init__(self, model: TrainableModel[Never], rank: int, *, seed: int) -> None:
+    def __init__(self, model: TrainableModel[Never], rank: int, *, seed: int, parts: str = "all") -> None:
         if rank < 1:
             raise UsageError("the rank of LoRA must be 1 or more", "Correct --lora")
         if model.adapters is None:
@@ -46,8 +49,11 @@ class Adapters:
             warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers for an old name
             torch.manual_seed(seed)
             self._wrapped = peft.get_peft_model(network.get_submodule(layout.module), settings)
-        for name in layout.whole:
+        for name in layout.whole if parts == "all" else ():
             network.get_submodule(name).requires_grad_(True)
+        if parts == "up":
+            for name, parameter in network.named_parameters():
+                parameter.requires_grad_(".lora_B." in name)
         self.trainable = Trainable(network)
 
     def save(self, folder: Path) -> None:

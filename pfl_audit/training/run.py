@@ -344,7 +344,9 @@ def choose(model: QuestionModel, rank: int, settings: Settings) -> tuple[Adapter
     """What is trained: adapters of that rank and what goes with them, or with rank 0 whole tensors."""
     if rank and not settings.freeze_visual:
         raise UsageError("--lora keeps the visual encoder frozen", "Leave out --train-visual or --lora")
-    adapters = Adapters(model, rank, seed=settings.seed) if rank else None
+    if settings.lora_parts != "all" and not rank:
+        raise UsageError("--lora-parts chooses among the parts of adapters, and there are none", "Give --lora a rank")
+    adapters = Adapters(model, rank, seed=settings.seed, parts=settings.lora_parts) if rank else None
     trainable = adapters.trainable if adapters else choose_trainable(model)
     if isinstance(settings, FederatedSettings) and settings.freeze_embeddings:
         trainable = without_embeddings(model.network)

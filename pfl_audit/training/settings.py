@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -22,6 +22,13 @@ OptimizerName = Annotated[
     str, Field(description="adamw, adam, sgd, momentum, shampoo, or adafactor, which learns faster from nothing.")
 ]
 WeightDecay = Annotated[float, Field(ge=0, description="Weight decay; adafactor and shampoo have none.")]
+LoraParts = Annotated[
+    Literal["all", "adapters", "up"],
+    Field(
+        description="What --lora trains: all (adapters, and the embeddings of boxes and pages), adapters alone, or up: "
+        "the half of each adapter that begins at zero."
+    ),
+]
 FreezeVisual = Annotated[bool, Field(description="Freeze the visual encoder, and encode each page once.")]
 ValidateEvery = Annotated[int, Field(ge=1, description="Steps or rounds between validations.")]
 ValidationQueries = Annotated[int, Field(ge=1, description="Largest number of validation queries.")]
@@ -40,6 +47,12 @@ def settings_fields(kind: type[DataclassInstance]) -> dict[str, FieldInfo]:
 def flag_of(name: str) -> str:
     """The flag of a field on the command line."""
     return f"--{name.replace('_', '-')}"
+
+
+def without_defaults(settings: DataclassInstance, names: tuple[str, ...]) -> dict[str, Any]:
+    """Settings as JSON, without those of these names that have their default."""
+    defaults = {field.name: field.default for field in fields(settings)}
+    return {name: value for name, value in asdict(settings).items() if name not in names or value != defaults[name]}
 
 
 def check_settings(settings: DataclassInstance) -> None:
@@ -72,6 +85,7 @@ class TrainSettings:
     weight_decay: WeightDecay = 0.01
     clip_norm: ClipNorm = 1.0
     freeze_visual: FreezeVisual = True
+    lora_parts: LoraParts = "all"
     seed: Seed = 0
     validate_every: ValidateEvery = 500
     save_every: Annotated[
@@ -92,9 +106,8 @@ class TrainSettings:
         check_settings(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; without refusals their share is left out, so that runs of earlier versions are recognised."""
-        settings = asdict(self)
-        return settings if self.refuse else {name: value for name, value in settings.items() if name != "refuse"}
+        """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
+        return without_defaults(self, ("refuse", "lora_parts"))
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""

@@ -7,7 +7,7 @@ import pytest
 
 from pfl_audit.documents.check import check_corpus
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
+from pfl_audit.documents.synthetic.generator import ASKED, Recipe, make_corpus
 from pfl_audit.documents.synthetic.invoice import draw_invoice
 from pfl_audit.documents.synthetic.ocr_noise import add_ocr_errors
 from pfl_audit.documents.synthetic.providers import WORDINGS, draw_providers
@@ -48,21 +48,27 @@ def test_files_are_named_and_laid_out_as_in_release_1(tmp_path: Path) -> None:
     }
 
 
-def test_broadcasters_word_the_same_values_otherwise() -> None:
-    first = WORDINGS["broadcast"]
-    general, broadcast = (
-        {one for labels in LABELS.values() for one in labels[part]} for part in (slice(first), slice(first, None))
-    )
-    assert all(len(labels) == 2 * first for labels in LABELS.values())
-    assert not general & broadcast
+def test_industries_word_the_same_values_otherwise() -> None:
+    assert all(len(labels) == sum(map(len, WORDINGS.values())) for labels in LABELS.values())
+    worded = {name: {labels[at] for labels in LABELS.values() for at in places} for name, places in WORDINGS.items()}
+    assert len(set.union(*worded.values())) == sum(map(len, worded.values()))  # no label is of two industries
     drawn = {name: draw_providers(30, np.random.default_rng(0), wordings=name) for name in WORDINGS}
-    assert [one.name for one in drawn["general"]] == [one.name for one in drawn["broadcast"]]
-    for name, labels in (("general", general), ("broadcast", broadcast)):
+    assert len({tuple(one.name for one in providers) for providers in drawn.values()}) == 1
+    for name, labels in worded.items():
         for provider in drawn[name]:
             page = " ".join(render_invoice(draw_invoice(provider, np.random.default_rng(1))).words)
             assert all(
                 any(label in page for label in LABELS[key] if label in labels) for key in ("subtotal", "due_date")
             )
+
+
+def test_payables_are_asked_for_and_nothing_else(tmp_path: Path) -> None:
+    recipe = Recipe(members=10, non_members=0, red_providers=0, documents=2, questions=4, asked="payables")
+    keys = {query.key for query in make_corpus(recipe, tmp_path / "corpus", Silent()).queries}
+    assert keys == ASKED["payables"].keys()
+    with pytest.raises(UsageError, match="questions cannot be about 'weather'"):
+        make_corpus(replace(recipe, asked="weather"), tmp_path / "other", Silent())
+    assert not (tmp_path / "other").exists()
 
 
 def test_words_stand_in_their_boxes() -> None:

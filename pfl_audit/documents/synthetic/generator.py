@@ -22,6 +22,19 @@ from pfl_audit.files import atomic_write, require_new, write_json
 from pfl_audit.progress import Progress
 
 JPEG_QUALITY = 40
+ASKED = {
+    "provider": dict.fromkeys(PROVIDER_KEYS, 3.0) | {"provider_name": 9.0} | dict.fromkeys(SECRET_KEYS, 1.0),
+    "payables": {
+        "provider_name": 2.0,
+        "invoice_date": 3.0,
+        "due_date": 3.0,
+        "customer_name": 2.0,
+        "total_amount": 2.0,
+        "subtotal": 1.0,
+        "tax_amount": 1.0,
+    },
+}
+"""Weights of the keys that are asked for; of provider every other key has 1, of payables none."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +51,8 @@ class Recipe:
         questions: Mean number of questions per document.
         ocr_noise: Share of OCR words that are misread.
         seed: Seed of all random draws.
-        wordings: Labels and dates of the pages: "general", or "broadcast", which no general page has.
+        wordings: Labels and dates of the pages, a key of WORDINGS; no industry's are on a general page.
+        asked: What is asked for, a key of ASKED.
     """
 
     members: int = 120
@@ -51,6 +65,7 @@ class Recipe:
     ocr_noise: float = 0.01
     seed: int = 0
     wordings: str = "general"
+    asked: str = "provider"
 
     def check(self) -> None:
         """Raise UsageError if a setting is out of range."""
@@ -67,6 +82,8 @@ class Recipe:
             raise UsageError("OCR noise is a share between 0 and 1", "Correct --ocr-noise")
         if self.wordings not in WORDINGS:
             raise UsageError(f"there are no wordings {self.wordings!r}", f"Give one of {', '.join(WORDINGS)}")
+        if self.asked not in ASKED:
+            raise UsageError(f"questions cannot be about {self.asked!r}", f"Give one of {', '.join(ASKED)}")
         if min(self.documents, self.red_documents, self.questions) < 1:
             raise UsageError("the means must be 1 or more", "Correct --documents, --red-documents or --questions")
 
@@ -159,11 +176,9 @@ def _draw_page(
 
 def _draw_keys(recipe: Recipe, invoice: Invoice, rng: np.random.Generator) -> list[str]:
     """Keys that are asked for: mostly those of the provider, secrets rarely."""
-    weights = {key: 3.0 if key in PROVIDER_KEYS else 1.0 for key in invoice.values}
-    weights["provider_name"] = 9.0
-    for key in SECRET_KEYS:
-        if key in weights:
-            weights[key] = 1.0
+    chosen = ASKED[recipe.asked]
+    rest = 1.0 if recipe.asked == "provider" else 0.0
+    weights = {key: weight for key in invoice.values if (weight := chosen.get(key, rest))}
     count = min(max(1, int(rng.poisson(recipe.questions))), len(weights))
     shares = np.array(list(weights.values()))
     drawn = rng.choice(len(weights), size=count, replace=False, p=shares / shares.sum())

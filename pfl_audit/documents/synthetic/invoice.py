@@ -11,7 +11,7 @@ from pfl_audit.documents.synthetic.providers import Provider, company, street_ad
 
 _GOODS = words("spot package banner design print delivery licence service hosting support survey filter cable panel")
 _TERMS = ("Net 15", "Net 30", "Net 45", "Net 60", "Due on receipt", "2/10 Net 30")
-_DAYS = ("%m/%d/%Y", "%Y-%m-%d", "%d.%m.%Y", "%d-%b-%y", "%Y/%m/%d", "%d %B %Y")
+_DAYS = ("%m/%d/%Y", "%Y-%m-%d", "%d.%m.%Y", "%d-%b-%y", "%Y/%m/%d", "%d %B %Y", "%b %d %Y", "%d %b, %Y")
 """Date format of each wording."""
 
 LOGO_ONLY = 0.35

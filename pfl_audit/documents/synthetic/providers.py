@@ -25,8 +25,8 @@ _MAILBOXES = ["billing", "accounts", "invoice", "office", "info", "traffic"]
 
 FONT_FAMILIES = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "STIXGeneral")
 LOGOS = ("disc", "square", "diamond", "triangle", "bars", "ring", "chevron", "hexagon")
-WORDINGS = {"general": 0, "broadcast": 3}
-"""First of the three wordings of general invoices, and first of the three of broadcasters only."""
+WORDINGS = {"general": (0, 1, 2), "broadcast": (3, 4, 5), "freight": (6,), "utility": (7,)}
+"""Wordings of general invoices, and of three industries; all companies of freight share one, those of utility too."""
 LAYOUTS = ("logo-left", "logo-right", "banner", "centred", "sidebar")
 
 
@@ -121,7 +121,7 @@ def street_address(rng: np.random.Generator) -> tuple[str, str]:
     return street, f"{surname(rng)}ville {_pick(rng, _STATES)} {int(rng.integers(10000, 99999))}"
 
 
-def _draw(rng: np.random.Generator, first_wording: int) -> Provider:
+def _draw(rng: np.random.Generator, wordings: tuple[int, ...]) -> Provider:
     name = _station(rng) if rng.random() < 0.4 else company(rng)
     stem = "".join(letter for letter in name.lower().split()[0] if letter.isalnum())
     # Only some domains contain the name; scrubbing has to find it there.
@@ -135,11 +135,11 @@ def _draw(rng: np.random.Generator, first_wording: int) -> Provider:
         website=f"www.{domain}",
         tax_number=f"{int(rng.integers(10, 99))}-{int(rng.integers(1000000, 9999999))}",
         registration_id=f"{_letters(rng, 2)}{int(rng.integers(100000, 999999))}",
-        style=_style(rng, first_wording),
+        style=_style(rng, wordings),
     )
 
 
-def _style(rng: np.random.Generator, first_wording: int) -> Style:
+def _style(rng: np.random.Generator, wordings: tuple[int, ...]) -> Style:
     return Style(
         layout=_pick(rng, LAYOUTS),
         logo=_pick(rng, LOGOS),
@@ -147,7 +147,7 @@ def _style(rng: np.random.Generator, first_wording: int) -> Style:
         primary=_colour(rng, 20, 170),
         accent=_colour(rng, 90, 235),
         ruled=bool(rng.random() < 0.5),
-        wording=first_wording + int(rng.integers(3)),
+        wording=wordings[int(rng.integers(3)) % len(wordings)],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,12 +12,14 @@ from pfl_audit.training.settings import (
     BatchSize,
     FreezeVisual,
     LearningRate,
+    LoraParts,
     OptimizerName,
     Seed,
     ValidateEvery,
     ValidationQueries,
     WeightDecay,
     check_settings,
+    without_defaults,
 )
 
 Mode = Literal["central", "fl", "central-dp", "fl-dp"]
@@ -59,6 +61,7 @@ class FederatedSettings:
         bool, Field(description="Freeze the tables of tokens and positions, and leave them out of the messages.")
     ] = False
     freeze_visual: FreezeVisual = True
+    lora_parts: LoraParts = "all"
     seed: Seed = 0
     validate_every: ValidateEvery = 5
     validation_queries: ValidationQueries = 256
@@ -75,9 +78,8 @@ class FederatedSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
-        added = ("server_rate", "weighting", "proximal", "codec", "freeze_embeddings", "client_fraction")
-        defaults = {field.name: field.default for field in fields(self)}
-        return {k: v for k, v in asdict(self).items() if k not in added or v != defaults[k]}
+        added = ("server_rate", "weighting", "proximal", "codec", "freeze_embeddings", "client_fraction", "lora_parts")
+        return without_defaults(self, added)
 
 
 _Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
+from pfl_audit.errors import UsageError
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.privacy.accounting import privacy_spent
@@ -21,6 +23,7 @@ from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
 from pfl_audit.training.federated.server import STATE_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
+from pfl_audit.training.lora import Adapters
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
 
@@ -56,6 +59,25 @@ def test_lora_trains_adapters_and_merges_them(federate: Federate, mode: str, pri
     assert adapted
     assert whole
     assert (federate.folder / "out/adapters/adapter_model.safetensors").is_file()
+
+
+def test_parts_of_adapters_are_trained_alone(federate: Federate) -> None:
+    """Adapters alone change no embedding; their zero halves alone leave the random halves as they were drawn."""
+    files, random = {}, {}
+    for parts in ("adapters", "up"):
+        federate(parts, "fl-dp", PRIVATE, replace(QUICK, lora_parts=parts), lora=2)
+        before, after = load_vt5(federate.start).network.state_dict(), federate.weights(parts)
+        changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
+        assert changed
+        assert all(name.endswith((".q.weight", ".v.weight")) for name in changed)
+        files[parts] = load_file(federate.folder / parts / "adapters/adapter_model.safetensors")
+        random[parts] = [tensor for name, tensor in files[parts].items() if "lora_A" in name]
+    drawn = Adapters(open_training(federate.start), 2, seed=QUICK.seed).trainable
+    first = [one.detach() for name, one in zip(drawn.names, drawn.parameters, strict=True) if "lora_A" in name]
+    assert all(any(torch.equal(one, kept) for kept in random["up"]) for one in first)
+    assert not any(torch.equal(one, kept) for one in first for kept in random["adapters"])
+    with pytest.raises(UsageError, match="--lora-parts chooses among the parts of adapters, and there are none"):
+        federate("none", "fl", settings=replace(QUICK, lora_parts="up"))
 
 
 def test_fedavg_is_the_mean_of_the_clients_own_trainings(federate: Federate) -> None:
