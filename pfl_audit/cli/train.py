@@ -15,6 +15,7 @@ from pfl_audit.cli.federation import write_federation
 from pfl_audit.cli.train_forms import FORMS, FORMS_ALONE, train_forms
 from pfl_audit.cli.train_options import OptionGroup, Values, make_command
 from pfl_audit.cli.train_plan import guarantee, show_plan
+from pfl_audit.cli.train_pretraining import PRETRAINING, pretraining, unused_of_pretraining
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import UsageError
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
@@ -159,7 +160,8 @@ def _request(values: Values) -> tuple[TrainRun, Settings, PrivacySettings | None
     from pfl_audit.training.run import TrainRun
 
     names = ("out", "start", "size", "vocabulary", "half", "mode", "device", "lora", "providers_share", *LEDGER.names)
-    run = TrainRun(data=values["data"] or Path(), **{name: values[name] for name in names})
+    first = pretraining(values)
+    run = TrainRun(data=values["data"] or Path(), pretraining=first, **{name: values[name] for name in names})
     frozen: dict[str, Any] = {"freeze_visual": not values["train_visual"], "seed": values["seed"]}
     if run.mode == "central":
         return run, TrainSettings(**frozen, **CENTRAL.given(values)), None
@@ -189,7 +191,8 @@ def _run(run: TrainRun, settings: Settings, privacy: PrivacySettings | None, *, 
     elif not quiet:
         last = record["history"][-1] if record["history"] else {}
         scored = f"validation ANLS {last['anls']:.3f}" if "anls" in last else "no validation part to measure on"
-        done = f"{record['steps']} steps" if "steps" in record else f"{record['rounds']} rounds"
+        phases = [record[name] for name in ("pretraining",) if name in record] + [record]
+        done = " and ".join(f"{one['steps']} steps" if "steps" in one else f"{one['rounds']} rounds" for one in phases)
         note(f"{run.out}: {done}, {scored}")
         if isinstance(claim := record["privacy"], dict):
             note(guarantee(claim))
@@ -202,7 +205,7 @@ def _by_clients(values: Values) -> bool:
 def _unused(values: Values) -> dict[str, str]:
     """Options without effect, and why."""
     mode, here = values["mode"], f"with --mode {values['mode']}"
-    found: dict[str, str] = {}
+    found = unused_of_pretraining(values)
     if mode == "central":
         found |= dict.fromkeys(set(ROUNDS.names) - set(_FL), here)
     else:
@@ -234,9 +237,8 @@ def _unused(values: Values) -> dict[str, str]:
         return found | dict.fromkeys(FORMS_ALONE, "with --task qa")
     here = f"with --task {values['task']}"
     found |= {"mode": f"{here}: forms belong to no client and no provider, so they are trained centrally"}
-    questions = {*CENTRAL.names, *ROUNDS.names, *PRIVACY.names, *LEDGER.names, *FLOWER.names, "lora", *_AFTER} - {
-        "half"
-    }
+    groups = (CENTRAL, ROUNDS, PRETRAINING, PRIVACY, LEDGER, FLOWER)
+    questions = {*(name for group in groups for name in group.names), "lora", *_AFTER} - {"half"}
     return found | dict.fromkeys(questions - set(FORMS.names), here)
 
 
@@ -247,6 +249,7 @@ train = make_command(
         CENTRAL,
         OptionGroup(Choice, _AFTER),
         ROUNDS,
+        PRETRAINING,
         PRIVACY,
         LEDGER,
         FLOWER,

@@ -23,15 +23,16 @@ def show_plan(
         as_json: Print JSON instead of lines.
         quiet: Show no progress.
     """
-    from pfl_audit.training.run import plan_run
+    from pfl_audit.training.dry_run import plan_run
 
     plan = plan_run(run, settings, make_progress(quiet=quiet), privacy)
     if as_json:
         print_json(plan)
         return
-    estimate = plan["estimate"]
+    first = plan.get("pretraining")
     parties = f"{len(plan['clients'])} clients, {plan['rounds']} rounds" if plan["clients"] else "all in one place"
-    lines = [f"{plan['mode']}: {parties}"]
+    after = f" after {first['rounds']} of self-pretraining" if first and plan["clients"] else ""
+    lines = [f"{plan['mode']}: {parties}{after}"]
     lines += [
         f"  client {held['client']}: {held['providers']} providers, {held['queries']} queries"
         for held in plan["clients"]
@@ -50,11 +51,16 @@ def show_plan(
             f"sums divided by {promise['denominator']:g}"
         )
         lines += [f"warning: {warning}" for warning in plan["warnings"]]
-    lines.append(
-        f"estimate: {estimate['optimiser_steps']} steps of {estimate['seconds_a_step']} s, "
-        f"{estimate['seconds'] / 60:.1f} minutes; {estimate['peak_memory_bytes'] / 2**30:.1f} GiB of memory"
-    )
+    phases = {"estimate of self-pretraining": first, "estimate": plan} if first else {"estimate": plan}
+    lines += [f"{name}: {_estimate(phase['estimate'])}" for name, phase in phases.items()]
     typer.echo("\n".join(lines))
+
+
+def _estimate(taken: dict[str, Any]) -> str:
+    return (
+        f"{taken['optimiser_steps']} steps of {taken['seconds_a_step']} s, "
+        f"{taken['seconds'] / 60:.1f} minutes; {taken['peak_memory_bytes'] / 2**30:.1f} GiB of memory"
+    )
 
 
 def guarantee(claim: dict[str, Any]) -> str:

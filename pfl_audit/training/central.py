@@ -9,11 +9,13 @@ from typing import Any
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
-from pfl_audit.models.training_protocol import QuestionModel
+from pfl_audit.models.pretraining import SelfPretraining, one_a_page
+from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.progress import Progress
 from pfl_audit.training.batching import BatchOrder
 from pfl_audit.training.loop import STATE_FILE, Schedule, batch_losses, run_loop
 from pfl_audit.training.optimizers import make_optimizer
+from pfl_audit.training.pretraining import FOLDER, Pretraining, first_phase
 from pfl_audit.training.refusals import draw_refusals
 from pfl_audit.training.scores import mean_over_sources
 from pfl_audit.training.settings import TrainSettings
@@ -21,8 +23,50 @@ from pfl_audit.training.state import RunState
 from pfl_audit.training.trainable import Trainable, choose_trainable
 
 
-def train_central(
+def train_central_phases(
     model: QuestionModel,
+    pages: SelfPretraining | None,
+    pretraining: Pretraining | None,
+    train: Sequence[Query],
+    valid: Sequence[Query],
+    settings: TrainSettings,
+    out: Path,
+    *,
+    identity: dict[str, Any],
+    progress: Progress,
+    trainable: Trainable,
+) -> dict[str, Any]:
+    """Train a model in place, on its pages alone first where ``pages`` and ``pretraining`` are given.
+
+    Returns:
+        Its record: steps and history of both phases, refusals.
+
+    Raises:
+        AuditError: As train_central.
+    """
+    done: dict[str, Any] = {}
+    if pages and pretraining:
+        progress.say(f"self-pretraining: {pretraining.pretrain}")
+        before = train_central(
+            pages,
+            one_a_page(train),
+            valid,
+            pretraining.central(settings),
+            out / FOLDER,
+            identity=first_phase(identity),
+            progress=progress,
+            trainable=trainable,
+        )
+        done["pretraining"] = {"steps": before.step, "history": before.history}
+    state = train_central(model, train, valid, settings, out, identity=identity, progress=progress, trainable=trainable)
+    done |= {"privacy": None, "steps": state.step, "history": state.history}
+    if settings.refuse:
+        done["refusals"] = {"share": settings.refuse, "trained": state.refusals}
+    return done
+
+
+def train_central(
+    model: TrainableModel[Query],
     train: Sequence[Query],
     valid: Sequence[Query],
     settings: TrainSettings,

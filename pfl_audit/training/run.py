@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from dataclasses import dataclass, replace
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.inputs import is_regular, read_json
 from pfl_audit.models.open import families, family_of, require_device
+from pfl_audit.models.pretraining import SelfPretraining
 from pfl_audit.models.training_protocol import QuestionModel, TrainableFamily
 from pfl_audit.models.vt5.checkpoint import LoadedVt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
@@ -25,12 +26,13 @@ from pfl_audit.privacy.ledger import Ledger, default_path
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
-from pfl_audit.training.central import train_central
-from pfl_audit.training.federated.dry_run import dry_run, estimate
-from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets, train_federated
+from pfl_audit.training.central import train_central_phases
+from pfl_audit.training.federated.phases import train_federated
+from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
+from pfl_audit.training.pretraining import FOLDER, Pretraining
 from pfl_audit.training.records import RECORD, public_part, read_record, write_private
 from pfl_audit.training.scratch import new_vt5, train_tokenizer
 from pfl_audit.training.settings import TrainSettings
@@ -56,6 +58,7 @@ class TrainRun:
         providers_share: Probability with which each provider is trained on; the settings' seed draws.
         ledger: Budget ledger of a private run, or None for the one beside the data.
         budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
+        pretraining: Self-pretraining before, on the same pages; None without.
     """
 
     data: Path
@@ -70,6 +73,7 @@ class TrainRun:
     providers_share: float = 1.0
     ledger: Path | None = None
     budget_cap: float | None = None
+    pretraining: Pretraining | None = None
 
     @property
     def budget(self) -> Ledger:
@@ -135,17 +139,20 @@ def training_folder(out: Path, identity: dict[str, Any] | None) -> OutFolder:
         UsageError: It holds what others made, or a model or a state of other settings.
         AuditError: Another process writes into it.
     """
-    return OutFolder(out, "training", identity, keeps=(RECORD, WEIGHTS, STATE_FILE, KEY_FILE))
+    return OutFolder(out, "training", identity, keeps=(RECORD, WEIGHTS, STATE_FILE, KEY_FILE, FOLDER))
 
 
 def _train(
     run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None, prepared: Prepared
 ) -> dict[str, Any]:
     model = begin(run, prepared.corpus, settings)
+    pages = on_pages(run, model)
     adapters, trainable = choose(model, run.lora, settings)
     if isinstance(settings, TrainSettings):
-        state = train_central(
+        done = train_central_phases(
             model,
+            pages,
+            run.pretraining,
             prepared.train,
             prepared.valid,
             settings,
@@ -154,9 +161,6 @@ def _train(
             progress=progress,
             trainable=trainable,
         )
-        done: dict[str, Any] = {"privacy": None, "steps": state.step, "history": state.history}
-        if settings.refuse:
-            done["refusals"] = {"share": settings.refuse, "trained": state.refusals}
     else:
         federation = Federation(
             run.mode,
@@ -167,8 +171,9 @@ def _train(
             run.device,
             ledger=run.budget,
             budget_cap=run.budget_cap,
+            pretraining=run.pretraining,
         )
-        done = train_federated(federation, model, trainable, prepared.train, prepared.valid, progress)
+        done = train_federated(federation, model, trainable, prepared.train, prepared.valid, progress, pages)
     data = {
         "sha256": prepared.corpus.digest,
         "providers": len({query.document.provider for query in prepared.train}),
@@ -179,6 +184,17 @@ def _train(
     }
     record = {"mode": run.mode, "data": data, **done, "lora": run.lora or None, "identity": prepared.identity}
     return conclude(model, adapters, run.out, record, half=run.half)
+
+
+def on_pages(run: TrainRun, model: QuestionModel) -> SelfPretraining | None:
+    """The model on its pages alone, with the tokens of self-pretraining; None without it.
+
+    It comes before the choice of what is trained, since the added tokens are rows of another embedding.
+
+    Raises:
+        UsageError: The family has no self-pretraining.
+    """
+    return SelfPretraining(model, run.pretraining.tasks, run.pretraining.form) if run.pretraining else None
 
 
 def is_complete(out: Path) -> bool:
@@ -226,36 +242,19 @@ def conclude(
     return record
 
 
-def plan_run(
-    run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None = None
-) -> dict[str, Any]:
-    """What ``run_training`` would do, send, promise and take; nothing is trained and nothing written.
-
-    Raises:
-        UsageError: As run_training.
-    """
-    prepared = prepare(run, settings, privacy)
-    with tempfile.TemporaryDirectory() as scratch:
-        elsewhere = replace(run, out=Path(scratch))
-        model = begin(elsewhere, prepared.corpus, settings)
-        _, trainable = choose(model, run.lora, settings)
-        if isinstance(settings, TrainSettings):
-            taken = estimate(model, trainable, prepared.train, settings, settings.steps, progress)
-            trained = {"tensors": len(trainable.names), "numbers": trainable.size}
-            return {"mode": run.mode, "clients": [], "trained": trained, "privacy": None, "estimate": taken}
-        federation = Federation(run.mode, settings, privacy, elsewhere.out, prepared.identity, run.device)
-        return dry_run(federation, model, trainable, prepared.train, progress)
-
-
 def forget(folder: Path) -> None:
     """Remove what a finished run no longer needs, its secrets among it."""
     (folder / STATE_FILE).unlink(missing_ok=True)
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
     forget_secrets(folder)
 
 
 def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) -> Prepared:
     """Check what is asked for, and open the corpus."""
     settings.check()
+    if run.pretraining:
+        run.pretraining.check()
+        require_trained_tokens(run, settings)
     require_device(run.device)
     if privacy is not None:
         privacy.check()
@@ -283,12 +282,25 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
         identity["partition"] = sha256_json(places)
     if run.lora:
         identity["lora"] = run.lora
+    if run.pretraining:
+        identity["pretraining"] = run.pretraining.to_dict()
     if run.providers_share < 1:
         identity["providers_share"] = run.providers_share
     if privacy is not None:
         identity["privacy"] = privacy.to_public()
         refuse_trained_start(run.start, corpus.digest, run.budget, {query.document.provider for query in train})
     return Prepared(corpus, train, valid, identity)
+
+
+def require_trained_tokens(run: TrainRun, settings: Settings) -> None:
+    """Refuse self-pretraining whose sentinel and location tokens would stay at random."""
+    frozen = isinstance(settings, FederatedSettings) and settings.freeze_embeddings
+    if run.lora or frozen:
+        option = "--lora" if run.lora else "--freeze-embeddings"
+        raise UsageError(
+            f"{option} trains no embedding, and the tokens that self-pretraining adds would stay random",
+            f"Leave out {option} or --pretrain",
+        )
 
 
 def split_queries(corpus: Corpus) -> tuple[list[Query], list[Query]]:

@@ -20,7 +20,8 @@ from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.central import train_central
-from pfl_audit.training.federated.run import Federation, train_federated
+from pfl_audit.training.federated.phases import train_federated
+from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.run import split_queries

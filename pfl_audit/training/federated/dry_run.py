@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from pfl_audit.documents.document import Query
-from pfl_audit.models.training_protocol import QuestionModel
+from pfl_audit.models.pretraining import SelfPretraining, one_a_page
+from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import communication
 from pfl_audit.training.federated.clients import Client
@@ -34,40 +35,70 @@ _DRAWN = 1 << 18
 
 
 def dry_run(
-    federation: Federation, model: QuestionModel, trainable: Trainable, train: Sequence[Query], progress: Progress
+    federation: Federation,
+    model: QuestionModel,
+    trainable: Trainable,
+    train: Sequence[Query],
+    progress: Progress,
+    pages: SelfPretraining | None = None,
 ) -> dict[str, Any]:
     """The plan of a federated or private run.
 
+    Args:
+        pages: The model on its pages alone, for a federation with self-pretraining.
+
     Returns:
-        Clients, tensors, messages, guarantee, and an estimate of time (seconds) and memory (bytes).
+        Clients, tensors, messages, guarantee, and an estimate of time (seconds) and memory (bytes); ``pretraining`` has
+        rounds and estimate of that phase, while messages and guarantee are of both.
     """
-    settings = federation.settings
     clients = federation.clients(train)
     plan = federation.agree(clients, progress)
-    taking_part = _expected_clients(settings, plan, len(clients))
-    steps = _expected_steps(settings, plan, clients)
+    sent = _expected_messages(federation, plan, len(clients))
     plan_record: dict[str, Any] = {
         "mode": federation.mode,
         "clients": [
             {"client": client.number, "providers": len(client.providers), "queries": sum(map(len, client.providers))}
             for client in clients
         ],
-        "rounds": settings.rounds,
+        "rounds": federation.settings.rounds,
         "trained": {"tensors": len(trainable.names), "numbers": trainable.size},
         "privacy": None,
-        "estimate": estimate(model, trainable, train, settings, steps, progress),
+        "estimate": _phase(federation, model, trainable, train, plan, progress),
     }
+    if federation.pretraining and pages:
+        phase, queries = federation.first(federation.pretraining), one_a_page(train)
+        taken = _phase(phase, pages, trainable, queries, plan, progress)
+        plan_record["pretraining"] = {"rounds": phase.settings.rounds, "estimate": taken}
+        sent += _expected_messages(phase, plan, len(clients))
     if plan is not None:
-        draws = settings.rounds * max(1.0, taking_part) * trainable.size
-        plan_record["estimate"]["seconds"] += round(draws * _seconds_a_draw())
-        plan_record["privacy"] = plan.claim(settings.rounds).model_dump(mode="json")
+        plan_record["privacy"] = plan.claim(plan.sampling.rounds).model_dump(mode="json")
         plan_record["warnings"] = plan.warnings
     if federation.mode != "central-dp":
-        size = payload_bytes(CODECS.named(settings.codec).encode(trainable.read()))
-        plan_record["communication"] = communication.summary(
-            round(2 * taking_part * settings.rounds), size, trainable.bytes_with_aliases
-        )
+        size = payload_bytes(CODECS.named(federation.settings.codec).encode(trainable.read()))
+        plan_record["communication"] = communication.summary(round(sent), size, trainable.bytes_with_aliases)
     return plan_record
+
+
+def _phase(
+    federation: Federation,
+    model: TrainableModel[Query],
+    trainable: Trainable,
+    train: Sequence[Query],
+    plan: PrivacyPlan | None,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Time (seconds) and memory (bytes) of a phase."""
+    settings, clients = federation.settings, federation.clients(train)
+    taken = estimate(model, trainable, train, settings, _expected_steps(settings, plan, clients), progress)
+    if plan is not None:
+        draws = settings.rounds * max(1.0, _expected_clients(settings, plan, len(clients))) * trainable.size
+        taken["seconds"] += round(draws * _seconds_a_draw())
+    return taken
+
+
+def _expected_messages(federation: Federation, plan: PrivacyPlan | None, clients: int) -> float:
+    """Messages of a phase, in expectation."""
+    return 2 * federation.settings.rounds * _expected_clients(federation.settings, plan, clients)
 
 
 def _expected_clients(settings: FederatedSettings, plan: PrivacyPlan | None, clients: int) -> float:
@@ -90,7 +121,7 @@ def _expected_steps(settings: FederatedSettings, plan: PrivacyPlan | None, clien
 
 
 def estimate(
-    model: QuestionModel,
+    model: TrainableModel[Query],
     trainable: Trainable,
     train: Sequence[Query],
     settings: FederatedSettings | TrainSettings,

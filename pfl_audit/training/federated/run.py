@@ -1,4 +1,4 @@
-"""A federated or private run: from a model and queries to final weights and a record of the run."""
+"""A federated or private run: its secrets, budget and rounds for any engine."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import atomic_write, sha256_json
 from pfl_audit.models.tensor_record import read_state
-from pfl_audit.models.training_protocol import QuestionModel
+from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import communication, partial
 from pfl_audit.training.federated.clients import Client, merged, partition
 from pfl_audit.training.federated.codecs import CODECS, payload_bytes
-from pfl_audit.training.federated.engine import LocalEngine
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
-from pfl_audit.training.federated.local import LocalTrainer, Trainer
+from pfl_audit.training.federated.local import Trainer
 from pfl_audit.training.federated.messages import Engine
 from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
 from pfl_audit.training.federated.secure_rng import KEY_BYTES, SecretStream, new_key
@@ -29,8 +29,7 @@ from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.federated.strategies import STRATEGIES
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
-from pfl_audit.training.federated.worker_pool import trainer_for
-from pfl_audit.training.records import begin_record
+from pfl_audit.training.pretraining import FOLDER, Pretraining, first_phase
 from pfl_audit.training.scores import mean_over_sources
 from pfl_audit.training.trainable import Trainable
 
@@ -49,6 +48,8 @@ class Federation:
         secure: Whether updates are summed by secure aggregation, as numbers of 8 bytes.
         ledger: Budget ledger of the data, or None where others keep it.
         budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
+        pretraining: Phase of self-pretraining before, which spends of the same budget; None without.
+        pages: File of the page features, or None for one in the folder.
     """
 
     mode: Mode
@@ -60,22 +61,42 @@ class Federation:
     secure: bool = False
     ledger: Ledger | None = None
     budget_cap: float | None = None
+    pretraining: Pretraining | None = None
+    pages: Path | None = None
 
     @property
     def digest(self) -> str:
         """SHA-256 of the identity."""
         return sha256_json(self.identity)
 
+    @property
+    def rounds_before(self) -> int:
+        """Rounds of the phase before."""
+        return self.pretraining.pretrain_rounds if self.pretraining else 0
+
+    def first(self, pretraining: Pretraining) -> Federation:
+        """The phase of self-pretraining, in a folder of its own; its budget is reserved with that of the whole run."""
+        return replace(
+            self,
+            settings=pretraining.federated(self.settings),
+            privacy=pretraining.private(self.privacy) if self.privacy else None,
+            out=self.out / FOLDER,
+            identity=first_phase(self.identity),
+            ledger=None,
+            pretraining=None,
+            pages=self.out / PAGES_FILE,
+        )
+
     def clients(self, queries: Sequence[Query]) -> tuple[Client, ...]:
         """The clients; in central training one client holds everything."""
         return merged(queries) if self.mode == "central-dp" else partition(queries, disjoint=self.privacy is not None)
 
     def plan(self, clients: Sequence[Client]) -> PrivacyPlan | None:
-        """The privacy guarantee, or None."""
+        """The privacy guarantee of all phases, or None."""
         if self.privacy is None:
             return None
         providers = sum(len(client.providers) for client in clients) or None  # a Flower server does not know it
-        return plan_privacy(self.mode, self.privacy, self.settings.rounds, providers)
+        return plan_privacy(self.mode, self.privacy, self.rounds_before + self.settings.rounds, providers)
 
     def agree(self, clients: Sequence[Client], progress: Progress) -> PrivacyPlan | None:
         """Fix the privacy guarantee and report it.
@@ -83,22 +104,17 @@ class Federation:
         Raises:
             UsageError: More clients are asked for than there are, or a setting cannot be.
         """
-        STRATEGIES.named(self.settings.strategy)
-        CODECS.named(self.settings.codec)
+        if self.pretraining:
+            self.first(self.pretraining).check_round(len(clients), "--pretrain")
+        self.check_round(len(clients))
         if self.privacy is not None and self.settings.weighting != "uniform":
             raise UsageError(
                 f"weighting {self.settings.weighting} has no privacy guarantee: numbers of queries are private",
                 "Leave out --weighting",
             )
-        drawn = self.settings.clients_drawn(len(clients))
-        if self.privacy is None and not 1 <= drawn <= len(clients):
-            raise UsageError(
-                f"{drawn} clients a round were asked for, and there are {len(clients)}",
-                "Raise --client-fraction" if drawn < 1 else "Lower --clients-per-round",
-            )
         plan = self.plan(clients)
         if plan is not None:
-            promised = plan.spent_after(self.settings.rounds)
+            promised = plan.spent_after(plan.sampling.rounds)
             progress.say(
                 f"noise multiplier {plan.sigma:.4f}: epsilon {promised.epsilon:.3f} at delta "
                 f"{plan.settings.delta:g} by {promised.accountant} ({plan.settings.accounting} accounting)"
@@ -106,6 +122,24 @@ class Federation:
             for warning in plan.warnings:
                 progress.say(f"warning: {warning}")
         return plan
+
+    def check_round(self, clients: int, flag: str = "-") -> None:
+        """Check that a round can be run.
+
+        Args:
+            flag: Beginning of the options of the phase.
+
+        Raises:
+            UsageError: More clients are asked for than there are, or none, or a strategy or codec is unknown.
+        """
+        STRATEGIES.named(self.settings.strategy)
+        CODECS.named(self.settings.codec)
+        drawn = self.settings.clients_drawn(clients)
+        if self.privacy is None and not 1 <= drawn <= clients:
+            raise UsageError(
+                f"{drawn} clients a round were asked for, and there are {clients}",
+                f"Raise {flag}-client-fraction" if drawn < 1 else "Lower --clients-per-round",
+            )
 
     def reserve(
         self, plan: PrivacyPlan, run: str, queries: Sequence[Query]
@@ -128,7 +162,8 @@ class Federation:
     @property
     def begun(self) -> bool:
         """Whether the folder holds a key or a state: of this run, or the folder would have been refused."""
-        return any((self.out / name).is_file() for name in (KEY_FILE, STATE_FILE))
+        folders = (self.out, self.out / FOLDER)
+        return any((folder / name).is_file() for folder in folders for name in (KEY_FILE, STATE_FILE))
 
     def stream(self) -> SecretStream:
         """The secret random stream of the run; its key is drawn at the start and stored until the last round is done.
@@ -139,7 +174,8 @@ class Federation:
         """
         path, owner = self.out / KEY_FILE, bytes.fromhex(self.digest)
         seed = self.privacy.noise_seed if self.privacy else None
-        use = sha256_json([self.settings.to_dict(), self.privacy.to_dict() if self.privacy else None])
+        phase = [self.identity[name] for name in ("pretraining", "phase") if name in self.identity]
+        use = sha256_json([self.settings.to_dict(), self.privacy.to_dict() if self.privacy else None, *phase])
         if not path.is_file():
             state = read_state(self.out / STATE_FILE, self.digest)
             if state is not None and state[0]["round"] < self.settings.rounds:
@@ -168,40 +204,6 @@ class Federation:
         return Worker(client, trainer, private, partial.Partial(self.out, self.digest))
 
 
-def train_federated(
-    federation: Federation,
-    model: QuestionModel,
-    trainable: Trainable,
-    train: Sequence[Query],
-    valid: Sequence[Query],
-    progress: Progress,
-) -> dict[str, Any]:
-    """Train a model in place; a run that was cut continues.
-
-    Returns:
-        What describes it: privacy, rounds, history, tally, communication; of a private run salt, commitment and budget.
-
-    Raises:
-        UsageError: The folder holds another run, a setting cannot be, or the budget is used up.
-        AuditError: The parties are not as they must be, the ledger is damaged, or the first round moved the wrong
-            tensors.
-    """
-    clients = federation.clients(train)
-    plan = federation.agree(clients, progress)
-    kept: dict[str, Any] = {}
-    if plan is not None:
-        with begin_record(federation.out, federation.identity, resumed=federation.begun) as data:
-            plan, budget = federation.reserve(plan, data["commitment"], train)
-        kept = {"data": data, "budget": budget}
-    stream = federation.stream()
-    examples = model.examples(train, progress, federation.out / PAGES_FILE)
-    trainer = trainer_for(LocalTrainer(model, trainable, examples, federation.settings), federation.device)
-    workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
-    engine = LocalEngine(workers, CODECS.named(federation.settings.codec))
-    done = lead(federation, model, trainable, clients, plan, engine, valid, progress)
-    return {**done, **kept}
-
-
 def lead(
     federation: Federation,
     model: QuestionModel,
@@ -211,8 +213,27 @@ def lead(
     engine: Engine,
     valid: Sequence[Query],
     progress: Progress,
+    before: ServerState | None = None,
 ) -> dict[str, Any]:
-    """The server's side of a run, for any engine: see train_federated."""
+    """The server's side of a run after self-pretraining, if any, for any engine: see phases.train_federated."""
+    state = run_rounds(federation, model, trainable, clients, plan, engine, valid, progress)
+    forget_secrets(federation.out)
+    trainable.write(state.weights)
+    model.network.eval()
+    return finish(federation, trainable, state, plan, len(clients), before)
+
+
+def run_rounds(
+    federation: Federation,
+    model: TrainableModel[Query],
+    trainable: Trainable,
+    clients: Sequence[Client],
+    plan: PrivacyPlan | None,
+    engine: Engine,
+    valid: Sequence[Query],
+    progress: Progress,
+) -> ServerState:
+    """The rounds of a phase; one that was cut continues."""
     settings = federation.settings
 
     def look(state: ServerState) -> dict[str, float]:
@@ -223,22 +244,27 @@ def lead(
         return mean_over_sources(model.validate, valid, settings.validation_queries)
 
     numbers = [client.number for client in clients]
-    server = Server(settings, numbers, plan, federation.stream(), federation.out / STATE_FILE, federation.digest)
-    state = server.train(trainable.read(), engine, look, progress)
-    forget_secrets(federation.out)
-    trainable.write(state.weights)
-    model.network.eval()
-    return finish(federation, trainable, state, plan, len(clients))
+    path, before = federation.out / STATE_FILE, federation.rounds_before
+    server = Server(settings, numbers, plan, federation.stream(), path, federation.digest, before)
+    return server.train(trainable.read(), engine, look, progress)
 
 
 def finish(
-    federation: Federation, trainable: Trainable, state: ServerState, plan: PrivacyPlan | None, clients: int
+    federation: Federation,
+    trainable: Trainable,
+    state: ServerState,
+    plan: PrivacyPlan | None,
+    clients: int,
+    before: ServerState | None = None,
 ) -> dict[str, Any]:
-    """Write the log of messages, and return the record of the run."""
-    if not bool(torch.isfinite(state.weights).all()):
-        raise AuditError("the trained weights are no longer finite", "Lower --learning-rate or --clip")
+    """Write the log of messages of all phases, and return the record of the run.
+
+    Args:
+        before: Final state of the phase before, or None.
+    """
+    require_finite(state.weights)
     record: dict[str, Any] = {
-        "privacy": plan.claim(state.round).model_dump(mode="json") if plan else None,
+        "privacy": plan.claim(federation.rounds_before + state.round).model_dump(mode="json") if plan else None,
         "rounds": state.round,
         "clients": clients,
         "history": state.history,
@@ -247,10 +273,17 @@ def finish(
     if federation.mode != "central-dp":
         size = payload_bytes(CODECS.named(federation.settings.codec).encode(state.weights))
         back = 8 * trainable.size if federation.secure else size
-        communication.write_log(federation.out, state.taken, size, back)
-        count = 2 * sum(len(taken) for taken in state.taken)
+        taken = [*(before.taken if before else ()), *state.taken]
+        communication.write_log(federation.out, taken, size, back)
+        count = 2 * sum(map(len, taken))
         record["communication"] = communication.summary(count, size, trainable.bytes_with_aliases, back)
     return record
+
+
+def require_finite(weights: Tensor) -> None:
+    """Raise AuditError if a weight, float32 (size,), is infinite or NaN."""
+    if not bool(torch.isfinite(weights).all()):
+        raise AuditError("the trained weights are no longer finite", "Lower --learning-rate or --clip")
 
 
 def forget_secrets(folder: Path) -> None:

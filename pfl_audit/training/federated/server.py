@@ -82,6 +82,7 @@ class Server:
         plan: Privacy guarantee, or None.
         stream: Secret, for sampling and for the noise of empty rounds.
         run: Digest of what decides the run.
+        rounds_before: Rounds of an earlier phase, which spent of the same budget.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Server:
         stream: SecretStream,
         path: Path,
         run: str,
+        rounds_before: int = 0,
     ) -> None:
         self._settings = settings
         self._clients = sorted(clients)
@@ -100,6 +102,7 @@ class Server:
         self._strategy = STRATEGIES.named(settings.strategy)
         self._path = path
         self._run = run
+        self._before = rounds_before
 
     def task(self, number: int) -> RoundTask:
         """Participants of a round: K of N without privacy, else each drawn independently, possibly none."""
@@ -140,7 +143,7 @@ class Server:
                 else:
                     self.run_round(state, engine, lambda _: None)
                     bar.advance(1, note)
-                spent = self._plan.spent_after(state.round) if self._plan else None
+                spent = self._plan.spent_after(self._before + state.round) if self._plan else None
                 line = f"round {state.round}"
                 if spent is None:
                     line += f": {len(state.taken[-1])} clients"
@@ -149,12 +152,13 @@ class Server:
                     line += f", epsilon {spent.epsilon:.2f} spent{label}"
                 if state.round % self._settings.validate_every == 0 or state.round == rounds:
                     loss = {"loss": float(np.mean(state.losses))} if state.losses else {}
-                    entry: dict[str, Any] = {"round": state.round, **loss, **look(state)}
+                    scores = look(state)
+                    entry: dict[str, Any] = {"round": state.round, **loss, **scores}
                     if spent:
                         entry |= {"epsilon": spent.epsilon, "accounting": spent.accounting}
                     state.history.append(entry)
                     state.losses = []
-                    line += "".join(f", {name} {entry[name]:.3f}" for name in ("anls", "accuracy") if name in entry)
+                    line += "".join(f", {name} {value:.3f}" for name, value in scores.items() if "/" not in name)
                 progress.say(line)
                 state.save(self._path, self._run)
         return state

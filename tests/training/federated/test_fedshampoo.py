@@ -12,10 +12,10 @@ from torch import nn
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.progress import Silent
+from pfl_audit.training.dry_run import plan_run
 from pfl_audit.training.federated import local
 from pfl_audit.training.federated.communication import summary
 from pfl_audit.training.federated.settings import PrivacySettings
-from pfl_audit.training.run import plan_run
 from pfl_audit.training.scratch import new_vt5
 from pfl_audit.training.shampoo import Shampoo
 from pfl_audit.training.trainable import Trainable, without_embeddings

@@ -10,7 +10,7 @@ import torch
 from pfl_audit.models.vt5.checkpoint import LoadedVt5
 from pfl_audit.models.vt5.training import TrainableVt5, open_training
 from pfl_audit.progress import Silent
-from pfl_audit.training.run import plan_run
+from pfl_audit.training.dry_run import plan_run
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.trainable import Trainable, choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, Make

@@ -1,0 +1,119 @@
+"""A federated or private run in this process: self-pretraining, where it is asked for, and then questions.
+
+Both phases spend from one budget: the noise multiplier is that of all rounds, and one run is reserved in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pfl_audit.documents.document import Query
+from pfl_audit.errors import AuditError
+from pfl_audit.models.pretraining import SelfPretraining, one_a_page
+from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
+from pfl_audit.progress import Progress
+from pfl_audit.training.federated.clients import Client
+from pfl_audit.training.federated.codecs import CODECS
+from pfl_audit.training.federated.engine import LocalEngine
+from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.plan import PrivacyPlan
+from pfl_audit.training.federated.run import (
+    KEY_FILE,
+    PAGES_FILE,
+    Federation,
+    forget_secrets,
+    lead,
+    require_finite,
+    run_rounds,
+)
+from pfl_audit.training.federated.server import STATE_FILE, ServerState
+from pfl_audit.training.federated.worker_pool import trainer_for
+from pfl_audit.training.records import begin_record
+from pfl_audit.training.trainable import Trainable
+
+
+def train_federated(
+    federation: Federation,
+    model: QuestionModel,
+    trainable: Trainable,
+    train: Sequence[Query],
+    valid: Sequence[Query],
+    progress: Progress,
+    pages: SelfPretraining | None = None,
+) -> dict[str, Any]:
+    """Train a model in place; a run that was cut continues.
+
+    Args:
+        pages: The model on its pages alone, for a federation with self-pretraining; its tokens are in ``trainable``.
+
+    Returns:
+        What describes it: privacy, rounds, history, tally, communication; of a private run salt, commitment and budget;
+        of self-pretraining its rounds, history and tally.
+
+    Raises:
+        UsageError: The folder holds another run, a setting cannot be, or the budget is used up.
+        AuditError: The parties are not as they must be, the ledger is damaged, or the first round moved the wrong
+            tensors.
+    """
+    clients = federation.clients(train)
+    plan = federation.agree(clients, progress)
+    kept: dict[str, Any] = {}
+    if plan is not None:
+        with begin_record(federation.out, federation.identity, resumed=federation.begun) as data:
+            plan, budget = federation.reserve(plan, data["commitment"], train)
+        kept = {"data": data, "budget": budget}
+    before: ServerState | None = None
+    if federation.pretraining and pages:
+        progress.say(f"self-pretraining: {federation.pretraining.pretrain}")
+        before = _pretrain(federation.first(federation.pretraining), pages, trainable, plan, train, valid, progress)
+        kept["pretraining"] = {"rounds": before.round, "history": before.history, "updates": dict(before.tally)}
+    engine = _engine(federation, model, trainable, clients, plan, train, progress)
+    done = lead(federation, model, trainable, clients, plan, engine, valid, progress, before)
+    return {**done, **kept}
+
+
+def _pretrain(
+    phase: Federation,
+    model: SelfPretraining,
+    trainable: Trainable,
+    plan: PrivacyPlan | None,
+    train: Sequence[Query],
+    valid: Sequence[Query],
+    progress: Progress,
+) -> ServerState:
+    """Run the rounds of self-pretraining, unless they are done; the model gets their weights."""
+    state = ServerState.restore(phase.out / STATE_FILE, phase.digest, trainable.read())
+    if state.round < phase.settings.rounds:
+        if (phase.out.parent / KEY_FILE).is_file():
+            raise AuditError(
+                f"{phase.out} is not whole, and the run cannot go on without it", f"Delete {phase.out.parent}"
+            )
+        queries = one_a_page(train)
+        clients = phase.clients(queries)
+        if plan is not None and phase.privacy is not None:
+            plan = replace(plan, settings=phase.privacy)
+        engine = _engine(phase, model, trainable, clients, plan, queries, progress)
+        state = run_rounds(phase, model, trainable, clients, plan, engine, valid, progress)
+    forget_secrets(phase.out)
+    require_finite(state.weights)
+    trainable.write(state.weights)
+    return state
+
+
+def _engine(
+    federation: Federation,
+    model: TrainableModel[Query],
+    trainable: Trainable,
+    clients: Sequence[Client],
+    plan: PrivacyPlan | None,
+    train: Sequence[Query],
+    progress: Progress,
+) -> LocalEngine:
+    """All clients in this process."""
+    stream = federation.stream()
+    examples = model.examples(train, progress, federation.pages or federation.out / PAGES_FILE)
+    trainer = trainer_for(LocalTrainer(model, trainable, examples, federation.settings), federation.device)
+    workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
+    return LocalEngine(workers, CODECS.named(federation.settings.codec))
