@@ -26,3 +26,4 @@ model finetuned
 model pretrained --pretrain tm,lm,tlm --pretrain-steps 90
 audit finetuned
 audit pretrained
+pfl compare "$work/audits/finetuned" "$work/audits/pretrained" --out "$work/comparison.html"
