@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.core.numbers import contradicts_guarantee, exceeds_mechanism, interval, number, surest_bounded
+from pfl_audit.core.numbers import contradicts_guarantee, exceeds_guarantee, interval, number, surest_bounded
 from pfl_audit.core.results import Results
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
@@ -50,7 +50,7 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
         return GuaranteeView(mark, word, "a privacy guarantee", f"The stated guarantee {review.text}.", ())
     if contradicts_guarantee(results):
         mark, word = "leak", "Contradicted"
-    elif exceeds_mechanism(results):
+    elif exceeds_guarantee(results):
         mark, word = "weak", "Does not explain"
     return GuaranteeView(
         mark=mark,
@@ -105,10 +105,10 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
         measured += (
             f": contradicts the guarantee, even with the interval widened for the choice (from {_share(best.low)})"
         )
-    elif exceeds_mechanism(results):
+    elif exceeds_guarantee(results):
         measured += (
-            ": more than the stated mechanism allows, so the guarantee does not explain it: it is false, or members "
-            "and non-members differ in their documents"
+            ": more than the guarantee allows, and not explained by it: the guarantee is false, or members and "
+            "non-members differ in more than membership"
         )
     elif best.metric.ci is not None and best.metric.ci[0] > review.claimed_accuracy:
         measured += ": above what is allowed, but not once the choice of the best attack is counted"

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pfl_audit.core.comparison import Comparison
-from pfl_audit.core.numbers import chance, contradicts_guarantee, exceeds_mechanism, headline, interval, number
+from pfl_audit.core.numbers import chance, contradicts_guarantee, exceeds_guarantee, headline, interval, number
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Results
 
@@ -92,7 +92,7 @@ def _guarantee(results: Results) -> str:
     if review is None or review.claim is None:
         return review.text if review else ""
     stated = f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}"
-    against = "; more was measured than its mechanism allows" if exceeds_mechanism(results) else ""
+    against = "; more was measured than it allows" if exceeds_guarantee(results) else ""
     against = "; contradicted by what was measured" if contradicts_guarantee(results) else against
     return f"{stated}: {review.text}{against}"
 

@@ -15,8 +15,11 @@ from tests.privacy.test_guarantee import CLAIM, HONEST
 from tests.reports.test_html import HOSTILE, check, metric, results, tags
 
 
-def claimed(claim: Any, *checks: Check) -> Results:
+def claimed(claim: Any, *checks: Check, drawn: bool = True) -> Results:
     base = results(*checks)
+    base = base.model_copy(
+        update={"datasets": [data.model_copy(update={"classes_random": drawn}) for data in base.datasets]}
+    )
     target = base.target.model_copy(update={"claim_review": review_entry(claim), "training_claim": {"privacy": claim}})
     return base.model_copy(update={"target": target})
 
@@ -87,20 +90,39 @@ def test_the_best_of_many_must_be_clearer_than_one() -> None:
 def test_a_perfect_attack_on_a_few_providers_does_not_contradict_a_large_epsilon(epsilon: float, noise: float) -> None:
     few = balanced(1.0, 1.0).model_copy(update={"n": 40})
     stated = {**HONEST, "epsilon": epsilon, "noise_multiplier": noise}
-    assert not contradicts_guarantee(claimed(stated, check(metrics=[few])))
+    assert not contradicts_guarantee(claimed(stated, check(metrics=[few]), drawn=False))
+    assert not contradicts_guarantee(claimed({**stated, "unit": "document"}, check(metrics=[few])))
     assert contradicts_guarantee(claimed(TIGHT, check(metrics=[few])))
+
+
+FORGED = check(metrics=[balanced(0.957, 0.92)])
+"""Of a model that was trained without privacy, with a copied guarantee whose mechanism allows 67.6 %."""
 
 
 def test_a_forged_guarantee_does_not_explain_what_was_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A model that was trained without privacy, with a copied guarantee whose mechanism allows 67.6 %."""
-    forged = claimed(HONEST, check(metrics=[balanced(0.957, 0.92)]))
+    forged = claimed(HONEST, FORGED, drawn=False)
     assert not contradicts_guarantee(forged)
     assert text_of(forged).startswith("Does not explain | ")
     assert "the mechanism that is stated allows 67.6" in text_of(forged)
+    assert "not explained by it: the guarantee is false, or members and non-members differ" in text_of(forged)
     show_verdict(forged, tmp_path, [])
-    assert "more was measured than its mechanism allows" in capsys.readouterr().out
+    assert "more was measured than it allows" in capsys.readouterr().out
+
+
+def test_a_forged_guarantee_is_contradicted_where_the_classes_were_drawn() -> None:
+    """By the trade-off curve of its mechanism: epsilon 8 alone allows the attack."""
+    assert text_of(claimed(HONEST, FORGED)).startswith("Contradicted | ")
+    within = check(metrics=[balanced(0.70, 0.66)])
+    assert not contradicts_guarantee(claimed(HONEST, within))
+    other_unit = claimed({**HONEST, "unit": "document"}, FORGED)  # its curve is not comparable
+    assert not contradicts_guarantee(other_unit)
+
+
+def test_classes_that_were_not_drawn_contradict_no_guarantee() -> None:
+    found = claimed(TIGHT, check(metrics=[balanced(0.7, 0.6)]), drawn=False)
+    assert text_of(found).startswith("Does not explain | ")
 
 
 def test_the_control_and_other_metrics_do_not_count() -> None:
