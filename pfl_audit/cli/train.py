@@ -109,7 +109,8 @@ ROUNDS = OptionGroup(
 PRIVACY = OptionGroup(
     PrivacySettings,
     (
-        "epsilon", "noise_multiplier", "delta", "clip", "sampling", "client_rate", "provider_rate", "accounting",
+        "epsilon", "noise_multiplier", "delta", "clip", "sampling", "client_rate", "provider_rate",
+        "providers_per_round", "minimum_providers", "accounting",
         "public_providers", "denominator", "noise_seed",
     ),
     "Privacy: central-dp, fl-dp",
@@ -117,6 +118,8 @@ PRIVACY = OptionGroup(
     {
         "epsilon": "8",
         "provider_rate": "0.2; 1 with --sampling clients",
+        "providers_per_round": "none",
+        "minimum_providers": "none",
         "denominator": "rate times --public-providers",
         "noise_seed": "a secret key",
     },
@@ -202,6 +205,10 @@ def _by_clients(values: Values) -> bool:
     return bool(values["mode"] == "fl-dp" and values["sampling"] == "clients")
 
 
+def _in_groups(values: Values) -> bool:
+    return bool(values["mode"] == "fl-dp" and values["sampling"] == "fixed-size")
+
+
 def _unused(values: Values) -> dict[str, str]:
     """Options without effect, and why."""
     mode, here = values["mode"], f"with --mode {values['mode']}"
@@ -212,7 +219,13 @@ def _unused(values: Values) -> dict[str, str]:
         found |= dict.fromkeys(("steps", "save_every"), here)
         found["refuse"] = f"{here}: only the mode central trains refusals"
     if mode != "fl":
-        found |= dict.fromkeys(_FL, here)
+        found |= dict.fromkeys(("weighting",) if _in_groups(values) else _FL, here)
+    if _in_groups(values):
+        fixed = "with --sampling fixed-size"
+        found |= {"provider_rate": fixed, "public_providers": f"{fixed}: sums are divided by the number of draws"}
+        found["denominator"] = found["public_providers"]
+    else:
+        found |= dict.fromkeys(("providers_per_round", "minimum_providers"), "without --sampling fixed-size")
     if values["client_fraction"] is not None:
         found.setdefault("clients_per_round", "with --client-fraction")
     if mode == "central-dp":

@@ -91,6 +91,12 @@ class Ledger:
                         f"{self.path} is kept at delta {content.delta:g}, and the run has {cost.delta:g}",
                         f"Give --delta {content.delta:g}, or another --ledger for other data",
                     )
+                if any(held.kind != cost.kind for held in content.runs.values()):
+                    raise UsageError(
+                        f"{self.path} holds runs of the other adjacency: a provider is added or removed by Poisson "
+                        "sampling, and replaced in groups of a fixed size",
+                        "Use the --sampling of the runs before, or another --ledger for other data",
+                    )
                 content.cap = content.cap if cap is None else cap
                 content.runs[run] = new_entry(content, names, cost)
                 self._require_room(content, run)

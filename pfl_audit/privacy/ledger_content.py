@@ -29,6 +29,7 @@ class LedgerRun(BaseModel):
     noise_multiplier: Positive
     client_rate: Rate
     provider_rate: Rate
+    kind: Literal["poisson", "fixed-size"] = "poisson"
     epsilon: Epsilon
     divergences: tuple[Epsilon, ...]
     providers: tuple[Tag, ...]
@@ -92,6 +93,7 @@ def new_entry(content: LedgerContent, names: Iterable[str], cost: RunCost) -> Le
         noise_multiplier=cost.noise_multiplier,
         client_rate=cost.sampling.client_rate,
         provider_rate=cost.sampling.provider_rate,
+        kind=cost.kind,
         epsilon=cost.epsilon,
         divergences=tuple(map(float, cost.divergences(content.orders))),
         providers=tuple(sorted(content.tags(names))),

@@ -8,6 +8,9 @@ from pfl_audit.privacy.guarantee import CRYPTOGRAPHIC
 
 NO_PRIVACY: Final = "none: trained without differential privacy"
 ADJACENCY: Final = "add or remove one provider with all its documents"
+REPLACEMENT: Final = "replace one provider with all its documents"
+ADJACENCIES: Final = {"poisson": ADJACENCY, "fixed-size": REPLACEMENT}
+"""Adjacency of each kind of sampling."""
 NOT_COVERED: Final = (
     "the choice of settings by looking at results",
     "a server that sees single updates: each carries only its share of the noise unless they are summed securely",
@@ -22,7 +25,14 @@ SEEDED_NOISE: Final = "SHAKE-256 with a key from a seed"
 
 _KNOWN: Final = {
     "unit": ("provider", "client", "document", "page", "record", "user", "example"),
-    "adjacency": (ADJACENCY, "add/remove one provider", "add/remove", "replace one provider", "replace one record"),
+    "adjacency": (
+        ADJACENCY,
+        REPLACEMENT,
+        "add/remove one provider",
+        "add/remove",
+        "replace one provider",
+        "replace one record",
+    ),
     "accountant": ("pld", "prv", "renyi", "rdp", "moments", "gdp", "classical-gaussian"),
     "noise_generator": (SECRET_NOISE, SEEDED_NOISE, f"{CRYPTOGRAPHIC}: operating system", "torch", "numpy"),
 }

@@ -8,6 +8,8 @@ Mechanism", theorem 5), so they hold whether the provider is added or removed.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,7 +60,9 @@ def to_epsilon(orders: Floats, divergences: Floats, delta: float) -> float:
     return max(0.0, float(np.min(bounds)))
 
 
-def round_moments(sampling: Sampling, noise_multiplier: float, orders: Floats) -> Floats:
+def round_moments(
+    sampling: Sampling, noise_multiplier: float, orders: Floats, kind: Literal["poisson", "fixed-size"] = "poisson"
+) -> Floats:
     """Log of E_Q[(P / Q)^a] of one round, as a mixture over known participation of the client.
 
     A round without the client reveals nothing and has moment 1, so that the mixture is
@@ -68,11 +72,13 @@ def round_moments(sampling: Sampling, noise_multiplier: float, orders: Floats) -
         sampling: Sampling of clients and providers; the number of rounds is ignored.
         noise_multiplier: Standard deviation of the noise divided by the clipping norm, above 0.
         orders: Rényi orders, float (n,), above 1.
+        kind: ``poisson``, or ``fixed-size`` with adjacency by replacing a provider.
 
     Returns:
         (a - 1) times the divergence of order a, float (n,), at least 0.
     """
-    inside = np.array([_log_moment(order, sampling.provider_rate, noise_multiplier) for order in orders])
+    moment = _log_moment if kind == "poisson" else _log_moment_replaced
+    inside = np.array([moment(order, sampling.provider_rate, noise_multiplier) for order in orders])
     if sampling.client_rate == 1:
         return inside
     mixed: Floats = np.logaddexp(np.log1p(-sampling.client_rate), np.log(sampling.client_rate) + inside)
@@ -92,3 +98,23 @@ def _log_moment(order: float, rate: float, noise: float) -> float:
     top = logs.max()
     total = top + np.log(np.exp(logs - top).sum()) + np.log(_STEP / np.sqrt(2 * np.pi))
     return max(0.0, float(total))
+
+
+def _log_moment_replaced(order: float, rate: float, noise: float) -> float:
+    """The same for a group of a fixed size, of which one provider is replaced.
+
+    The replaced provider moves the sum by two clipping norms at most, which is half the noise. The dominating pair of
+    both directions has the positive losses of the Poisson pair, and their mirror images (Zhu, Dong and Wang 2022). Its
+    moment is 1 plus the integral of e^(a l) - e^l + e^((1 - a) l) - 1 over the outputs z > 1/2, where the loss l > 0.
+    """
+    noise /= 2
+    if rate == 1 or noise < _SMALLEST_NOISE:
+        return order * (order - 1) / (2 * noise**2)
+    points = 0.5 / noise + np.arange(0.0, order / noise + _REACH + _STEP, _STEP / 5)  # z in units of s, from 1/2
+    loss = np.logaddexp(np.log1p(-rate), np.log(rate) + points / noise - 1 / (2 * noise**2))
+    grown = np.log(-np.expm1(-(order - 1) * np.maximum(loss, 1e-300)))
+    # e^(a l) - e^l + e^((1 - a) l) - 1 = (1 - e^((1 - a) l)) (e^(a l) - 1)
+    logs = grown + order * loss + np.log(-np.expm1(-order * np.maximum(loss, 1e-300))) - points**2 / 2
+    top = logs.max()
+    total = top + np.log(np.exp(logs - top).sum()) + np.log(_STEP / 5 / np.sqrt(2 * np.pi))
+    return float(np.logaddexp(0.0, total))

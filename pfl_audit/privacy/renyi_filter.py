@@ -16,6 +16,7 @@ from math import log
 
 import numpy as np
 
+from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi import Floats, round_moments
 from pfl_audit.privacy.sampling import Sampling
 
@@ -33,17 +34,21 @@ class RunCost:
         noise_multiplier: Standard deviation of the noise divided by the clipping norm.
         delta: Delta of the guarantee.
         epsilon: Epsilon of the run alone, by valid accounting.
+        kind: How the providers of a round are drawn, which decides the adjacency.
     """
 
     sampling: Sampling
     noise_multiplier: float
     delta: float
     epsilon: float
+    kind: Kind = "poisson"
 
     def divergences(self, orders: Sequence[float]) -> Floats:
         """Rényi divergences of all rounds at these orders, float (n,), at least 0."""
         at = np.array(orders)
-        found: Floats = self.sampling.rounds * round_moments(self.sampling, self.noise_multiplier, at) / (at - 1)
+        found: Floats = (
+            self.sampling.rounds * round_moments(self.sampling, self.noise_multiplier, at, self.kind) / (at - 1)
+        )
         return found
 
 

@@ -8,6 +8,7 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 from scipy.integrate import quad
 
+from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.privacy.renyi import ORDERS, renyi_epsilon, round_moments, to_epsilon
 from pfl_audit.privacy.sampling import Sampling
 
@@ -89,3 +90,26 @@ def test_figures_of_the_competition_come_out(rate: float, noise: float, rounds: 
 
 def test_epsilon_is_never_below_zero() -> None:
     assert to_epsilon(np.array([2.0, 3.0]), np.zeros(2), 0.9) == 0.0
+
+
+@pytest.mark.parametrize("noise", [0.7, 1.5, 6.0])
+@pytest.mark.parametrize("order", [1.1, 3.0, 8.0])
+def test_replacing_in_groups_of_a_fixed_size_is_an_integral_over_both_mirror_images(order: float, noise: float) -> None:
+    rate, half = 0.125, noise / 2
+
+    def excess(z: float) -> float:
+        weight = math.exp(-(z**2) / 2 / half**2) / half / math.sqrt(2 * math.pi)
+        ratio = 1 - rate + rate * math.exp((2 * z - 1) / 2 / half**2)
+        return weight * (ratio**order - ratio + ratio ** (1 - order) - 1)
+
+    slow, _ = quad(excess, 0.5, 0.5 + order + 12 * half, limit=1000, epsabs=0, epsrel=1e-11, points=[1.0, order])
+    found = float(round_moments(Sampling(1.0, rate, 1), noise, np.array([order]), "fixed-size")[0])
+    assert found == pytest.approx(math.log1p(slow), rel=1e-4)
+
+
+@pytest.mark.parametrize("noise", [0.6, 1.145, 4.0])
+def test_the_divergence_of_replacement_bounds_the_exact_epsilon_from_above(noise: float) -> None:
+    sampling, orders = Sampling(0.2, 0.125, 5), np.array(ORDERS)
+    divergences = sampling.rounds * round_moments(sampling, noise, orders, "fixed-size") / (orders - 1)
+    exact = SampledGaussian(sampling, noise, "fixed-size").epsilon(1e-5)
+    assert exact <= to_epsilon(orders, divergences, 1e-5) <= 1.6 * exact

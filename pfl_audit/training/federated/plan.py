@@ -14,10 +14,11 @@ from pfl_audit.privacy.guarantee import (
     PrivacyGuarantee,
     guarantee_warnings,
 )
-from pfl_audit.privacy.record_text import ADJACENCY, NOT_COVERED, SECRET_NOISE, SEEDED_NOISE
+from pfl_audit.privacy.pld import Kind
+from pfl_audit.privacy.record_text import ADJACENCIES, NOT_COVERED, SECRET_NOISE, SEEDED_NOISE
 from pfl_audit.privacy.renyi_filter import RunCost
 from pfl_audit.privacy.sampling import Sampling
-from pfl_audit.training.federated.settings import Mode, PrivacySettings
+from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 
 _spent = lru_cache(maxsize=256)(privacy_spent)
 """An accountant takes a second or so, and is asked after every round."""
@@ -44,15 +45,22 @@ class PrivacyPlan:
     composed: ComposedGuarantee | None = None
 
     @property
+    def kind(self) -> Kind:
+        """Kind of the draws."""
+        return "fixed-size" if self.settings.sampling == "fixed-size" else "poisson"
+
+    @property
     def warnings(self) -> list[str]:
         """Warnings for a reviewer, one sentence each."""
         claim = self.claim(self.sampling.rounds)
         found = guarantee_warnings(delta=claim.delta, providers=self.providers, noise_generator=claim.noise_generator)
-        if self.settings.accounting == "published" and self.sampling.client_rate < 1:
-            valid = _spent(self.sampling, self.sigma, claim.delta)
+        reasons = ["the participation of a client is known"] if self.sampling.client_rate < 1 else []
+        reasons += ["a group of a fixed size is no Poisson sample"] if self.kind == "fixed-size" else []
+        if self.settings.accounting == "published" and reasons:
+            valid = _spent(self.sampling, self.sigma, claim.delta, kind=self.kind)
             found.append(
                 f"published accounting: epsilon {claim.epsilon:.2f} does not hold, {valid.epsilon:.2f} does, because "
-                "the participation of a client is known"
+                + " and ".join(reasons)
             )
         return found
 
@@ -60,12 +68,13 @@ class PrivacyPlan:
     def cost(self) -> RunCost:
         """What the whole run spends of a budget, by valid accounting."""
         delta = self.settings.delta
-        return RunCost(self.sampling, self.sigma, delta, _spent(self.sampling, self.sigma, delta).epsilon)
+        epsilon = _spent(self.sampling, self.sigma, delta, kind=self.kind).epsilon
+        return RunCost(self.sampling, self.sigma, delta, epsilon, self.kind)
 
     def spent_after(self, rounds: int) -> PrivacySpent:
         """Privacy budget that the first ``rounds`` rounds spend."""
         sampling = Sampling(self.sampling.client_rate, self.sampling.provider_rate, rounds)
-        return _spent(sampling, self.sigma, self.settings.delta, self.settings.accounting)
+        return _spent(sampling, self.sigma, self.settings.delta, self.settings.accounting, self.kind)
 
     def claim(self, rounds: int) -> PrivacyGuarantee:
         """The guarantee after ``rounds`` rounds, as recorded in ``training.json``."""
@@ -74,7 +83,7 @@ class PrivacyPlan:
             epsilon=used.epsilon,
             delta=settings.delta,
             unit="provider",
-            adjacency=ADJACENCY,
+            adjacency=ADJACENCIES[self.kind],
             accountant=used.accountant,
             accounting=settings.accounting,
             renyi=used.renyi,
@@ -83,7 +92,7 @@ class PrivacyPlan:
             rounds=rounds,
             rounds_accounted=rounds,
             sampling=GuaranteeSampling(
-                kind="poisson",
+                kind=self.kind,
                 scheme="providers" if self.sampling.client_rate == 1 else "clients",
                 client_rate=self.sampling.client_rate,
                 provider_rate=self.sampling.provider_rate,
@@ -96,7 +105,9 @@ class PrivacyPlan:
         )
 
 
-def plan_privacy(mode: Mode, settings: PrivacySettings, rounds: int, providers: int | None = None) -> PrivacyPlan:
+def plan_privacy(
+    mode: Mode, settings: PrivacySettings, federated: FederatedSettings, clients: int, providers: int | None = None
+) -> PrivacyPlan:
     """Fix noise multiplier and denominator.
 
     The denominator is a public constant: given, or the number to expect in a round of a public number of providers. The
@@ -105,30 +116,44 @@ def plan_privacy(mode: Mode, settings: PrivacySettings, rounds: int, providers: 
     Args:
         mode: fl-dp or central-dp.
         settings: As asked for.
-        rounds: Number of rounds.
+        federated: Number of rounds, and of clients a round.
+        clients: Number of clients.
         providers: How many there are, for warnings to the owner; None where it is not known.
 
     Raises:
         UsageError: A setting cannot be, or the target cannot be reached.
     """
     settings.check()
-    sampling = sampling_of(mode, settings, rounds)
+    sampling = sampling_of(mode, settings, federated, clients)
+    kind: Kind = "fixed-size" if settings.sampling == "fixed-size" else "poisson"
     sigma = settings.noise_multiplier
     if sigma is None:
         if settings.epsilon is None:
             raise UsageError("one of --epsilon and --sigma is needed", "Give the target or the noise")
-        sigma = calibrate_noise(settings.epsilon, settings.delta, sampling, settings.accounting)
+        sigma = calibrate_noise(settings.epsilon, settings.delta, sampling, settings.accounting, kind=kind)
     expected = sampling.published_rate * (settings.public_providers or 0)
+    if settings.providers_per_round is not None:
+        expected = float(federated.clients_drawn(clients) * settings.providers_per_round)
     return PrivacyPlan(settings, sampling, sigma, settings.denominator or max(1.0, expected), providers)
 
 
-def sampling_of(mode: Mode, settings: PrivacySettings, rounds: int) -> Sampling:
+def sampling_of(mode: Mode, settings: PrivacySettings, federated: FederatedSettings, clients: int) -> Sampling:
     """The sampling of a run.
 
     Raises:
-        UsageError: A rate or the number of rounds cannot be.
+        UsageError: A rate or the number of rounds cannot be, or there are too few clients.
     """
-    by_clients = mode == "fl-dp" and settings.sampling == "clients"
-    sampling = Sampling(settings.client_rate if by_clients else 1.0, settings.provider_rate, rounds)
+    if settings.sampling == "fixed-size":
+        drawn = federated.clients_drawn(clients)
+        if mode != "fl-dp" or not 1 <= drawn <= clients:
+            raise UsageError(
+                f"{drawn} clients a round were asked for, and there are {clients}",
+                "Correct --clients-per-round; --sampling fixed-size is of --mode fl-dp",
+            )
+        rate = (settings.providers_per_round or 0) / (settings.minimum_providers or 1)
+        sampling = Sampling(drawn / clients, rate, federated.rounds)
+    else:
+        by_clients = mode == "fl-dp" and settings.sampling == "clients"
+        sampling = Sampling(settings.client_rate if by_clients else 1.0, settings.provider_rate, federated.rounds)
     sampling.check()
     return sampling

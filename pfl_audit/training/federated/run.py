@@ -96,7 +96,8 @@ class Federation:
         if self.privacy is None:
             return None
         providers = sum(len(client.providers) for client in clients) or None  # a Flower server does not know it
-        return plan_privacy(self.mode, self.privacy, self.rounds_before + self.settings.rounds, providers)
+        federated = replace(self.settings, rounds=self.rounds_before + self.settings.rounds)
+        return plan_privacy(self.mode, self.privacy, federated, len(clients), providers)
 
     def agree(self, clients: Sequence[Client], progress: Progress) -> PrivacyPlan | None:
         """Fix the privacy guarantee and report it.
@@ -104,6 +105,11 @@ class Federation:
         Raises:
             UsageError: More clients are asked for than there are, or a setting cannot be.
         """
+        if self.pretraining and self.privacy is not None and self.privacy.sampling == "fixed-size":
+            raise UsageError(
+                "groups of a fixed size are accounted for one phase",
+                "Leave out --pretrain, or choose another --sampling",
+            )
         if self.pretraining:
             self.first(self.pretraining).check_round(len(clients), "--pretrain")
         self.check_round(len(clients))
@@ -114,6 +120,9 @@ class Federation:
             )
         plan = self.plan(clients)
         if plan is not None:
+            if plan.providers is not None:
+                for client in clients:
+                    plan.settings.require_providers(client.number, len(client.providers))
             promised = plan.spent_after(plan.sampling.rounds)
             progress.say(
                 f"noise multiplier {plan.sigma:.4f}: epsilon {promised.epsilon:.3f} at delta "
@@ -200,7 +209,7 @@ class Federation:
         if plan is None:
             return Worker(client, trainer, None)
         noise = GaussianNoise(plan.sigma, plan.settings.clip, stream)
-        private = ClientPrivacy(plan.sampling.provider_rate, plan.settings.clip, noise, stream)
+        private = ClientPrivacy(plan.settings, noise, stream)
         return Worker(client, trainer, private, partial.Partial(self.out, self.digest))
 
 

@@ -63,14 +63,20 @@ class SecretStream:
             out[at : at + count] = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
         return out
 
-    def takes_part(self, rate: float, *context: str | int) -> bool:
-        """True with probability ``rate``."""
-        return bool(self.uniform(1, *context)[0] < rate)
-
     def poisson_sample(self, rate: float, size: int, *context: str | int) -> list[int]:
         """Poisson sample of the numbers below ``size``, each drawn independently with probability ``rate``."""
         drawn: list[int] = np.flatnonzero(self.uniform(size, *context) < rate).tolist()
         return drawn
+
+    def fixed_size_sample(self, count: int, size: int, *context: str | int) -> list[int]:
+        """``count`` of the numbers below ``size``, drawn without replacement, ascending."""
+        return smallest(self.uniform(size, *context), count)
+
+
+def smallest(numbers: NDArray[np.float64], count: int) -> list[int]:
+    """Indices of the ``count`` smallest numbers, ascending: of uniform numbers, a draw without replacement."""
+    drawn: list[int] = sorted(np.argsort(numbers, kind="stable")[:count].tolist())
+    return drawn
 
 
 def seed_for(seed: int, *context: str | int) -> int:

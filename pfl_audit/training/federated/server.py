@@ -105,13 +105,17 @@ class Server:
         self._before = rounds_before
 
     def task(self, number: int) -> RoundTask:
-        """Participants of a round: K of N without privacy, else each drawn independently, possibly none."""
+        """Participants of a round: K of N, or each drawn independently, possibly none; with privacy in secret."""
         if self._plan is None:
             rng = np.random.default_rng(seed_for(self._settings.seed, "clients", number))
             wanted = min(self._settings.clients_drawn(len(self._clients)), len(self._clients))
             drawn = rng.choice(self._clients, wanted, replace=False)
             return RoundTask(number, tuple(sorted(int(client) for client in drawn)))
         rate = self._plan.sampling.client_rate
+        if self._plan.kind == "fixed-size":
+            every = len(self._clients)
+            chosen = self._stream.fixed_size_sample(self._settings.clients_drawn(every), every, "clients", number)
+            return RoundTask(number, tuple(self._clients[at] for at in chosen))
         taken = (
             range(len(self._clients))
             if rate == 1

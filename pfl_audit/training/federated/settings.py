@@ -23,7 +23,7 @@ from pfl_audit.training.settings import (
 )
 
 Mode = Literal["central", "fl", "central-dp", "fl-dp"]
-Scheme = Literal["providers", "clients"]
+Scheme = Literal["providers", "clients", "fixed-size"]
 Weighting = Literal["uniform", "data", "data-printed"]
 
 
@@ -90,17 +90,29 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class PrivacySettings:
     """The privacy guarantee, and what is done for it. The unit is a provider with all its documents.
 
-    With the sampling ``clients``, clients are drawn, and providers within them (algorithm 1 of the paper).
+    With the sampling ``clients``, clients are drawn, and providers within them (algorithm 1 of the paper). With
+    ``fixed-size`` every round has the same numbers of clients and of providers a client (FL-GROUP-DP;
+    pfl-docvqa-competition, appendix B).
     """
 
     sampling: Annotated[
         Scheme,
-        Field(description="providers: every client takes part, providers are drawn; clients: clients, then providers."),
+        Field(
+            description="providers: every client takes part, providers are drawn; clients: clients, then providers; "
+            "fixed-size: --clients-per-round clients, and --providers-per-round providers of each."
+        ),
     ] = "providers"
     client_rate: Annotated[
         _Rate, Field(description="Probability that a client takes part, with --sampling clients.")
     ] = 0.2
     provider_rate: Annotated[_Rate, Field(description="Probability that a provider takes part.")] = 0.2
+    providers_per_round: Annotated[
+        int | None, Field(ge=1, le=10**9, description="Providers of a client a round, with --sampling fixed-size (M).")
+    ] = None
+    minimum_providers: Annotated[
+        int | None,
+        Field(ge=1, le=10**9, description="Public least number of providers of a client, with --sampling fixed-size."),
+    ] = None
     clip: Annotated[_Positive, Field(description="Largest L2 norm of a provider's update (C).")] = 1.0
     epsilon: Annotated[_Positive | None, Field(description="Target epsilon of the (epsilon, delta) guarantee.")] = 8.0
     noise_multiplier: Annotated[_Positive | None, Field(description="Noise multiplier, instead of --epsilon.")] = None
@@ -126,16 +138,45 @@ class PrivacySettings:
         check_settings(self)
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the target or the noise")
-        if self.public_providers is None and self.denominator is None:
+        if self.sampling == "fixed-size":
+            self._check_fixed_size()
+        elif self.public_providers is None and self.denominator is None:
             raise UsageError(
                 "a private run needs a public number to divide its sums by: counted providers would be disclosed",
                 "Give --public-providers, a number that may be known, or --denominator",
             )
 
+    def _check_fixed_size(self) -> None:
+        count, least = self.providers_per_round, self.minimum_providers
+        if count is None or least is None:
+            raise UsageError(
+                "--sampling fixed-size needs the providers of a round and the least number of them in a client",
+                "Give --providers-per-round and --minimum-providers",
+            )
+        if count > least:
+            raise UsageError(
+                f"{count} providers cannot be drawn of {least}",
+                "Lower --providers-per-round or raise --minimum-providers",
+            )
+        if self.public_providers is not None or self.denominator is not None:
+            raise UsageError(
+                "sums over groups of a fixed size are divided by the number of draws",
+                "Leave out --public-providers and --denominator",
+            )
+
+    def require_providers(self, client: int, count: int) -> None:
+        """Raise UsageError if a client has fewer providers than every client must have."""
+        if self.sampling == "fixed-size" and count < (self.minimum_providers or 0):
+            raise UsageError(
+                f"client {client} has fewer than {self.minimum_providers} providers: the rate is higher than stated",
+                "Lower --minimum-providers, or merge clients",
+            )
+
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
+        added = ("providers_per_round", "minimum_providers")
+        return {k: v for k, v in asdict(self).items() if k not in added or v is not None}
 
     def to_public(self) -> dict[str, Any]:
         """As JSON without the seed of the noise: an observer with the seed can remove the noise."""
-        return {**asdict(self), "noise_seed": self.noise_seed is not None}
+        return {**self.to_dict(), "noise_seed": self.noise_seed is not None}

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,8 @@ from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise, clip
 from pfl_audit.training.federated.local import Job, Trainer
 from pfl_audit.training.federated.messages import Report
 from pfl_audit.training.federated.partial import Partial
-from pfl_audit.training.federated.secure_rng import SecretStream
+from pfl_audit.training.federated.secure_rng import SecretStream, smallest
+from pfl_audit.training.federated.settings import PrivacySettings
 
 
 @dataclass(frozen=True)
@@ -23,14 +25,12 @@ class ClientPrivacy:
     """Privacy mechanism of a client.
 
     Attributes:
-        provider_rate: Probability that one of its providers takes part in a round.
-        bound: C, the largest norm of a provider's update.
+        settings: Decide which of its providers take part in a round.
         noise: Noise of a round, of which the client adds its share.
         stream: Secret random stream of the sampling.
     """
 
-    provider_rate: float
-    bound: float
+    settings: PrivacySettings
     noise: GaussianNoise
     stream: SecretStream
 
@@ -55,15 +55,16 @@ class Worker:
         self._whole = True
 
     def drawn(self, round_number: int) -> list[int]:
-        """Indices of the participating providers, each drawn independently."""
+        """Indices of the participating providers: each drawn independently, or a group of a fixed size."""
         if self._privacy is None:
             return [0]
-        rate, stream, client = self._privacy.provider_rate, self._privacy.stream, self.client
-        return [
-            at
-            for at, tag in enumerate(client.tags)
-            if stream.takes_part(rate, "providers", round_number, client.number, tag)
-        ]
+        stream, settings = self._privacy.stream, self._privacy.settings
+        context = "providers", round_number, self.client.number
+        numbers = np.array([stream.uniform(1, *context, tag)[0] for tag in self.client.tags])
+        if settings.sampling == "fixed-size" and settings.providers_per_round is not None:
+            return smallest(numbers, settings.providers_per_round)
+        drawn: list[int] = np.flatnonzero(numbers < settings.provider_rate).tolist()
+        return drawn
 
     def report(self, round_number: int, participants: int, weights: Tensor, advance: Callable[[int], None]) -> Report:
         """Train for a round and report the update.
@@ -95,7 +96,7 @@ class Worker:
             for provider in drawn[done:]
         ]
         for at, (update, loss) in enumerate(self._train_each(weights, jobs), done + 1):
-            clipped, verdict = clip(update, self._privacy.bound)
+            clipped, verdict = clip(update, self._privacy.settings.clip)
             total += clipped
             tally[verdict] += 1
             losses += [loss] if math.isfinite(loss) else []

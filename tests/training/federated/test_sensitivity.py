@@ -1,6 +1,7 @@
 """What one provider can do to a round, measured on real trainings with dropout and chance as they are."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
 from pfl_audit.training.run import split_queries
 from pfl_audit.training.trainable import choose_trainable
-from tests.training.federated.conftest import QUICK, Federate
+from tests.training.federated.conftest import PRIVATE, QUICK, Federate
 
 BOUND = 0.05
 Round = Callable[[Sequence[Query], float], tuple[torch.Tensor, set[str]]]
@@ -35,7 +36,8 @@ def one_round(federate: Federate) -> Round:
         trainer = LocalTrainer(model, trainable, model.examples(queries, Silent()), QUICK)
         stream = SecretStream(new_key(3))
         (client,) = merged(queries)
-        worker = Worker(client, trainer, ClientPrivacy(rate, BOUND, GaussianNoise(1e-12, BOUND, stream), stream))
+        settings = replace(PRIVATE, provider_rate=rate, clip=BOUND)
+        worker = Worker(client, trainer, ClientPrivacy(settings, GaussianNoise(1e-12, BOUND, stream), stream))
         names = sorted({query.document.provider for query in queries})
         drawn = {names[at] for at in worker.drawn(1)}
         return worker.report(1, 1, trainable.read(), lambda done: None).update, drawn

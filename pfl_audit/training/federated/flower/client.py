@@ -67,6 +67,10 @@ class FlowerClient:
         counted = {"providers": len(self._client.providers)}
         if self.agreement.privacy is not None:
             try:
+                self.agreement.privacy.require_providers(self.config.number, counted["providers"])
+            except UsageError as error:
+                raise RefusalError("it has fewer providers than the agreed minimum", error.remedy) from error
+            try:
                 refuse_trained_start(self.config.start, self._corpus.digest, self.config.budget, self._names)
             except UsageError as error:
                 raise RefusalError("the start was trained on its very documents", error.remedy) from error
@@ -134,7 +138,9 @@ class FlowerClient:
     def _plan(self) -> PrivacyPlan | None:
         """Noise and cost by this client's own calculation, or None without privacy."""
         agreed = self.agreement
-        return plan_privacy(agreed.mode, agreed.privacy, agreed.settings.rounds) if agreed.privacy else None
+        if agreed.privacy is None:
+            return None
+        return plan_privacy(agreed.mode, agreed.privacy, agreed.settings, agreed.clients)
 
     def _worker(self, sigma: float) -> Worker:
         settings, privacy, folder = self.agreement.settings, self.agreement.privacy, self.state.folder
@@ -149,7 +155,7 @@ class FlowerClient:
         identity = {"run": self._run, "settings": self.agreement.digest}
         federation = Federation(self.agreement.mode, settings, privacy, folder, identity, self.config.device)
         stream = federation.stream()
-        private = ClientPrivacy(privacy.provider_rate, privacy.clip, GaussianNoise(sigma, privacy.clip, stream), stream)
+        private = ClientPrivacy(privacy, GaussianNoise(sigma, privacy.clip, stream), stream)
         return Worker(client, trainer, private, partial.Partial(folder, federation.digest))
 
     def _own_rows(self) -> tuple[list[int], Client]:
