@@ -100,6 +100,7 @@ ROUNDS = OptionGroup(
         "server_rate",
         "weighting",
         "proximal",
+        "client_memory",
         "codec",
         "freeze_embeddings",
     ),
@@ -228,6 +229,8 @@ def _unused(values: Values) -> dict[str, str]:
         found |= dict.fromkeys(("providers_per_round", "minimum_providers"), "without --sampling fixed-size")
     if values["client_fraction"] is not None:
         found.setdefault("clients_per_round", "with --client-fraction")
+    if mode != "fl-dp":
+        found["client_memory"] = here
     if mode == "central-dp":
         found["codec"] = f"{here}: no message is sent"
     if values["strategy"] in ("fedavg", "fedavgm"):

@@ -22,6 +22,7 @@ Epsilon = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
+NoiseScope = Literal["sum", "message"]
 Rounds = Annotated[int, Field(ge=1, le=MAX_ROUNDS)]
 
 
@@ -69,6 +70,11 @@ class PrivacyGuarantee(BaseModel):
     denominator: Positive = Field(description="Constant divisor of the noisy sum")
     noise_generator: Text = Field(description=f"Begins with `{CRYPTOGRAPHIC}` if it is unpredictable")
     forced_participation: bool = False
+    noise: NoiseScope = Field(
+        default="sum",
+        description="Carrier of the full noise: `sum` over all clients, or every client's own `message`, which the "
+        "guarantee then covers",
+    )
     composed: ComposedGuarantee | None = None
     not_covered: list[Text] = Field(default_factory=list, max_length=50)
 

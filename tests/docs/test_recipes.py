@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from pfl_audit.cli import train
 from pfl_audit.cli.main import run
-from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.federated.plan import plan_privacy
+from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.run import TrainRun
 
 RECIPES = sorted((Path(__file__).parents[2] / "docs/recipes").glob("*.toml"))
@@ -22,21 +24,33 @@ def settings_of(recipe: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> t
     monkeypatch.setattr(train, "_run", lambda *given, **_: seen.extend(given))
     assert run(["train", "--config", str(recipe), "--from", "start", "--data", "data", "--out", "out", *words]) == 0
     job, settings, privacy = seen
-    assert privacy is None
+    assert (privacy is None) == (recipe.stem != "dp-clgecl")
     settings.check()
     return job, settings
 
 
 def test_all_are_here() -> None:
-    assert [recipe.stem for recipe in RECIPES] == ["fedshampoo", "lora", "quantized", "tuned-rounds"]
+    assert [recipe.stem for recipe in RECIPES] == ["dp-clgecl", "fedshampoo", "lora", "quantized", "tuned-rounds"]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
 def test_the_command_takes_it(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job, settings = settings_of(recipe, monkeypatch)
-    assert job.mode == "fl"
+    assert job.mode == ("fl-dp" if recipe.stem == "dp-clgecl" else "fl")
     assert settings.learning_rate == 2e-4
     assert settings_of(recipe, monkeypatch, "--rounds", "99")[1].rounds == 99  # the command line has the last word
+
+
+def test_the_private_recipe_is_that_of_figure_a4() -> None:
+    values = tomllib.loads((Path(__file__).parents[2] / "docs/recipes/dp-clgecl.toml").read_text())["train"]
+    federated = FederatedSettings(rounds=values["rounds"], client_memory=values["client-memory"])
+    groups = values["providers-per-round"], values["minimum-providers"]
+    privacy = PrivacySettings(
+        sampling=values["sampling"], clip=values["clip"], providers_per_round=groups[0], minimum_providers=groups[1]
+    )
+    plan = plan_privacy("fl-dp", privacy, federated, 10)
+    assert (federated.rounds, plan.settings.clip, plan.client_divisor) == (14, 0.5, pytest.approx(50))
+    assert plan.sampling.published_rate == pytest.approx(0.025)
 
 
 @pytest.mark.parametrize(

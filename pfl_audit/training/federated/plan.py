@@ -11,6 +11,7 @@ from pfl_audit.privacy.calibration import calibrate_noise
 from pfl_audit.privacy.guarantee import (
     ComposedGuarantee,
     GuaranteeSampling,
+    NoiseScope,
     PrivacyGuarantee,
     guarantee_warnings,
 )
@@ -34,6 +35,8 @@ class PrivacyPlan:
         sigma: Noise multiplier.
         denominator: What a round's sum is divided by.
         providers: How many there are: private, for warnings to the owner; None where it is not known.
+        noise: Whether the sum over clients has the full noise, or the message of every client.
+        clients: Number of clients.
         composed: Guarantee of this run and those before it in the budget ledger; None where none is kept.
     """
 
@@ -43,6 +46,13 @@ class PrivacyPlan:
     denominator: float
     providers: int | None
     composed: ComposedGuarantee | None = None
+    noise: NoiseScope = "sum"
+    clients: int = 1
+
+    @property
+    def client_divisor(self) -> float:
+        """Providers to expect of a participating client: the denominator over the clients to expect in a round."""
+        return self.denominator / (self.sampling.client_rate * self.clients)
 
     @property
     def kind(self) -> Kind:
@@ -100,8 +110,9 @@ class PrivacyPlan:
             providers=settings.public_providers,
             denominator=self.denominator,
             noise_generator=SECRET_NOISE if settings.noise_seed is None else SEEDED_NOISE,
+            noise=self.noise,
             composed=self.composed,
-            not_covered=list(NOT_COVERED),
+            not_covered=list(NOT_COVERED if self.noise == "sum" else NOT_COVERED[:1]),
         )
 
 
@@ -124,6 +135,12 @@ def plan_privacy(
         UsageError: A setting cannot be, or the target cannot be reached.
     """
     settings.check()
+    noise: NoiseScope = "sum" if federated.client_memory == "none" else "message"
+    if noise == "message" and (mode != "fl-dp" or settings.accounting == "published"):
+        raise UsageError(
+            "a dual variable between rounds needs clients, and accounting with known participation",
+            "Choose --mode fl-dp and --accounting valid, or leave out --client-memory",
+        )
     sampling = sampling_of(mode, settings, federated, clients)
     kind: Kind = "fixed-size" if settings.sampling == "fixed-size" else "poisson"
     sigma = settings.noise_multiplier
@@ -134,7 +151,9 @@ def plan_privacy(
     expected = sampling.published_rate * (settings.public_providers or 0)
     if settings.providers_per_round is not None:
         expected = float(federated.clients_drawn(clients) * settings.providers_per_round)
-    return PrivacyPlan(settings, sampling, sigma, settings.denominator or max(1.0, expected), providers)
+    return PrivacyPlan(
+        settings, sampling, sigma, settings.denominator or max(1.0, expected), providers, noise=noise, clients=clients
+    )
 
 
 def sampling_of(mode: Mode, settings: PrivacySettings, federated: FederatedSettings, clients: int) -> Sampling:

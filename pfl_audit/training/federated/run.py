@@ -17,9 +17,10 @@ from pfl_audit.models.tensor_record import read_state
 from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.progress import Progress
-from pfl_audit.training.federated import communication, partial
+from pfl_audit.training.federated import communication, dual, partial
 from pfl_audit.training.federated.clients import Client, merged, partition
 from pfl_audit.training.federated.codecs import CODECS, payload_bytes
+from pfl_audit.training.federated.dual import DualMemory
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import Trainer
 from pfl_audit.training.federated.messages import Engine
@@ -118,6 +119,11 @@ class Federation:
                 f"weighting {self.settings.weighting} has no privacy guarantee: numbers of queries are private",
                 "Leave out --weighting",
             )
+        if self.settings.client_memory != "none" and (self.privacy is None or self.pretraining):
+            raise UsageError(
+                "a dual variable between rounds is of private runs of one phase",
+                "Leave out --client-memory or --pretrain",
+            )
         plan = self.plan(clients)
         if plan is not None:
             if plan.providers is not None:
@@ -128,6 +134,11 @@ class Federation:
                 f"noise multiplier {plan.sigma:.4f}: epsilon {promised.epsilon:.3f} at delta "
                 f"{plan.settings.delta:g} by {promised.accountant} ({plan.settings.accounting} accounting)"
             )
+            if plan.noise == "message":
+                progress.say(
+                    f"every client adds all of the noise to its own message, and divides by {plan.client_divisor:g}, "
+                    "the providers to expect, for its dual variable"
+                )
             for warning in plan.warnings:
                 progress.say(f"warning: {warning}")
         return plan
@@ -209,7 +220,11 @@ class Federation:
         if plan is None:
             return Worker(client, trainer, None)
         noise = GaussianNoise(plan.sigma, plan.settings.clip, stream)
-        private = ClientPrivacy(plan.settings, noise, stream)
+        memory = None
+        if plan.noise == "message":
+            start = plan.settings.clip if self.settings.client_memory == "clgecl" else 0.0
+            memory = DualMemory(self.out, self.digest, client.number, plan.client_divisor, start, stream)
+        private = ClientPrivacy(plan.settings, noise, stream, memory)
         return Worker(client, trainer, private, partial.Partial(self.out, self.digest))
 
 
@@ -296,9 +311,9 @@ def require_finite(weights: Tensor) -> None:
 
 
 def forget_secrets(folder: Path) -> None:
-    """Remove what must not outlive the last round: key, sums without noise, pages, and partial files of these."""
-    for name in (KEY_FILE, partial.FILE, PAGES_FILE, STATE_FILE):
+    """Remove what must not outlive the last round: key, sums without noise, pages, duals, partial files."""
+    for name in (KEY_FILE, partial.FILE, PAGES_FILE, STATE_FILE, dual.FILES):
         left = folder.glob(f".{name}.*.part")
-        whole = [] if name == STATE_FILE else [folder / name]
+        whole = [] if name == STATE_FILE else folder.glob(name)
         for path in (*left, *whole):
             path.unlink(missing_ok=True)

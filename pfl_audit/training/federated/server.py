@@ -183,7 +183,7 @@ class Server:
                 state.save(self._path, self._run)
                 saved = time.monotonic()
         if self._plan is not None:
-            if not task.clients:
+            if not task.clients and self._plan.noise == "sum":
                 total += self._whole_noise(len(total), task.number)
             total /= self._plan.denominator
         else:

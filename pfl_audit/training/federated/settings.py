@@ -24,6 +24,7 @@ from pfl_audit.training.settings import (
 
 Mode = Literal["central", "fl", "central-dp", "fl-dp"]
 Scheme = Literal["providers", "clients", "fixed-size"]
+ClientMemory = Literal["none", "clgecl", "clgecl-zero"]
 Weighting = Literal["uniform", "data", "data-printed"]
 
 
@@ -54,6 +55,13 @@ class FederatedSettings:
         ),
     ] = "uniform"
     proximal: Annotated[float, Field(ge=0, description="Weight mu of FedProx's proximal term; 0 leaves it out.")] = 0.0
+    client_memory: Annotated[
+        ClientMemory,
+        Field(
+            description="What a client keeps between rounds, fl-dp only: none, clgecl (a dual variable with a random "
+            "start, added before clipping), or clgecl-zero (the same, from zero)."
+        ),
+    ] = "none"
     codec: Annotated[str, Field(description="Encoding of messages: float32, or nf4 with 4.5 bits a number.")] = (
         "float32"
     )
@@ -78,7 +86,10 @@ class FederatedSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
-        added = ("server_rate", "weighting", "proximal", "codec", "freeze_embeddings", "client_fraction", "lora_parts")
+        added = (
+            *("server_rate", "weighting", "proximal", "codec", "freeze_embeddings", "client_fraction", "lora_parts"),
+            "client_memory",
+        )
         return without_defaults(self, added)
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pfl_audit.training.federated.clients import Client
+from pfl_audit.training.federated.dual import DualMemory
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise, clip
 from pfl_audit.training.federated.local import Job, Trainer
 from pfl_audit.training.federated.messages import Report
@@ -28,11 +29,13 @@ class ClientPrivacy:
         settings: Decide which of its providers take part in a round.
         noise: Noise of a round, of which the client adds its share.
         stream: Secret random stream of the sampling.
+        memory: Dual variable between rounds, or None. With one the client adds the full noise to its own message.
     """
 
     settings: PrivacySettings
     noise: GaussianNoise
     stream: SecretStream
+    memory: DualMemory | None = None
 
 
 class Worker:
@@ -71,7 +74,7 @@ class Worker:
 
         Args:
             round_number: From 1.
-            participants: Number of participating clients; each adds its share of the noise.
+            participants: Number of participating clients; each adds its share of the noise, or with a memory all of it.
             weights: The global model, float32 (size,).
             advance: Called for every finished provider.
 
@@ -89,6 +92,8 @@ class Worker:
         kept = self._partial.load(round_number, self.client.number) if self._partial else None
         done, total, tally, losses = kept or (0, torch.zeros_like(weights), Counter(), [])
         self._whole = not done
+        memory = self._privacy.memory
+        dual = memory.dual(round_number, weights) if memory else None
         advance(done)
         drawn = self.drawn(round_number)
         jobs: list[Job] = [
@@ -96,7 +101,7 @@ class Worker:
             for provider in drawn[done:]
         ]
         for at, (update, loss) in enumerate(self._train_each(weights, jobs), done + 1):
-            clipped, verdict = clip(update, self._privacy.settings.clip)
+            clipped, verdict = clip(update if dual is None else update + dual, self._privacy.settings.clip)
             total += clipped
             tally[verdict] += 1
             losses += [loss] if math.isfinite(loss) else []
@@ -104,7 +109,9 @@ class Worker:
             if self._partial and at < len(drawn):
                 self._partial.save(round_number, self.client.number, (at, total, tally, losses))
         self._check()
-        total += self._privacy.noise.share(len(total), round_number, self.client.number, participants)
+        total += self._privacy.noise.share(len(total), round_number, self.client.number, 1 if memory else participants)
+        if memory and dual is not None:
+            memory.keep(round_number, dual, weights, total)
         return Report(total, tally, tuple(losses))
 
     def _train_each(self, weights: Tensor, jobs: list[Job]) -> Iterator[tuple[Tensor, float]]:

@@ -97,6 +97,11 @@ def check_run(claim: PrivacyGuarantee, manifest: Manifest, clients: int) -> None
         NotAuditableError: The trainer does not have the sampling.
         UsageError: There are fewer canaries than clients, or more projections than memory.
     """
+    if claim.noise != "sum":
+        raise NotAuditableError(
+            "the guarantee has the full noise on each client's message, and the canaries test noise on the sum",
+            "Give that of a run without --client-memory",
+        )
     if claim.sampling.kind != "poisson" or claim.forced_participation:
         raise NotAuditableError(
             "the guarantee is not one of Poisson sampling, which the trainer uses", "Give that of a run by Poisson"

@@ -59,6 +59,11 @@ class Agreement:
             raise UsageError(
                 f"messages in {self.settings.codec} cannot be summed securely", "Leave out --secagg, or --codec"
             )
+        if self.secure and self.settings.client_memory != "none":
+            raise UsageError(
+                "a dual variable between rounds needs the full noise on each message, which a secure sum does not have",
+                "Leave out --secagg, or --client-memory",
+            )
         if self.secure and self.settings.weighting != "uniform":
             raise UsageError(
                 "a secure sum weighs all updates alike", f"Leave out --secagg, or --weighting {self.settings.weighting}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,6 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import UsageError
 from pfl_audit.progress import Silent
-from pfl_audit.training.federated import partial
 from pfl_audit.training.federated.clients import Client, own_part
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
 from pfl_audit.training.federated.flower.client_state import ClientState
@@ -21,12 +21,11 @@ from pfl_audit.training.federated.flower.config import ClientConfig
 from pfl_audit.training.federated.flower.provider_overlap import provider_marks
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
-from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.messages import Report
 from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
 from pfl_audit.training.federated.run import PAGES_FILE, Federation
-from pfl_audit.training.federated.worker import ClientPrivacy, Worker
+from pfl_audit.training.federated.worker import Worker
 from pfl_audit.training.run import choose, open_trainable, refuse_trained_start, split_queries
 
 
@@ -154,9 +153,9 @@ class FlowerClient:
             return Worker(client, trainer, None)
         identity = {"run": self._run, "settings": self.agreement.digest}
         federation = Federation(self.agreement.mode, settings, privacy, folder, identity, self.config.device)
-        stream = federation.stream()
-        private = ClientPrivacy(privacy, GaussianNoise(sigma, privacy.clip, stream), stream)
-        return Worker(client, trainer, private, partial.Partial(folder, federation.digest))
+        known = replace(privacy, noise_multiplier=sigma, epsilon=None)  # no second search for the noise
+        plan = plan_privacy(self.agreement.mode, known, settings, self.agreement.clients)
+        return federation.worker(client, trainer, plan, federation.stream())
 
     def _own_rows(self) -> tuple[list[int], Client]:
         """The rows of this client alone, and the client with rows among these."""

@@ -1,0 +1,43 @@
+"""FL-GROUP-DP and DP-CLGECL over Flower: the models of the local engine, and parties that cannot take part."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Message
+
+from pfl_audit.errors import AuditError, UsageError
+from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
+
+GROUPS = replace(PRIVATE, sampling="fixed-size", providers_per_round=2, minimum_providers=3, public_providers=None)
+
+
+def test_groups_and_duals_end_with_the_local_model(parties: Parties) -> None:
+    seen: set[str] = set()
+
+    def look(message: Message) -> None:
+        seen.update(path.name for path in Path(parties.folder).glob("work-*/*/client-memory-*"))
+        assert "dual" not in repr(message)
+
+    agreement = parties.agreement(GROUPS, settings=replace(QUICK, client_memory="clgecl"), lora=2)
+    ours, local = parties.lead("flower", agreement, parties.grid(agreement, look)), parties.local("local", agreement)
+    parties.require_equal("flower", "local")
+    assert ours["privacy"] == {**local["privacy"], "composed": None}  # clients keep ledgers
+    assert (ours["privacy"]["noise"], ours["privacy"]["sampling"]["kind"]) == ("message", "fixed-size")
+    assert len(seen) >= 2  # each in the work folder of its client
+    assert not list(parties.folder.rglob("client-memory-*"))
+
+
+def test_a_client_below_the_minimum_refuses(parties: Parties) -> None:
+    agreement = parties.agreement(replace(GROUPS, minimum_providers=100))
+    with pytest.raises(AuditError, match="it has fewer providers than the agreed minimum"):
+        parties.lead("out", agreement)
+
+
+def test_a_secure_sum_has_no_full_noise_on_each_message(parties: Parties) -> None:
+    agreement = parties.agreement(PRIVATE, settings=replace(QUICK, client_memory="clgecl"), secure=True)
+    with pytest.raises(UsageError, match="which a secure sum does not have"):
+        agreement.check()
