@@ -65,6 +65,7 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
 
 def _stated(claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
     drawn = claim.sampling
+    carrier = ", full noise on every client's message" if claim.noise == "message" else ""
     return (
         ("Stated", f"epsilon {claim.epsilon:.4g} at delta {claim.delta:g}, by {claim.accountant}"),
         ("Accounting", _ACCOUNTING[claim.accounting]),
@@ -72,7 +73,7 @@ def _stated(claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
         (
             "Mechanism",
             f"{claim.rounds} rounds, noise multiplier {claim.noise_multiplier:.12g}, clip {claim.clip:g}, {drawn.kind} "
-            f"sampling of {drawn.scheme} (clients {drawn.client_rate:g}, providers {drawn.provider_rate:g})",
+            f"sampling of {drawn.scheme} (clients {drawn.client_rate:g}, providers {drawn.provider_rate:g}){carrier}",
         ),
     )
 

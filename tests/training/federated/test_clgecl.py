@@ -129,22 +129,19 @@ def test_a_repeated_round_has_the_same_dual(tmp_path: Path) -> None:
         DualMemory(tmp_path, "other", 0, 2.0, 0.5, SecretStream(new_key(1))).dual(4, weights)
 
 
-@pytest.mark.parametrize("lora", [0, 2])
-def test_a_killed_run_ends_with_the_same_weights_and_without_memories(federate: Federate, lora: int) -> None:
+def test_a_killed_run_ends_with_the_same_weights_and_without_memories(federate: Federate) -> None:
     settings = replace(DUAL, validation_queries=1)
-    record = federate("whole", "fl-dp", PRIVATE, settings, lora=lora)
+    record = federate("whole", "fl-dp", PRIVATE, settings)
     with pytest.raises(KeyboardInterrupt):
-        federate("cut", "fl-dp", PRIVATE, settings, progress=Cut2(), lora=lora)
+        federate("cut", "fl-dp", PRIVATE, settings, progress=Cut2())
     kept = sorted((federate.folder / "cut").glob(FILES))
     assert len(kept) == 3
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
-    federate("cut", "fl-dp", PRIVATE, settings, lora=lora)
+    federate("cut", "fl-dp", PRIVATE, settings)
     whole, cut = federate.weights("whole"), federate.weights("cut")
     assert all(torch.equal(whole[name], cut[name]) for name in whole)
     for name in ("whole", "cut"):
         assert not [path for path in (federate.folder / name).rglob("*") if "client-memory" in path.name]
-    if lora:
-        return
     claim = PrivacyGuarantee.model_validate(record["privacy"])
     assert claim.noise == "message"
     assert not any("single updates" in text for text in claim.not_covered)
