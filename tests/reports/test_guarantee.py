@@ -159,3 +159,10 @@ def test_without_a_claim_there_is_no_section(privacy: object, tmp_path: Path) ->
 def test_results_with_a_claim_survive_their_file() -> None:
     found = claimed(CLAIM, check())
     assert Results.model_validate_json(found.model_dump_json()) == found
+
+
+def test_the_carrier_of_the_noise_is_said() -> None:
+    assert "full noise on every client's message" not in text_of(claimed(CLAIM))
+    assert "full noise on every client&#x27;s message" in text_of(claimed({**CLAIM, "noise": "message"})).replace(
+        "'", "&#x27;"
+    )
