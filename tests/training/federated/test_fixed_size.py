@@ -14,11 +14,15 @@ from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.privacy.review import review_guarantee
 from pfl_audit.privacy.sampling import Sampling
+from pfl_audit.progress import Silent
 from pfl_audit.training.federated.canaries.manifest import Manifest
 from pfl_audit.training.federated.canaries.run import check_run
+from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.plan import plan_privacy
+from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
+from pfl_audit.training.pretraining import Pretraining
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate
 from tests.training.federated.test_refusals import Cut2
 
@@ -103,6 +107,22 @@ def test_a_ledger_holds_one_adjacency(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds runs of the other adjacency"):
         ledger.reserve("third", ["Acme"], plan_privacy("fl-dp", PRIVATE, PAIRS, 3).cost)
     assert not ledger.holds("third")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "settings", "complaint"),
+    [
+        (GROUPS, PAIRS, "fixed size are accounted for one phase"),
+        (PRIVATE, replace(QUICK, client_memory="clgecl"), "private runs of one phase"),
+    ],
+)
+def test_self_pretraining_is_refused(
+    tmp_path: Path, privacy: PrivacySettings, settings: FederatedSettings, complaint: str
+) -> None:
+    clients = [Client(number, ((), (), ()), (1, 2, 3)) for number in range(3)]
+    both = Federation("fl-dp", settings, privacy, tmp_path, {}, pretraining=Pretraining("tm"))
+    with pytest.raises(UsageError, match=complaint):
+        both.agree(clients, Silent())
 
 
 def test_the_command_refuses_options_of_the_other_samplings(capsys: pytest.CaptureFixture[str]) -> None:
