@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,22 +10,18 @@ from flwr.app import Context
 from torch import Tensor
 
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import UsageError
-from pfl_audit.progress import Silent
 from pfl_audit.training.federated.clients import Client, own_part
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
 from pfl_audit.training.federated.flower.client_state import ClientState
 from pfl_audit.training.federated.flower.config import ClientConfig
+from pfl_audit.training.federated.flower.opened import corpus_of, open_worker
 from pfl_audit.training.federated.flower.provider_overlap import provider_marks
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
-from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.messages import Report
 from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
-from pfl_audit.training.federated.run import PAGES_FILE, Federation
-from pfl_audit.training.federated.worker import Worker
-from pfl_audit.training.run import choose, open_trainable, refuse_trained_start, split_queries
+from pfl_audit.training.run import refuse_trained_start, split_queries
 
 
 class FlowerClient:
@@ -70,13 +65,15 @@ class FlowerClient:
             except UsageError as error:
                 raise RefusalError("it has fewer providers than the agreed minimum", error.remedy) from error
             try:
-                refuse_trained_start(self.config.start, self._corpus.digest, self.config.budget, self._names)
+                refuse_trained_start(
+                    self.config.start, corpus_of(self.config.data).digest, self.config.budget, self._names
+                )
             except UsageError as error:
                 raise RefusalError("the start was trained on its very documents", error.remedy) from error
         self.state.begin(
             {
                 "settings": self.agreement.digest,
-                "data": self._corpus.digest,
+                "data": self._own.digest,
                 **counted,
                 "sigma": self._plan.sigma if self._plan else 0.0,
             }
@@ -112,22 +109,25 @@ class FlowerClient:
         if self.agreement.privacy is not None:
             self.state.permit(order, self.agreement.settings.rounds, weights)
             self._reserve()  # a client that was refused when it joined does not work either
-        report = self._worker(order.sigma).report(order.number, order.participants, weights, lambda _: None)
+        worker = open_worker(self.agreement, self.config, self._run, self.state.sigma, self._client)
+        report = worker.report(order.number, order.participants, weights, lambda _: None)
         self.state.note(order, report)
         return report
 
     @cached_property
-    def _corpus(self) -> Corpus:
-        return open_corpus(self.config.data, "blue")
+    def _own(self) -> Corpus:
+        """Its data without training documents of other clients."""
+        return corpus_of(self.config.data).where(
+            lambda query: query.document.client == self.config.number or "train" not in query.document.split
+        )
 
     @property
     def _names(self) -> set[str]:
-        train, _ = split_queries(self._corpus)
-        return {query.document.provider for query in train if query.document.client == self.config.number}
+        return {query.document.provider for query in split_queries(self._own)[0]}
 
     @cached_property
     def _client(self) -> Client:
-        train, _ = split_queries(self._corpus)
+        train, _ = split_queries(corpus_of(self.config.data))
         client = own_part(train, self.config.number, disjoint=self.agreement.privacy is not None)
         if client is None:
             raise RefusalError("its data hold no training document of its own", "Correct its data or partition-id")
@@ -140,29 +140,6 @@ class FlowerClient:
         if agreed.privacy is None:
             return None
         return plan_privacy(agreed.mode, agreed.privacy, agreed.settings, agreed.clients)
-
-    def _worker(self, sigma: float) -> Worker:
-        settings, privacy, folder = self.agreement.settings, self.agreement.privacy, self.state.folder
-        model = open_trainable(self.config.start, settings, self.config.device)
-        _, trainable = choose(model, self.agreement.lora, settings)
-        own, client = self._own_rows()
-        train, _ = split_queries(self._corpus)
-        examples = model.examples([train[row] for row in own], Silent(), folder / PAGES_FILE)
-        trainer = LocalTrainer(model, trainable, examples, settings)
-        if privacy is None:
-            return Worker(client, trainer, None)
-        identity = {"run": self._run, "settings": self.agreement.digest}
-        federation = Federation(self.agreement.mode, settings, privacy, folder, identity, self.config.device)
-        known = replace(privacy, noise_multiplier=sigma, epsilon=None)  # no second search for the noise
-        plan = plan_privacy(self.agreement.mode, known, settings, self.agreement.clients)
-        return federation.worker(client, trainer, plan, federation.stream())
-
-    def _own_rows(self) -> tuple[list[int], Client]:
-        """The rows of this client alone, and the client with rows among these."""
-        own = sorted(row for rows in self._client.providers for row in rows)
-        place = {row: at for at, row in enumerate(own)}
-        held = tuple(tuple(place[row] for row in rows) for rows in self._client.providers)
-        return own, Client(self._client.number, held, self._client.tags)
 
 
 def secure_vector(report: Report, *, private: bool, reach: float) -> Tensor:

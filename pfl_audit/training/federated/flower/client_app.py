@@ -1,7 +1,7 @@
 """Flower's ClientApp: joins, works, and forgets.
 
 A SuperNode starts it anew for every message, and most messages of a secure sum need no torch: what does
-is imported where it is used.
+is imported where it is used. A simulated node lives on between messages, and keeps what it has opened.
 """
 
 from __future__ import annotations

@@ -71,6 +71,11 @@ class ClientState:
         """Commitment to the client's data; its salt stays in the journal."""
         return str(self._kept["commitment"]["commitment"])
 
+    @property
+    def sigma(self) -> float:
+        """Noise multiplier by the client's own calculation when it joined, or 0 without privacy."""
+        return float(self._kept["facts"]["sigma"])
+
     def permit(self, order: RoundConfig, rounds: int, weights: Tensor) -> None:
         """Check a private round before anything is computed for it, and remember it.
 

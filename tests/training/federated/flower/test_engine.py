@@ -1,9 +1,11 @@
 """The Flower engine against the local one. Nothing leaves this process."""
 
 import json
+import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,12 @@ import torch
 from flwr.app import Message
 from flwr.common.config import flatten_dict
 
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import UsageError
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.keys import EMBEDDING
+from pfl_audit.training.federated.flower import opened
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.app_folder import write_app
 from pfl_audit.training.federated.flower.client_state import FILE as JOURNAL
@@ -24,6 +29,7 @@ from pfl_audit.training.federated.flower.server_app import RUN_FILE
 from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.records import RECORD, commitment, private_path
+from pfl_audit.training.run import open_trainable
 from tests.training.federated.flower.parties import PRIVATE, Parties
 
 
@@ -134,3 +140,34 @@ def test_what_is_agreed_survives_the_way_through_toml(parties: Parties, tmp_path
             Agreement.from_config({**config, "version": "9"})
         with pytest.raises(UsageError, match=r"cannot be read: 'rounds.seed'"):
             Agreement.from_config({key: value for key, value in config.items() if key != "rounds.seed"})
+
+
+def test_a_process_opens_data_and_model_once_for_all_messages(
+    parties: Parties, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    models: list[Path] = []
+
+    def read_corpus(path: Path, part: Any) -> Corpus:
+        read.append(path)
+        return open_corpus(path, part)
+
+    def open_model(start: Path, *rest: Any) -> Any:
+        models.append(start)
+        return open_trainable(start, *rest)
+
+    monkeypatch.setattr(opened, "open_corpus", read_corpus)
+    monkeypatch.setattr(opened, "open_trainable", open_model)
+    agreement = parties.agreement(PRIVATE, lora=3)  # another rank than in the other tests
+    parties.lead("apart", agreement)
+    assert sorted(map(str, read)) == [node["data"] for node in parties.nodes]
+    whole = Path(parties.nodes[0]["data"])
+    for number in (1, 2):  # as in a simulation: one corpus with all clients
+        shutil.copy(parties.corpus / f"imdb/blue/blue_train_client_{number}.npy", whole / "imdb")
+    for node in parties.nodes:
+        node["data"] = str(whole)
+    read.clear()
+    parties.lead("simulated", agreement)
+    assert read == [whole]
+    assert models == [parties.start]
+    parties.require_equal("simulated", "apart", rtol=0.0, atol=0.0)
