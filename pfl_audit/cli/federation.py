@@ -23,12 +23,14 @@ def write_federation(
     *,
     clients: int,
     secure: bool,
+    quorum: int,
 ) -> None:
     """Write the folder that ``flwr run`` takes.
 
     Args:
         data: Corpus whose held-out part the server looks at, or None.
         secure: Sum updates by SecAgg+.
+        quorum: Clients that are enough for a round, or 0 for all of it.
 
     Raises:
         UsageError: Something is missing or cannot be, or Flower is not installed.
@@ -48,7 +50,7 @@ def write_federation(
     except ImportError as error:
         raise UsageError("--engine flower needs Flower", "Install it: pip install 'pfl-audit[flower]'") from error
     require_new(app)
-    agreement = Agreement(run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy)
+    agreement = Agreement(run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy, quorum)
     agreement.check()
     held_out = str(data.resolve()) if data else ""
     server = ServerConfig(str(run.start.resolve()), str(run.out.resolve()), held_out, run.half, run.device)

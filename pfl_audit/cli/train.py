@@ -68,6 +68,7 @@ class Choice:
     app: Annotated[Path | None, Field(description="Folder of the app, for flwr run.")] = None
     clients: Annotated[int, Field(description="Number of clients.")] = 2
     secagg: Annotated[bool, Field(description="Sum updates by SecAgg+: the server sees no single one.")] = False
+    quorum: Annotated[int, Field(ge=0, description="Clients that are enough for a round; 0 needs all of it.")] = 0
     ledger: Annotated[
         Path | None, Field(description="Budget ledger of the data: every private run over them is reserved in it.")
     ] = None
@@ -130,7 +131,7 @@ _FL = ("clients_per_round", "client_fraction", "weighting")
 LEDGER = OptionGroup(
     Choice, ("ledger", "budget_cap"), PRIVACY.panel, defaults={"ledger": "beside --data", "budget_cap": "the ledger's"}
 )
-FLOWER = OptionGroup(Choice, ("engine", "app", "clients", "secagg"), _FLOWER)
+FLOWER = OptionGroup(Choice, ("engine", "app", "clients", "secagg", "quorum"), _FLOWER)
 
 
 def _train(context: typer.Context, values: Values) -> None:
@@ -151,8 +152,9 @@ def _train(context: typer.Context, values: Values) -> None:
         if values["dry_run"]:
             raise UsageError("--dry-run plans what is trained here", "Leave out --engine flower")
         write_federation(
-            run, settings, privacy, values["app"], values["data"], clients=values["clients"], secure=values["secagg"]
-        )
+            run, settings, privacy, values["app"], values["data"],
+            clients=values["clients"], secure=values["secagg"], quorum=values["quorum"],
+        )  # fmt: skip
     elif values["dry_run"]:
         show_plan(run, settings, privacy, as_json=values["as_json"], quiet=values["quiet"])
     else:
@@ -245,7 +247,7 @@ def _unused(values: Values) -> dict[str, str]:
     if values["start"] is not None:
         found |= dict.fromkeys(("size", "vocabulary"), "with --from")
     if values["engine"] != "flower":
-        found |= dict.fromkeys(("app", "clients", "secagg"), "without --engine flower")
+        found |= dict.fromkeys(("app", "clients", "secagg", "quorum"), "without --engine flower")
     else:
         found["providers_share"] = "with --engine flower: each client decides what it holds"
         found |= dict.fromkeys(LEDGER.names, "with --engine flower: each client keeps its own ledger")

@@ -76,6 +76,9 @@ class PrivacyGuarantee(BaseModel):
         "guarantee then covers",
     )
     composed: ComposedGuarantee | None = None
+    quorum: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Clients whose shares of the noise are the whole noise, if a round may lack others"
+    )
     not_covered: list[Text] = Field(default_factory=list, max_length=50)
 
     def sampled(self) -> Sampling:

@@ -19,8 +19,8 @@ from pfl_audit.inputs import is_there, read_json
 RECORD = "training.json"
 _SALT_BYTES = 32
 _PUBLIC = (
-    "mode", "engine", "secure_aggregation", "data", "privacy", "rounds", "clients", "communication", "lora",
-    "identity", "version", "packages",
+    "mode", "engine", "secure_aggregation", "quorum", "data", "privacy", "rounds", "clients", "communication",
+    "lora", "identity", "version", "packages",
 )  # fmt: skip
 _PUBLIC_DATA = ("commitment", "commitments", "before")
 _PRIVATE_IDENTITY = ("data", "partition")

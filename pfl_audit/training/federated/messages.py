@@ -19,10 +19,12 @@ class RoundTask:
 
     Attributes:
         clients: Numbers of the participating clients, ascending; may be empty.
+        absent: Those of them that the round went on without before the run was cut.
     """
 
     number: int
     clients: tuple[int, ...]
+    absent: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Report:
     Attributes:
         update: Its update, or with privacy the sum of its providers' clipped updates and its share of
             the noise; float32 (size,).
-        tally: How many updates were kept, clipped, zero, dropped.
+        tally: How many updates were kept, clipped, zero, dropped; "absent" where the round goes on without the client.
         losses: Mean loss of each local training.
         queries: Number of queries that the update was trained on; 0 if it is unusable or private.
     """

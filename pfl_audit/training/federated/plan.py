@@ -38,6 +38,7 @@ class PrivacyPlan:
         noise: Whether the sum over clients has the full noise, or the message of every client.
         clients: Number of clients.
         composed: Guarantee of this run and those before it in the budget ledger; None where none is kept.
+        quorum: Of how many clients the noise is whole, where a round may go on without others; else None.
     """
 
     settings: PrivacySettings
@@ -48,6 +49,7 @@ class PrivacyPlan:
     composed: ComposedGuarantee | None = None
     noise: NoiseScope = "sum"
     clients: int = 1
+    quorum: int | None = None
 
     @property
     def client_divisor(self) -> float:
@@ -112,6 +114,7 @@ class PrivacyPlan:
             noise_generator=SECRET_NOISE if settings.noise_seed is None else SEEDED_NOISE,
             noise=self.noise,
             composed=self.composed,
+            quorum=self.quorum,
             not_covered=list(NOT_COVERED if self.noise == "sum" else NOT_COVERED[:1]),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from pfl_audit.training.federated.strategies import STRATEGIES
 
 STATE_FILE = "training-state.safetensors"
 _SAVE_SECONDS = 20.0
+_RECORDED = ("round", "done", "absent", "kept", "losses", "taken", "history")
 
 
 @dataclass
@@ -35,6 +36,7 @@ class ServerState:
         weights: The global model, float32 (size,).
         round: Rounds that are finished.
         done: Clients of the next round that have reported.
+        absent: Those of them that the round goes on without.
         kept: How many of them sent an update that could be used.
         total: Sum of their updates, float32 (size,).
         tally: What became of all updates so far.
@@ -46,6 +48,7 @@ class ServerState:
     weights: Tensor
     round: int = 0
     done: int = 0
+    absent: list[int] = field(default_factory=list)
     kept: int = 0
     total: Tensor | None = None
     tally: Counter[str] = field(default_factory=Counter)
@@ -56,7 +59,7 @@ class ServerState:
 
     def save(self, path: Path, run: str) -> None:
         """Write it, whole or not at all."""
-        record = {name: getattr(self, name) for name in ("round", "done", "kept", "losses", "taken", "history")}
+        record = {name: getattr(self, name) for name in _RECORDED}
         tensors = {"weights": self.weights, **{f"memory/{name}": value for name, value in self.memory.items()}}
         if self.total is not None:
             tensors["total"] = self.total
@@ -169,10 +172,12 @@ class Server:
 
     def run_round(self, state: ServerState, engine: Engine, advance: Callable[[int], None]) -> None:
         """Run the next round, and apply its update to the weights of the state."""
-        task = self.task(state.round + 1)
+        task = replace(self.task(state.round + 1), absent=tuple(state.absent))
         total = state.total if state.total is not None else torch.zeros_like(state.weights)
         saved = time.monotonic()
         for report in engine.run(task, state.weights, advance, state.done):
+            if report.tally["absent"]:
+                state.absent.append(task.clients[state.done])
             weight = self._weight(report)
             total += report.update if weight == 1 else report.update * weight
             state.tally += report.tally
@@ -182,6 +187,7 @@ class Server:
             if time.monotonic() - saved > _SAVE_SECONDS:
                 state.save(self._path, self._run)
                 saved = time.monotonic()
+        taken = [client for client in task.clients if client not in state.absent]
         if self._plan is not None:
             if not task.clients and self._plan.noise == "sum":
                 total += self._whole_noise(len(total), task.number)
@@ -189,10 +195,10 @@ class Server:
         else:
             total /= max(1, state.kept)
             if self._settings.weighting == "data-printed":
-                total /= max(1, len(task.clients))
+                total /= max(1, len(taken))
         state.weights = self._strategy.step(state.weights, total, state.memory, self._settings.server_rate)
-        state.taken.append(list(task.clients))
-        state.round, state.done, state.kept, state.total = state.round + 1, 0, 0, None
+        state.taken.append(taken)
+        state.round, state.done, state.absent, state.kept, state.total = state.round + 1, 0, [], 0, None
 
     def _weight(self, report: Report) -> int:
         """Weight of an update in the sum of the round (federated-docvqa-pilot, equation 1)."""

@@ -34,6 +34,8 @@ class Agreement:
         lora: Rank of adapters, or 0 to train whole tensors.
         secure: Sum updates by SecAgg+, so that the server sees no single one.
         privacy: Of fl-dp, else None.
+        quorum: Clients whose updates are enough for a round, or 0 for all that take part. Under privacy each client
+            adds noise as if it were one of so many, so that any quorum has the whole noise.
     """
 
     mode: Mode
@@ -43,6 +45,7 @@ class Agreement:
     secure: bool
     settings: FederatedSettings
     privacy: PrivacySettings | None
+    quorum: int = 0
 
     def check(self) -> None:
         """Raise UsageError where a setting cannot be."""
@@ -70,10 +73,30 @@ class Agreement:
             )
         if self.privacy is not None:
             self.privacy.check()
+        if self.quorum:
+            self._check_quorum()
+
+    def _check_quorum(self) -> None:
+        if self.secure:
+            raise UsageError("a secure sum needs every client of the round", "Leave out --quorum, or --secagg")
+        if self.privacy is not None and self.privacy.sampling == "clients":
+            raise UsageError(
+                "with --sampling clients a round may draw fewer than a quorum, and lack noise",
+                "Leave out --quorum, or --sampling clients",
+            )
+        most = self.clients if self.privacy else self.settings.clients_drawn(self.clients)
+        if not 1 <= self.quorum <= most:
+            raise UsageError(
+                f"a quorum of {self.quorum} was asked for, and a round has {most} clients", "Lower --quorum"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)
+
+    def noise_shares(self, participants: int) -> int:
+        """Number of clients whose noise adds up to the whole noise of a round."""
+        return self.quorum or participants
 
     @property
     def digest(self) -> str:
@@ -82,7 +105,9 @@ class Agreement:
 
     def to_config(self) -> dict[str, Any]:
         """As tables of TOML, which has no null: what is not set is left out."""
-        top: dict[str, Any] = {name: getattr(self, name) for name in ("mode", "clients", "start", "lora", "secure")}
+        top: dict[str, Any] = {
+            name: getattr(self, name) for name in ("mode", "clients", "start", "lora", "secure", "quorum")
+        }
         tables = {"rounds": asdict(self.settings)}
         if self.privacy is not None:
             tables["privacy"] = self.privacy.to_dict()
@@ -110,6 +135,7 @@ class Agreement:
                 secure=bool(config["secure"]),
                 settings=_read(FederatedSettings, config, "rounds"),
                 privacy=_read(PrivacySettings, config, "privacy") if config["mode"] == _PRIVATE else None,
+                quorum=int(config["quorum"]),
             )
             agreement.check()
         except (KeyError, TypeError, ValueError) as error:

@@ -100,17 +100,12 @@ class FlowerClient:
             RefusalError: The server asks for more than was agreed.
             AuditError: The first report left a trainable tensor as it was, or moved a frozen one.
         """
-        if not 1 <= order.participants <= self.agreement.clients:
-            raise RefusalError(
-                f"{order.participants} participants are stated for round {order.number}, and "
-                f"{self.agreement.clients} clients were agreed",
-                "Keep to the app",
-            )
+        self.state.permit(order, self.agreement)
         if self.agreement.privacy is not None:
-            self.state.permit(order, self.agreement.settings.rounds, weights)
+            self.state.answer_once(order, weights)
             self._reserve()  # a client that was refused when it joined does not work either
         worker = open_worker(self.agreement, self.config, self._run, self.state.sigma, self._client)
-        report = worker.report(order.number, order.participants, weights, lambda _: None)
+        report = worker.report(order.number, self.agreement.noise_shares(order.participants), weights, lambda _: None)
         self.state.note(order, report)
         return report
 

@@ -20,6 +20,7 @@ from pfl_audit.training.records import commit
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from pfl_audit.training.federated.flower.agreement import Agreement
     from pfl_audit.training.federated.messages import Report
 
 FILE = "journal.json"
@@ -76,18 +77,39 @@ class ClientState:
         """Noise multiplier by the client's own calculation when it joined, or 0 without privacy."""
         return float(self._kept["facts"]["sigma"])
 
-    def permit(self, order: RoundConfig, rounds: int, weights: Tensor) -> None:
-        """Check a private round before anything is computed for it, and remember it.
+    def permit(self, order: RoundConfig, agreement: Agreement) -> None:
+        """Check the numbers of a round before anything is computed for it.
 
         Raises:
-            RefusalError: More than was agreed is asked for.
+            RefusalError: They are not as agreed when the client joined.
         """
         if self.facts is None or self._kept.get("finished"):
             raise RefusalError("it takes no part in this run", "Begin a new run with another --out")
-        if not 1 <= order.number <= rounds or order.participants < 1:
-            raise RefusalError(f"{rounds} rounds were agreed, and round {order.number} is asked for", "Keep to the app")
-        if order.sigma != self.facts["sigma"]:
+        if self.facts["settings"] != agreement.digest:
+            raise RefusalError("the app's settings are not as when it joined", "Keep to the app")
+        number, rounds, clients = order.number, agreement.settings.rounds, agreement.clients
+        if not 1 <= number <= rounds:
+            raise RefusalError(f"{rounds} rounds were agreed, and round {number} is asked for", "Keep to the app")
+        if not max(1, agreement.quorum) <= order.participants <= clients:
+            raise RefusalError(
+                f"{order.participants} participants are stated for round {number}, and {clients} clients were agreed"
+                + (f" with a quorum of {agreement.quorum}" if agreement.quorum else ""),
+                "Keep to the app",
+            )
+        if order.quorum != agreement.quorum:
+            raise RefusalError(
+                f"a quorum of {order.quorum} is stated for round {number}, and {agreement.quorum} was agreed",
+                "Keep to the app",
+            )
+        if order.sigma != self.sigma:
             raise RefusalError("the server states another noise than the settings need", "Install the same version")
+
+    def answer_once(self, order: RoundConfig, weights: Tensor) -> None:
+        """Remember the model of a private round.
+
+        Raises:
+            RefusalError: The round was answered over another model or with other participants.
+        """
         asked = hashlib.sha256(weights.contiguous().numpy().tobytes()).hexdigest()
         seen = self._rounds.setdefault(str(order.number), {"weights": asked, "participants": order.participants})
         if (seen["weights"], seen["participants"]) != (asked, order.participants):

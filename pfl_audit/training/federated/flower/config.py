@@ -24,6 +24,7 @@ class ServerConfig:
         half: Save as float16.
         wait: Longest time until every client has joined, in seconds.
         timeout: Longest time until a round's answers are in, in seconds.
+        grace: Longest wait for the other clients of a round once a quorum has answered, in seconds.
     """
 
     start: str
@@ -33,6 +34,7 @@ class ServerConfig:
     device: str = "cpu"
     wait: float = 600.0
     timeout: float = 36000.0
+    grace: float = 600.0
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> ServerConfig:

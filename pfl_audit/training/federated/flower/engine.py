@@ -9,7 +9,8 @@ import torch
 from flwr.app import Message
 from torch import Tensor
 
-from pfl_audit.errors import UsageError
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.progress import Progress
 from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.messenger import Messenger
@@ -28,14 +29,27 @@ class FlowerEngine:
         nodes: Who is who.
         agreement: What all parties agree on.
         sigma: Noise multiplier, or 0 without privacy.
+        grace: Longest wait for the other clients of a round once a quorum has answered, in seconds.
+        progress: Reports clients that a round goes on without.
     """
 
-    def __init__(self, messenger: Messenger, nodes: Nodes, agreement: Agreement, run: str, sigma: float) -> None:
+    def __init__(
+        self,
+        messenger: Messenger,
+        nodes: Nodes,
+        agreement: Agreement,
+        run: str,
+        sigma: float,
+        grace: float,
+        progress: Progress,
+    ) -> None:
         self._messenger = messenger
         self._nodes = nodes
         self._agreement = agreement
         self._run = run
         self._sigma = sigma
+        self._grace = grace
+        self._progress = progress
         self._codec = CODECS.named(agreement.settings.codec)
 
     def work(self, task: RoundTask) -> int:
@@ -54,29 +68,59 @@ class FlowerEngine:
     def run(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int = 0) -> Iterator[Report]:
         """Ask all clients at once, and yield what they send in the order of their numbers.
 
+        With a quorum a client that fails has an empty report, and the tally says that it is absent.
+
         Raises:
-            AuditError: A client fails, refuses, or does not answer in time.
+            AuditError: More clients than the quorum allows fail, refuse, or do not answer in time.
         """
-        order = RoundConfig(self._run, task.number, len(task.clients), self._sigma)
+        order = RoundConfig(self._run, task.number, len(task.clients), self._sigma, self._agreement.quorum)
         if not self._agreement.secure:
             advance(done)
-            yield from self._one_by_one(order, task.clients[done:], weights, advance)
+            yield from self._one_by_one(order, task, done, weights, advance)
         elif task.clients and not done:
             yield self._together(order, task.clients, weights)
             advance(len(task.clients))
 
     def _one_by_one(
-        self, order: RoundConfig, clients: tuple[int, ...], weights: Tensor, advance: Callable[[int], None]
+        self, order: RoundConfig, task: RoundTask, done: int, weights: Tensor, advance: Callable[[int], None]
     ) -> Iterator[Report]:
-        content = round_content(order, weights, self._codec)
-        messages = [Message(content, node, ROUND, group_id=str(order.number)) for node in self._nodes.of(clients)]
-        waiting, early = deque(clients), dict[int, Report]()
-        for answer in self._messenger.ask(messages):
-            number = self._nodes.number(answer.metadata.src_node_id)
-            early[number] = read_report(answer.content, self._codec, len(weights))
+        waiting, early = deque(task.clients[done:]), dict[int, Report]()
+        quorum, gone = order.quorum or len(task.clients), len(task.absent)
+
+        def leave_out(number: int, error: AuditError) -> None:
+            nonlocal gone
+            gone += 1
+            if gone > len(task.clients) - quorum:
+                raise error
             advance(1)
+            self._progress.say(f"warning: round {order.number} goes on without client {number}: {error.problem}")
+            early[number] = Report(torch.zeros_like(weights), Counter(absent=1))
+
+        here = (
+            self._nodes.present(waiting) if order.quorum else dict(zip(waiting, self._nodes.of(waiting), strict=True))
+        )
+        for number in sorted(set(waiting) - set(here)):
+            leave_out(
+                number, AuditError(f"client {number} is away", "Start its SuperNode, then the run again: it goes on")
+            )
+        content = round_content(order, weights, self._codec)
+        messages = [Message(content, node, ROUND, group_id=str(order.number)) for node in here.values()]
+
+        def absent(node: int, error: AuditError) -> None:
+            leave_out(self._nodes.number(node), error)
+
+        enough = max(0, quorum - (done - len(task.absent)))
+        for answer in self._messenger.ask(messages, absent, enough, self._grace):
+            number = self._nodes.number(answer.metadata.src_node_id)
+            try:
+                early[number] = read_report(answer.content, self._codec, len(weights))
+            except AuditError as error:
+                leave_out(number, error)
+            else:
+                advance(1)
             while waiting and waiting[0] in early:
                 yield early.pop(waiting.popleft())
+        yield from (early[number] for number in waiting)
 
     def _together(self, order: RoundConfig, clients: tuple[int, ...], weights: Tensor) -> Report:
         """The sum of all, as one report. Without privacy its last number counts the usable updates."""

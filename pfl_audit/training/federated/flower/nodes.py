@@ -23,6 +23,7 @@ class Nodes:
 
     Args:
         wait: For how long, in seconds.
+        quorum: How many are enough to begin once the wait is over, or 0 for all.
         progress: Told who has joined.
 
     Attributes:
@@ -30,11 +31,14 @@ class Nodes:
         providers: Client to the number of its providers; private clients do not say it.
     """
 
-    def __init__(self, messenger: Messenger, run: str, clients: int, wait: float, progress: Progress) -> None:
+    def __init__(
+        self, messenger: Messenger, run: str, clients: int, wait: float, progress: Progress, quorum: int = 0
+    ) -> None:
         self._messenger = messenger
         self._run = run
         self._clients = clients
         self._wait = wait
+        self._enough = quorum or clients
         self._progress = progress
         self._nodes: dict[int, int] = {}
         self._marks: dict[int, list[str]] = {}
@@ -56,24 +60,36 @@ class Nodes:
             self.join()
         return [self._nodes[client] for client in wanted]
 
+    def present(self, clients: Iterable[int]) -> dict[int, int]:
+        """Those of these clients that are there now, with their nodes; waits for none of them.
+
+        Raises:
+            AuditError: Two have the same provider.
+        """
+        try:
+            self._look(enough=0)
+        except AuditError as error:
+            self._progress.say(f"warning: a node takes no part: {error.problem}")
+        require_disjoint(self._marks)
+        return {client: self._nodes[client] for client in clients if client in self._nodes}
+
     def join(self) -> None:
-        """Wait until every client is there, and ask each who it is.
+        """Wait until every client is there, or for some time until a quorum is, and ask each who it is.
 
         Raises:
             AuditError: A client is missing or refuses, or two have the same number or the same provider.
         """
         end, told = time.monotonic() + self._wait, -1
         while True:
-            here = self._messenger.nodes()
-            self._nodes = {number: node for number, node in self._nodes.items() if node in here}
-            self._ask(here - set(self._nodes.values()))
+            self._look()
             if len(self._nodes) != told:
                 told = len(self._nodes)
                 self._progress.say(f"{told} of {self._clients} clients have joined")
-            if told == self._clients:
+            late = time.monotonic() > end
+            if told == self._clients or (late and told >= self._enough):
                 require_disjoint(self._marks)
                 return
-            if time.monotonic() > end:
+            if late:
                 away = ", ".join(str(n) for n in range(self._clients) if n not in self._nodes)
                 raise AuditError(
                     f"client {away} has not joined within {self._wait:g} s",
@@ -81,9 +97,13 @@ class Nodes:
                 )
             time.sleep(_PAUSE)
 
-    def _ask(self, nodes: set[int]) -> None:
-        messages = [Message(question({"run": self._run}), node, JOIN) for node in sorted(nodes)]
-        for answer in self._messenger.ask(messages):
+    def _look(self, enough: int = -1) -> None:
+        """Forget nodes that are gone, and ask new ones who they are."""
+        here = self._messenger.nodes()
+        self._nodes = {number: node for number, node in self._nodes.items() if node in here}
+        new = here - set(self._nodes.values())
+        messages = [Message(question({"run": self._run}), node, JOIN) for node in sorted(new)]
+        for answer in self._messenger.ask(messages, enough=enough, grace=self._wait):
             said = read_question(answer.content)
             number = int(said["number"])
             self._take(answer.metadata.src_node_id, number, str(said["commitment"]))

@@ -20,12 +20,14 @@ class RoundConfig:
         number: Of the round, from 1.
         participants: How many clients take part, of whom each adds its share of the noise.
         sigma: Noise multiplier as the server sees it, or 0 without privacy.
+        quorum: Of how many the noise is whole and the updates enough, or 0 for all participants.
     """
 
     run: str
     number: int
     participants: int
     sigma: float
+    quorum: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """As scalars."""
@@ -34,7 +36,8 @@ class RoundConfig:
     @classmethod
     def from_dict(cls, values: Any) -> RoundConfig:
         """From scalars."""
-        return cls(str(values["run"]), int(values["number"]), int(values["participants"]), float(values["sigma"]))
+        numbers = (int(values["number"]), int(values["participants"]), float(values["sigma"]), int(values["quorum"]))
+        return cls(str(values["run"]), *numbers)
 
 
 def question(values: dict[str, Any]) -> RecordDict:

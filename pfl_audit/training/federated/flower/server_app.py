@@ -11,6 +11,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from logging import ERROR, INFO, WARNING
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
     if record is not None and not (out / RUN_FILE).is_file():
         return record
     run = _run_id(out)
-    nodes = Nodes(messenger, run, agreement.clients, config.wait, progress)
+    nodes = Nodes(messenger, run, agreement.clients, config.wait, progress, agreement.quorum)
     nodes.join()
     if record is None:
         model = open_trainable(start, agreement.settings, config.device)
@@ -105,12 +106,16 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
             held_record(out, identity, resumed=federation.begun)
         clients = [Client(number, ()) for number in range(agreement.clients)]
         plan = federation.agree(clients, progress)
-        engine = FlowerEngine(messenger, nodes, agreement, run, plan.sigma if plan else 0.0)
+        if plan is not None:
+            plan = replace(plan, quorum=agreement.quorum or None)
+        sigma = plan.sigma if plan else 0.0
+        engine = FlowerEngine(messenger, nodes, agreement, run, sigma, config.grace, progress)
         done = lead(federation, model, trainable, clients, plan, engine, _held_out(config), progress)
         record = {
             "mode": agreement.mode,
             "engine": "flower",
             "secure_aggregation": agreement.secure,
+            **({"quorum": agreement.quorum} if agreement.quorum else {}),
             "data": {
                 **({} if agreement.privacy else {"providers": sum(nodes.providers.values())}),
                 "commitments": [digest for _, digest in sorted(nodes.commitments.items())],
@@ -121,7 +126,7 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
             "identity": identity,
         }
         record = conclude(model, adapters, out, record, half=config.half)
-    _let_go(messenger, nodes, run, agreement.clients, progress)
+    _let_go(messenger, nodes, run, agreement, progress)
     (out / RUN_FILE).unlink(missing_ok=True)
     return record
 
@@ -138,12 +143,22 @@ def _held_out(config: ServerConfig) -> list[Query]:
     return split_queries(open_corpus(Path(config.data), "blue"))[1] if config.data else []
 
 
-def _let_go(messenger: Messenger, nodes: Nodes, run: str, clients: int, progress: Progress) -> None:
+def _let_go(messenger: Messenger, nodes: Nodes, run: str, agreement: Agreement, progress: Progress) -> None:
     """Tell the clients that the run is over. Who is away keeps its secrets, and must delete them by hand."""
-    try:
-        list(messenger.ask(Message(question({"run": run}), node, FINISH) for node in nodes.of(range(clients))))
-    except AuditError as error:
+
+    def warn(_: int, error: AuditError) -> None:
         progress.say(f"warning: not every client has deleted its secrets: {error}")
+
+    clients = range(agreement.clients)
+    try:
+        here = list(nodes.present(clients).values()) if agreement.quorum else nodes.of(clients)
+        if len(here) < len(clients):
+            warn(
+                0, AuditError(f"{len(clients) - len(here)} away", "Delete the folders of the run in their work folders")
+            )
+        list(messenger.ask([Message(question({"run": run}), node, FINISH) for node in here], warn))
+    except AuditError as error:
+        warn(0, error)
 
 
 class Logged:

@@ -65,6 +65,12 @@ class Parties:
     def weights(self, name: str) -> dict[str, torch.Tensor]:
         return dict(load_vt5(self.folder / name).network.state_dict())
 
+    def moved_from_start(self, name: str) -> float:
+        """Standard deviation of the change of the numbers that moved."""
+        start = load_vt5(self.start).network.state_dict()
+        change = torch.cat([(tensor - start[key]).flatten() for key, tensor in self.weights(name).items()])
+        return float(change[change != 0].std())
+
     def require_equal(self, one: str, other: str, **tolerance: float) -> None:
         wanted, start = self.weights(other), load_vt5(self.start).network.state_dict()
         moved = 0.0

@@ -130,6 +130,7 @@ def test_a_server_that_asks_for_more_than_agreed_is_refused(parties: Parties) ->
         ((replace(order, participants=1), weights), "asked for again over another model"),
         ((replace(order, participants=10**12), weights), "1000000000000 participants are stated for round 1, and 3"),
         ((replace(order, participants=0), weights), "0 participants are stated"),
+        ((replace(order, quorum=1), weights), "a quorum of 1 is stated for round 1, and 0 was agreed"),
         ((replace(order, sigma=0.1), weights), "states another noise"),
         ((replace(order, number=3), weights), "2 rounds were agreed, and round 3 is asked for"),
         ((replace(order, run="../../elsewhere"), weights), "the run has no proper id"),
