@@ -50,6 +50,23 @@ class Shampoo(torch.optim.Optimizer):
                     update = self._precondition(parameter.grad, self.state[parameter])
                     parameter.add_(update.clamp(-self._clip, self._clip), alpha=-group["lr"])
 
+    def read_state(self) -> dict[str, Tensor]:
+        """Statistics and roots by parameter and axis; in algorithm 1 they outlive a round, and steps count anew."""
+        held = [(at, self.state[parameter]) for at, parameter in enumerate(self._parameters())]
+        return {f"{at}/{name}": value for at, state in held for name, value in state.items() if name != "step"}
+
+    def write_state(self, state: dict[str, Tensor]) -> None:
+        """Begin with statistics and roots of ``read_state``; without any with the identity."""
+        parameters = self._parameters()
+        for key, value in state.items():
+            at, name = key.split("/")
+            own = self.state[parameters[int(at)]]
+            own.setdefault("step", torch.zeros(()))
+            own[name] = value.to(parameters[int(at)].device)
+
+    def _parameters(self) -> list[Tensor]:
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
     def _precondition(self, gradient: Tensor, state: dict[str, Tensor]) -> Tensor:
         """The preconditioned gradient, of the same shape; statistics and roots are brought up to date before."""
         if not state:

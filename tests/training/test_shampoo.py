@@ -54,6 +54,19 @@ def theirs(shape: tuple[int, ...], **changes: Any) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_rounds_of_one_client_are_one_long_printed_loop(shape: tuple[int, ...]) -> None:
+    """L, R and their roots are set before the loop over rounds (algorithm 1, line 1), and t begins anew (line 9)."""
+    weight, state, seen = nn.Parameter(torch.zeros(shape, dtype=torch.float64)), dict[str, torch.Tensor](), []
+    for at in (0, 40, 80):
+        optimizer = Shampoo([weight], 0.1, clip=0.05, statistics_every=5, roots_every=20)
+        optimizer.write_state(state)
+        seen += walk(optimizer, weight, gradients(shape)[at : at + 40])
+        state = {name: tensor.clone() for name, tensor in optimizer.read_state().items()}
+    wanted = theirs(shape, every=5, roots=20, rate=0.1, clip=0.05)[:120]
+    torch.testing.assert_close(torch.stack(seen), torch.stack(wanted), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     "periods", [{}, {"every": 3, "roots": 7}, {"every": 5, "roots": 20, "rate": 0.1, "clip": 0.05}]
 )

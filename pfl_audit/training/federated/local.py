@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pfl_audit.models.training_protocol import TrainableModel, TrainingSet
 from pfl_audit.training.batching import local_batches
+from pfl_audit.training.federated.optimizer_memory import KeepsState, OptimizerMemory
 from pfl_audit.training.federated.secure_rng import seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.loop import prepare_process, set_training, take_step
@@ -43,16 +44,24 @@ class LocalTrainer:
         model: Its network is trained in place; its weights afterwards mean nothing.
         trainable: Parameters that are trained.
         examples: All examples, by row.
+        memory: Keeps the state of an optimiser that has one between a client's rounds (FedShampoo); None where every
+            training begins with a fresh one, as under privacy, whose accounting covers no state of that kind.
     """
 
     def __init__(
-        self, model: TrainableModel[Never], trainable: Trainable, examples: TrainingSet, settings: FederatedSettings
+        self,
+        model: TrainableModel[Never],
+        trainable: Trainable,
+        examples: TrainingSet,
+        settings: FederatedSettings,
+        memory: OptimizerMemory | None = None,
     ) -> None:
         prepare_process()
         self.trainable = trainable
         self._network, self._page_encoder = model.network, model.page_encoder
         self._examples = examples
         self._settings = settings
+        self._memory = memory
 
     @property
     def numbers(self) -> int:
@@ -80,6 +89,9 @@ class LocalTrainer:
         optimizer = make_optimizer(
             settings.optimizer, self.trainable.parameters, settings.learning_rate, settings.weight_decay
         )
+        kept = optimizer if self._memory and isinstance(optimizer, KeepsState) else None
+        if self._memory and kept:
+            kept.write_state(self._memory.load(who[0], who[1]))
         set_training(self._network, self._page_encoder)
         torch.manual_seed(seed_for(settings.seed, "dropout", *who))
         self._examples.reseed(seed_for(settings.seed, "mask", *who))
@@ -91,6 +103,8 @@ class LocalTrainer:
             if not math.isfinite(losses[-1]):
                 return torch.full_like(weights, torch.nan), math.nan
         self._network.eval()
+        if self._memory and kept:
+            self._memory.save(who[0], who[1], kept.read_state())
         return self.trainable.read() - weights, sum(losses) / len(losses)
 
     def _proximal(self, weights: Tensor) -> Tensor | float:

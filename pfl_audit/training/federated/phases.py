@@ -18,6 +18,7 @@ from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.engine import LocalEngine
 from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.run import (
     KEY_FILE,
@@ -114,6 +115,7 @@ def _engine(
     """All clients in this process."""
     stream = federation.stream()
     examples = model.examples(train, progress, federation.pages or federation.out / PAGES_FILE)
-    trainer = trainer_for(LocalTrainer(model, trainable, examples, federation.settings), federation.device)
+    memory = None if plan else OptimizerMemory(federation.out, federation.digest)
+    trainer = trainer_for(LocalTrainer(model, trainable, examples, federation.settings, memory), federation.device)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     return LocalEngine(workers, CODECS.named(federation.settings.codec))

@@ -17,7 +17,7 @@ from pfl_audit.models.tensor_record import read_state
 from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.progress import Progress
-from pfl_audit.training.federated import communication, dual, partial
+from pfl_audit.training.federated import communication, dual, optimizer_memory, partial
 from pfl_audit.training.federated.clients import Client, merged, partition
 from pfl_audit.training.federated.codecs import CODECS, payload_bytes
 from pfl_audit.training.federated.dual import DualMemory
@@ -311,8 +311,8 @@ def require_finite(weights: Tensor) -> None:
 
 
 def forget_secrets(folder: Path) -> None:
-    """Remove what must not outlive the last round: key, sums without noise, pages, duals, partial files."""
-    for name in (KEY_FILE, partial.FILE, PAGES_FILE, STATE_FILE, dual.FILES):
+    """Remove what must not outlive the last round: key, sums without noise, pages, duals, states of optimisers, partial files."""
+    for name in (KEY_FILE, partial.FILE, PAGES_FILE, STATE_FILE, dual.FILES, optimizer_memory.FILES):
         left = folder.glob(f".{name}.*.part")
         whole = [] if name == STATE_FILE else folder.glob(name)
         for path in (*left, *whole):

@@ -14,6 +14,7 @@ from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.run import TrainRun, run_training, split_queries
 from pfl_audit.training.trainable import choose_trainable
@@ -57,8 +58,10 @@ def federate(corpus_folder: Path, make_checkpoint: Make, tmp_path: Path) -> Fede
     return Federate(corpus_folder, make_checkpoint(0), tmp_path)
 
 
-def local_trainer(federate: Federate, settings: FederatedSettings) -> tuple[LocalTrainer, list[Query]]:
+def local_trainer(
+    federate: Federate, settings: FederatedSettings, memory: OptimizerMemory | None = None
+) -> tuple[LocalTrainer, list[Query]]:
     """The trainer of a local training, and the queries of its rows."""
     model = open_training(federate.start)
     queries, _ = split_queries(open_corpus(federate.corpus, "blue"))
-    return LocalTrainer(model, choose_trainable(model), model.examples(queries, Silent()), settings), queries
+    return LocalTrainer(model, choose_trainable(model), model.examples(queries, Silent()), settings, memory), queries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,11 +16,13 @@ from pfl_audit.progress import Silent
 from pfl_audit.training.dry_run import plan_run
 from pfl_audit.training.federated import local
 from pfl_audit.training.federated.communication import summary
+from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.optimizer_memory import FILES, OptimizerMemory
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.scratch import new_vt5
 from pfl_audit.training.shampoo import Shampoo
 from pfl_audit.training.trainable import Trainable, without_embeddings
-from tests.training.federated.conftest import PRIVATE, QUICK, Federate
+from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
 
 FEDSHAMPOO = replace(QUICK, optimizer="shampoo", freeze_embeddings=True, learning_rate=0.1)
 TABLES = ("shared.", "embed_tokens.", "lm_head.", "relative_attention_bias.", "position_embeddings.")
@@ -83,6 +86,40 @@ def test_embeddings_stay_and_are_not_sent(
     assert not [name for name in moved if any(table in name for table in TABLES)]
     plain = plan_run(federate.run("plan", mode, lora=rank), QUICK, Silent(), privacy)["communication"]
     assert record["communication"]["bytes_a_message"] < plain["bytes_a_message"]
+
+
+def test_a_client_goes_on_with_its_statistics_and_roots_and_repeats_a_round(federate: Federate, tmp_path: Path) -> None:
+    trainer, queries = local_trainer(federate, FEDSHAMPOO, OptimizerMemory(tmp_path, "a run"))
+    fresh, _ = local_trainer(federate, FEDSHAMPOO)
+    rows, weights = range(min(8, len(queries))), trainer.trainable.read()
+
+    def first(of: LocalTrainer, number: int, client: int = 0) -> torch.Tensor:
+        return of.train(weights, rows, number, client)[0]
+
+    assert torch.equal(first(trainer, 1), first(fresh, 1))  # line 1 of algorithm 1: identities
+    second = first(trainer, 4)
+    assert not torch.equal(second, first(fresh, 4))
+    assert torch.equal(second, first(trainer, 4))  # after SIGKILL
+    assert torch.equal(first(trainer, 4, client=1), first(fresh, 4, client=1))  # a state of its own
+    first(trainer, 5)
+    assert {path.name for path in tmp_path.glob("optimizer-0-*")} == {f"optimizer-0-{n}.safetensors" for n in (4, 5)}
+
+
+@pytest.mark.parametrize(("mode", "privacy"), [("fl", None), ("fl-dp", PRIVATE)])
+def test_states_of_clients_are_kept_without_privacy_alone_and_removed(
+    federate: Federate, mode: str, privacy: PrivacySettings | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[int] = []
+    save = OptimizerMemory.save
+
+    def note(self: OptimizerMemory, number: int, client: int, state: dict[str, torch.Tensor]) -> None:
+        save(self, number, client, state)
+        saved.append(client)
+
+    monkeypatch.setattr(OptimizerMemory, "save", note)
+    federate("out", mode, privacy, FEDSHAMPOO, lora=2)
+    assert bool(saved) == (privacy is None)
+    assert not list((federate.folder / "out").glob(FILES))
 
 
 def test_runs_without_frozen_embeddings_have_the_identity_of_earlier_versions() -> None:

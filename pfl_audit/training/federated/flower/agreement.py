@@ -79,10 +79,15 @@ class Agreement:
     def _check_quorum(self) -> None:
         if self.secure:
             raise UsageError("a secure sum needs every client of the round", "Leave out --quorum, or --secagg")
-        if self.privacy is not None and self.privacy.sampling == "clients":
+        if self.privacy is not None and self.privacy.sampling != "providers":
             raise UsageError(
-                "with --sampling clients a round may draw fewer than a quorum, and lack noise",
-                "Leave out --quorum, or --sampling clients",
+                f"with --sampling {self.privacy.sampling} a round may have fewer clients than a quorum, and lack noise",
+                "Leave out --quorum, or --sampling",
+            )
+        if self.settings.client_memory != "none":
+            raise UsageError(
+                "with a dual variable every client's message has all of the noise, and a quorum is not accounted",
+                "Leave out --quorum, or --client-memory",
             )
         most = self.clients if self.privacy else self.settings.clients_drawn(self.clients)
         if not 1 <= self.quorum <= most:

@@ -19,6 +19,7 @@ from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.config import ClientConfig
 from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.plan import plan_privacy
 from pfl_audit.training.federated.run import PAGES_FILE, Federation
 from pfl_audit.training.federated.settings import FederatedSettings
@@ -49,7 +50,8 @@ def open_worker(agreement: Agreement, config: ClientConfig, run: str, sigma: flo
     train, _ = split_queries(corpus_of(config.data))
     own, client = _own_rows(client)
     examples = model.examples([train[row] for row in own], Silent(), folder / PAGES_FILE)
-    trainer = LocalTrainer(model, trainable, examples, settings)
+    memory = None if privacy else OptimizerMemory(folder, agreement.digest)
+    trainer = LocalTrainer(model, trainable, examples, settings, memory)
     if privacy is None:
         return Worker(client, trainer, None)
     identity = {"run": run, "settings": agreement.digest}
