@@ -311,7 +311,7 @@ def require_finite(weights: Tensor) -> None:
 
 
 def forget_secrets(folder: Path) -> None:
-    """Remove what must not outlive the last round: key, sums without noise, pages, duals, states of optimisers, partial files."""
+    """Remove what must not outlive the last round: key, sums without noise, pages, states of clients, partial files."""
     for name in (KEY_FILE, partial.FILE, PAGES_FILE, STATE_FILE, dual.FILES, optimizer_memory.FILES):
         left = folder.glob(f".{name}.*.part")
         whole = [] if name == STATE_FILE else folder.glob(name)

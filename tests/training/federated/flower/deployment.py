@@ -1,4 +1,4 @@
-"""A real SuperLink with SuperNodes on loopback, and nothing left behind."""
+"""A real SuperLink with SuperNodes on loopback, with TLS and authentication, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -60,6 +61,7 @@ class Deployment:
 
     Attributes:
         home: Flower's.
+        certificate: Of the SuperLink, and its own root.
         left: Processes that did not end by themselves.
         peers: Whom the processes were seen talking to, in the kernel's hexadecimal.
     """
@@ -71,10 +73,13 @@ class Deployment:
         self.home.mkdir(parents=True)
         self.left: list[int] = []
         self.peers: set[str] = set()
+        self.certificate = folder / "server.pem"
         self._started: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._refused: set[str] = set()
         self._port, *self._free = _free_ports(8)
         (self.home / "config.toml").write_text(
-            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self._port}"\ninsecure = true\n'
+            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self._port}"\n'
+            f'root-certificates = "{self.certificate}"\n'
         )
         self._env = os.environ | {
             "FLWR_HOME": str(self.home),
@@ -82,25 +87,40 @@ class Deployment:
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",  # flower-superexec and the apps are looked up there
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
             "OMP_NUM_THREADS": "1",
             "NO_PROXY": "127.0.0.1,localhost",
         }
 
     def __enter__(self) -> Deployment:
-        self._start(
-            "superlink", "flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(self._port),
-            "--disable-runtime-dependency-installation",
+        key = self.folder / "server.key"
+        _make(
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "365",
+            "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key),
+            "-out", str(self.certificate),
         )  # fmt: skip
-        self._wait_for(f"http://127.0.0.1:{self._port}/health")
+        self._start(
+            "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self._port),
+            "--ssl-ca-certfile", str(self.certificate), "--ssl-certfile", str(self.certificate),
+            "--ssl-keyfile", str(key), "--enable-supernode-auth", "--disable-runtime-dependency-installation",
+        )  # fmt: skip
+        self._wait_for(f"https://127.0.0.1:{self._port}/health")
         return self
 
-    def add_node(self, config: Mapping[str, Any]) -> None:
-        """A SuperNode with this configuration."""
+    def add_node(self, name: str, config: Mapping[str, Any], *, registered: bool = True) -> None:
+        """A SuperNode with this configuration and a key pair of its own; one that is not registered is refused."""
+        key = self.folder / f"{name}.key"
+        _make("ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(key))
+        if registered:
+            said = self._flwr("supernode", "register", f"{key}.pub", "here", "--format", "json")
+            assert '"success": true' in said, said
+        else:
+            self._refused.add(name)
         words = " ".join(f"{key}={json.dumps(value)}" for key, value in config.items())
         self._start(
-            f"supernode-{len(self._started)}", "flower-supernode", "--insecure", "--superlink",
-            f"127.0.0.1:{self._port}", "--host", "127.0.0.1", "--port", str(self._free.pop()),
-            "--node-config", words, "--max-retries", "5",
+            name, "flower-supernode", "--superlink", f"127.0.0.1:{self._port}",
+            "--root-certificates", str(self.certificate), "--auth-supernode-private-key", str(key),
+            "--host", "127.0.0.1", "--port", str(self._free.pop()), "--node-config", words, "--max-retries", "5",
         )  # fmt: skip
 
     def run(self, app: Path) -> str:
@@ -169,10 +189,11 @@ class Deployment:
 
     def _check(self) -> None:
         for name, process in self._started:
-            assert process.poll() is None, f"{name} ended with {process.returncode}: {self.log(name)}"
+            assert name in self._refused or process.poll() is None, self.log(name)
 
     def _wait_for(self, url: str) -> None:
-        ask = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        tls = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(self.certificate)))
+        ask = urllib.request.build_opener(urllib.request.ProxyHandler({}), tls)
         patience = Patience(self._signs, PATIENCE)
         while True:
             self._check()
@@ -180,6 +201,10 @@ class Deployment:
                 return
             assert patience.lasts(), url
             time.sleep(0.1)
+
+
+def _make(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
 
 
 def _peers(pids: Sequence[int]) -> set[str]:

@@ -1,4 +1,4 @@
-"""A federation of real processes: a SuperLink and two SuperNodes on loopback."""
+"""A federation of real processes: a SuperLink and SuperNodes with TLS and authentication, on loopback."""
 
 import json
 import os
@@ -49,15 +49,26 @@ def test_two_supernodes_train_what_one_process_trains(
     ]  # fmt: skip
     app, out = tmp_path / "app", tmp_path / "flower"
     assert run([*arguments, "--out", str(out), "--engine", "flower", "--app", str(app), "--clients", "2"]) == 0
+    nodes = [
+        {
+            "partition-id": number,
+            "data": str(part(corpus_folder, tmp_path / f"data-{number}", [number])),
+            "start": start,
+            "work": str(tmp_path / f"work-{number}"),
+        }
+        for number in (0, 1)
+    ]
     with Deployment(tmp_path / "processes", out, tmp_path / "work-0", tmp_path / "work-1") as deployment:
-        for number in (0, 1):
-            data = part(corpus_folder, tmp_path / f"data-{number}", [number])
-            work = tmp_path / f"work-{number}"
-            deployment.add_node({"partition-id": number, "data": str(data), "start": start, "work": str(work)})
+        deployment.add_node("stranger", {**nodes[1], "work": str(tmp_path / "stranger")}, registered=False)
+        for number, node in enumerate(nodes):
+            deployment.add_node(f"supernode-{number}", node)
         run_id = deployment.run(app)
         # The id of the run is the last thing to go, once the clients were told that it is over.
         deployment.wait(run_id, lambda: (out / RECORD).is_file() and not (out / RUN_FILE).exists())
     assert not deployment.left
+    assert "Failed to activate SuperNode" in (tmp_path / "processes/stranger.log").read_text()
+    assert "No SuperNode found with the given public key" in (tmp_path / "processes/superlink.log").read_text()
+    assert not (tmp_path / "stranger").exists()  # it was asked for nothing
     assert {peer[-8:] for peer in deployment.peers} == {"0100007F", "00000000"}  # 127.0.0.1, and nobody yet
     journals = [json.loads(path.read_text()) for path in tmp_path.glob("work-*/*/journal.json")]
     assert [journal["finished"] for journal in journals] == [True, True]
