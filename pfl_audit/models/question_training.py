@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,8 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.files import sha256_json
 from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.models.checkpoint import TOKENIZER_FILES, write_checkpoint
+from pfl_audit.models.page_store import PageStore
 from pfl_audit.models.protocol import Response
-from pfl_audit.models.tensor_record import read_state, write_state
 from pfl_audit.progress import Progress
 
 _PAGES_AT_ONCE = 16
@@ -129,7 +129,7 @@ class QuestionExamples:
 
     Args:
         queries: Queries to train on; the first accepted answer is the target.
-        cache: File in which page features are kept, so that a resumed run computes nothing twice.
+        cache: As of EncodedPages.
     """
 
     def __init__(
@@ -163,7 +163,8 @@ class EncodedPages:
     """Pages of queries, each encoded once.
 
     Args:
-        cache: File in which page features are kept, so that a resumed run computes nothing twice.
+        cache: File for page features, so that they take no memory and a resumed run computes nothing twice; None to
+            hold them in memory. Pages that no frozen encoder encodes are held in memory.
     """
 
     def __init__(
@@ -177,35 +178,49 @@ class EncodedPages:
     @property
     def page_bytes(self) -> int:
         """Bytes held in memory for each page."""
-        return self._pages[0].numel() * self._pages.element_size()
+        return self._pages[0].nbytes if isinstance(self._pages, Tensor) else 0
 
     def __call__(self, rows: Sequence[int]) -> Tensor:
         """Pages or page features of the queries in these rows, one each."""
         return self._pages[[self._rows[row] for row in rows]]
 
 
-def _encode_pages(pages: list[Document], model: QuestionTraining, progress: Progress, cache: Path | None) -> Tensor:
+def _encode_pages(
+    pages: list[Document], model: QuestionTraining, progress: Progress, cache: Path | None
+) -> Tensor | PageStore:
     """Features of every page if the visual encoder is frozen, else its pixels."""
+    if not pages:
+        raise ValueError("there is no page to encode")
     module = model.page_encoder
-    key = sha256_json([[page.digest for page in pages], _digest(module)]) if cache and module else ""
-    if cache and module and (kept := read_state(cache, key)):
-        return kept[1]["pages"]
-    found: Tensor | None = None
-    with progress.task("pages", len(pages)) as task, ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        for at in range(0, len(pages), _PAGES_AT_ONCE):
-            rows = torch.stack(list(pool.map(model.page, pages[at : at + _PAGES_AT_ONCE])))
-            if module is not None:
-                with torch.no_grad():
-                    rows = model.page_features(rows)
+    if cache is None or module is None:
+        found: Tensor | None = None
+        for at, rows in _blocks(pages, model, progress):
             if found is None:
                 found = torch.empty((len(pages), *rows.shape[1:]), dtype=rows.dtype)
             found[at : at + len(rows)] = rows
+        if found is None:
+            raise AssertionError("there is a page")
+        return found
+    store = PageStore(cache, sha256_json([[page.digest for page in pages], _digest(module)]))
+    for _, rows in _blocks(pages, model, progress, store.rows):
+        store.append(rows)
+    return store
+
+
+def _blocks(
+    pages: list[Document], model: QuestionTraining, progress: Progress, done: int = 0
+) -> Iterator[tuple[int, Tensor]]:
+    """Pages or page features block by block, with the number of each block's first page."""
+    if done >= len(pages):
+        return
+    with progress.task("pages", len(pages), done) as task, ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        for at in range(done, len(pages), _PAGES_AT_ONCE):
+            rows = torch.stack(list(pool.map(model.page, pages[at : at + _PAGES_AT_ONCE])))
+            if model.page_encoder is not None:
+                with torch.no_grad():
+                    rows = model.page_features(rows)
+            yield at, rows
             task.advance(len(rows))
-    if found is None:
-        raise ValueError("there is no page to encode")
-    if cache and module:
-        write_state(cache, key, {}, {"pages": found})
-    return found
 
 
 def _digest(module: nn.Module) -> str:

@@ -81,7 +81,8 @@ class TrainableModel(Protocol[Item_contra]):
 
         Args:
             items: Items to train on, one row each.
-            cache: File in which the output of ``page_encoder`` is kept, so that a resumed run computes nothing twice.
+            cache: File for the output of ``page_encoder``, as float16: it takes no memory, and a resumed run computes
+                nothing twice. None to hold it in memory.
         """
 
     def validate(self, items: Sequence[Item_contra]) -> dict[str, float]:

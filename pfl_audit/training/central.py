@@ -9,6 +9,7 @@ from typing import Any
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
+from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.pretraining import SelfPretraining, one_a_page
 from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.progress import Progress
@@ -100,7 +101,7 @@ def train_central(
     optimizer = make_optimizer(settings.optimizer, trainable.parameters, settings.learning_rate, settings.weight_decay)
     order = BatchOrder([model.length(query) for query in train], settings.batch_size, settings.seed)
     refusals = draw_refusals(train, model.can_write, order, settings, progress)
-    examples = model.examples([*train, *refusals.queries], progress)
+    examples = model.examples([*train, *refusals.queries], progress, out / PAGES_FILE)
 
     def rows(step: int) -> list[int]:
         drawn = refusals.steps.get(step, {})
@@ -129,6 +130,7 @@ def train_central(
         run=sha256_json([settings.to_dict(), identity]),
         progress=progress,
     )
+    (out / PAGES_FILE).unlink(missing_ok=True)
     state.refusals = sum(map(len, refusals.steps.values()))
     return state
 

@@ -148,11 +148,12 @@ def estimate(
     pages = len({query.document.id for query in train})
     if isinstance(settings, TrainSettings):
         pages += most_refusals(settings, len(train))
+    held = pages if model.page_encoder is None else 0  # features are on disk
     return {
         "optimiser_steps": round(steps),
         "seconds_a_step": round(min(seconds), 3),
         "seconds": round(a_page * pages + steps * min(seconds)),
-        "peak_memory_bytes": _peak_memory() + _COPIES * trainable.bytes_once + pages * examples.page_bytes,
+        "peak_memory_bytes": _peak_memory() + _COPIES * trainable.bytes_once + held * examples.page_bytes,
     }
 
 

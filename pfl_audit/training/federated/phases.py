@@ -11,6 +11,7 @@ from typing import Any
 
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError
+from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.pretraining import SelfPretraining, one_a_page
 from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.progress import Progress
@@ -22,7 +23,6 @@ from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.run import (
     KEY_FILE,
-    PAGES_FILE,
     Federation,
     forget_secrets,
     lead,

@@ -13,6 +13,7 @@ from torch import Tensor
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import atomic_write, sha256_json
+from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.tensor_record import read_state
 from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.privacy.ledger import Ledger
@@ -35,7 +36,6 @@ from pfl_audit.training.scores import mean_over_sources
 from pfl_audit.training.trainable import Trainable
 
 KEY_FILE = "secret.key"
-PAGES_FILE = "page-features.safetensors"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from pfl_audit.errors import UsageError
+from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.privacy.accounting import privacy_spent
@@ -20,7 +21,7 @@ from pfl_audit.progress import Silent
 from pfl_audit.training.federated import partial, server
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
-from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
+from pfl_audit.training.federated.run import KEY_FILE
 from pfl_audit.training.federated.server import STATE_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.lora import Adapters

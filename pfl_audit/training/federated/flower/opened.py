@@ -13,6 +13,7 @@ from pathlib import Path
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.files import sha256_json
+from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.clients import Client
@@ -21,7 +22,7 @@ from pfl_audit.training.federated.flower.config import ClientConfig
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.plan import plan_privacy
-from pfl_audit.training.federated.run import PAGES_FILE, Federation
+from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.federated.worker import Worker
 from pfl_audit.training.run import choose, open_trainable, split_queries

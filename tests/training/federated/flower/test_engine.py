@@ -18,6 +18,7 @@ from flwr.common.config import flatten_dict
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import UsageError
+from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.keys import EMBEDDING
 from pfl_audit.training.federated.flower import opened
@@ -26,7 +27,7 @@ from pfl_audit.training.federated.flower.app_folder import write_app
 from pfl_audit.training.federated.flower.client_state import FILE as JOURNAL
 from pfl_audit.training.federated.flower.config import ServerConfig
 from pfl_audit.training.federated.flower.server_app import RUN_FILE
-from pfl_audit.training.federated.run import KEY_FILE, PAGES_FILE
+from pfl_audit.training.federated.run import KEY_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.records import RECORD, commitment, private_path
 from pfl_audit.training.run import open_trainable
