@@ -64,4 +64,5 @@ def local_trainer(
     """The trainer of a local training, and the queries of its rows."""
     model = open_training(federate.start)
     queries, _ = split_queries(open_corpus(federate.corpus, "blue"))
-    return LocalTrainer(model, choose_trainable(model), model.examples(queries, Silent()), settings, memory), queries
+    examples = model.examples(queries, Silent(), federate.folder / "pages")
+    return LocalTrainer(model, choose_trainable(model), examples, settings, memory), queries
