@@ -116,6 +116,8 @@ def _engine(
     stream = federation.stream()
     examples = model.examples(train, progress, federation.pages or federation.out / PAGES_FILE)
     memory = None if plan else OptimizerMemory(federation.out, federation.digest)
-    trainer = trainer_for(LocalTrainer(model, trainable, examples, federation.settings, memory), federation.device)
+    alone = LocalTrainer(model, trainable, examples, federation.settings, memory)
+    # Without privacy a client is one training, and torch's threads share its matrices.
+    trainer = trainer_for(alone, federation.device) if plan else alone
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     return LocalEngine(workers, CODECS.named(federation.settings.codec))
