@@ -120,6 +120,14 @@ def test_a_forged_guarantee_is_contradicted_where_the_classes_were_drawn() -> No
     assert not contradicts_guarantee(other_unit)
 
 
+@pytest.mark.parametrize(("value", "low", "count"), [(0.8, 0.74, 200), (0.94, 0.9, 200), (0.957, 0.8, 30)])
+def test_a_binomial_interval_above_the_mechanism_is_no_contradiction(value: float, low: float, count: int) -> None:
+    """The trade-off curve of the mechanism is contradicted from 189 correct guesses of 200 on."""
+    found = claimed(HONEST, check(metrics=[balanced(value, low).model_copy(update={"n": count})]))
+    assert not contradicts_guarantee(found)
+    assert text_of(found).startswith("Does not explain | ")
+
+
 def test_classes_that_were_not_drawn_contradict_no_guarantee() -> None:
     found = claimed(TIGHT, check(metrics=[balanced(0.7, 0.6)]), drawn=False)
     assert text_of(found).startswith("Does not explain | ")
