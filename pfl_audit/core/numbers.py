@@ -21,6 +21,8 @@ _FORMATS: Final[dict[Format, tuple[float, str, str]]] = {
     "bits": (1.0, "+.2f", " bits"),
 }
 """Factor, format specification and unit."""
+_MOST_GUESSES = 1 << 20
+"""Of a results.json, which may be from elsewhere; the bounds take time and memory for each."""
 _HUGE = 1e9
 """Values from here on are printed with a power of ten."""
 
@@ -77,7 +79,12 @@ def contradicts_guarantee(results: Results) -> bool:
     if review is None or review.claim is None or measured is None or not exceeds_guarantee(results):
         return False
     value, providers = measured.metric.value, measured.metric.n
-    if not value or not providers or not any(data.classes_random for data in results.datasets):
+    if (
+        not value
+        or not providers
+        or providers > _MOST_GUESSES
+        or not any(data.classes_random for data in results.datasets)
+    ):
         return False
     claim = review.claim
     guesses = Guesses(providers, providers, min(providers, int(value * providers)))
