@@ -126,7 +126,7 @@ def demo_plans(out: Path, seed: int, device: str, *, reveal: bool) -> DemoPlans:
         given | {"pretrained": None},
     )
     private = plan(
-        "Private demo model, which learnt nothing and proves nothing",
+        "Private demo model, which learned little",
         "vt5-private",
         out / "with-privacy",
         CONTROL,
