@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import UsageError
+from pfl_audit.models.pretraining_task import Form, Task
 from pfl_audit.models.question_training import EncodedPages, Example, QuestionTraining
-from pfl_audit.models.self_pretraining import Form, Task
 from pfl_audit.models.training_protocol import AdapterLayout, QuestionModel
 from pfl_audit.progress import Progress, Silent
 

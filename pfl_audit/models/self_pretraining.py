@@ -10,6 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.models.pretraining_task import RATES, Form, Task
+
 BINS: Final = 500
 """Location bins of an edge of the page (the authors' code); location tokens are numbered 0 to BINS."""
 MOST_MASKED: Final = 100
@@ -18,38 +20,6 @@ LONGEST_TARGET: Final = 256
 """Longest target in tokens, end-of-sequence included (the authors' code)."""
 NO_BOX: Final = -1
 """Unit of an input token without a box of its own: its box is 0."""
-
-
-class Task(StrEnum):
-    """What a model predicts of masked units."""
-
-    TEXT = "tm"
-    """Text modelling: the text at given locations."""
-    LAYOUT = "lm"
-    """Layout modelling: the locations of a given text."""
-    TEXT_LAYOUT = "tlm"
-    """Text and layout modelling: both."""
-
-
-RATES: Final = {Task.TEXT: 0.5, Task.LAYOUT: 0.75, Task.TEXT_LAYOUT: 0.15}
-"""Probability p_m that a unit is masked."""
-
-
-class Form(StrEnum):
-    """Form of the examples."""
-
-    PAPER = "paper"
-    """Tokens are masked, nothing precedes the page, and text modelling closes no sentinel."""
-    CODE = "code"
-    """Words are masked, a prompt names the task, and text modelling has a closing sentinel, as in the authors' code."""
-
-
-PROMPTS: Final = {
-    Task.TEXT: "text modeling",
-    Task.LAYOUT: "layout modeling.",
-    Task.TEXT_LAYOUT: "joint text-layout modeling.",
-}
-"""Prompts of the form ``code``, with and without a full stop as there."""
 
 
 class Marker(StrEnum):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from pfl_audit.errors import UsageError
-from pfl_audit.models.self_pretraining import Form, Task
+from pfl_audit.models.pretraining_task import Form, Task
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.settings import TrainSettings, check_settings
 

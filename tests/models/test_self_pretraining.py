@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pfl_audit.models.pretraining_task import RATES, Form, Task
 from pfl_audit.models.self_pretraining import (
     LONGEST_TARGET,
     MARKERS,
     MOST_MASKED,
     NO_BOX,
-    RATES,
     Denoising,
-    Form,
-    Task,
     denoise,
     draw_masked,
     location_bins,

@@ -98,9 +98,10 @@ def test_replacing_in_groups_of_a_fixed_size_is_an_integral_over_both_mirror_ima
     rate, half = 0.125, noise / 2
 
     def excess(z: float) -> float:
-        weight = math.exp(-(z**2) / 2 / half**2) / half / math.sqrt(2 * math.pi)
-        ratio = 1 - rate + rate * math.exp((2 * z - 1) / 2 / half**2)
-        return weight * (ratio**order - ratio + ratio ** (1 - order) - 1)
+        weight = -(z**2) / 2 / half**2 - math.log(half * math.sqrt(2 * math.pi))
+        ratio = math.log(1 - rate + rate * math.exp((2 * z - 1) / 2 / half**2))
+        powers = (order, 1), (1, -1), (1 - order, 1), (0, -1)
+        return sum(sign * math.exp(weight + power * ratio) for power, sign in powers)
 
     slow, _ = quad(excess, 0.5, 0.5 + order + 12 * half, limit=1000, epsabs=0, epsrel=1e-11, points=[1.0, order])
     found = float(round_moments(Sampling(1.0, rate, 1), noise, np.array([order]), "fixed-size")[0])

@@ -15,7 +15,8 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import UsageError
 from pfl_audit.models.pretraining import SelfPretraining, one_a_page
-from pfl_audit.models.self_pretraining import MARKERS, MOST_MASKED, Form, Marker, Task, marker
+from pfl_audit.models.pretraining_task import Form, Task
+from pfl_audit.models.self_pretraining import MARKERS, MOST_MASKED, Marker, marker
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from pfl_audit.documents.document import Document
+from pfl_audit.models.pretraining_task import PROMPTS, Form, Task
 from pfl_audit.models.question_training import Example
-from pfl_audit.models.self_pretraining import PROMPTS, Form, Task, denoise, draw_masked
+from pfl_audit.models.self_pretraining import denoise, draw_masked
 from pfl_audit.models.vt5.inputs import InputBuilder, box_indices
 from pfl_audit.models.vt5.tokenizer import EOS
 

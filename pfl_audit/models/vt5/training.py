@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.pretraining import DenoisingModel
+from pfl_audit.models.pretraining_task import Form, Task
 from pfl_audit.models.question_training import Example
-from pfl_audit.models.self_pretraining import Form, Task
 from pfl_audit.models.training_protocol import AdapterLayout
 from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5, own_tensors, save_vt5
 from pfl_audit.models.vt5.denoising import denoised

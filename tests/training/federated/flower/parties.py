@@ -60,6 +60,7 @@ class Parties:
     def local(self, name: str, agreement: Agreement) -> dict[str, Any]:
         out, mode = self.folder / name, agreement.mode
         run = TrainRun(self.corpus, out, self.start, "small", 150, half=False, mode=mode, lora=agreement.lora)
+        run = replace(run, ledger=self.folder / f"{name}.ledger.json")
         return run_training(run, agreement.settings, Silent(), agreement.privacy)
 
     def weights(self, name: str) -> dict[str, torch.Tensor]:
