@@ -161,7 +161,7 @@ def scatter(
             points = (np.minimum(np.floor(points / CELL), round(1 / CELL) - 1) + rng.random(points.shape)) * CELL
         points = np.array(sorted(points.round(4).tolist())).reshape(-1, 2)
         series.append(Series(name=name, x=points[:, 0].tolist(), y=points[:, 1].tolist()))
-    title = "Features of the providers" + (f" (each placed at random in its {CELL:g} x {CELL:g})" if rng else "")
+    title = "Features of providers" + (f", jittered within {CELL:g} x {CELL:g}" if rng else "")
     return Curve(title=title, kind="scatter", x_label=axes[0], y_label=axes[1], series=series)
 
 
