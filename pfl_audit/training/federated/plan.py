@@ -38,7 +38,7 @@ class PrivacyPlan:
         noise: Whether the sum over clients has the full noise, or the message of every client.
         clients: Number of clients.
         composed: Guarantee of this run and those before it in the budget ledger; None where none is kept.
-        quorum: Of how many clients the noise is whole, where a round may go on without others; else None.
+        quorum: Number of clients that have the whole noise, where a round may go on without others; else None.
     """
 
     settings: PrivacySettings

@@ -79,14 +79,14 @@ class Nodes:
         Raises:
             AuditError: A client is missing or refuses, or two have the same number or the same provider.
         """
-        end, told = time.monotonic() + self._wait, -1
+        end, joined = time.monotonic() + self._wait, -1
         while True:
             self._look()
-            if len(self._nodes) != told:
-                told = len(self._nodes)
-                self._progress.say(f"{told} of {self._clients} clients have joined")
+            if len(self._nodes) != joined:
+                joined = len(self._nodes)
+                self._progress.say(f"{joined} of {self._clients} clients have joined")
             late = time.monotonic() > end
-            if told == self._clients or (late and told >= self._enough):
+            if joined == self._clients or (late and joined >= self._enough):
                 require_disjoint(self._marks)
                 return
             if late:

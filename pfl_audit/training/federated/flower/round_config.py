@@ -20,7 +20,7 @@ class RoundConfig:
         number: Of the round, from 1.
         participants: How many clients take part, of whom each adds its share of the noise.
         sigma: Noise multiplier as the server sees it, or 0 without privacy.
-        quorum: Of how many the noise is whole and the updates enough, or 0 for all participants.
+        quorum: Number of clients that are enough and have the whole noise, or 0 for all participants.
     """
 
     run: str

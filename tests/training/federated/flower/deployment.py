@@ -61,7 +61,7 @@ class Deployment:
 
     Attributes:
         home: Flower's.
-        certificate: Of the SuperLink, and its own root.
+        certificate: Certificate of the SuperLink, its own root.
         left: Processes that did not end by themselves.
         peers: Whom the processes were seen talking to, in the kernel's hexadecimal.
     """

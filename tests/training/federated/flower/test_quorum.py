@@ -47,7 +47,7 @@ def test_a_round_is_the_mean_over_the_clients_that_answer(parties: Parties) -> N
 
 
 def test_a_quorum_adds_the_whole_noise(parties: Parties) -> None:
-    privacy = replace(PRIVATE, provider_rate=1e-9)  # nobody is drawn: the model moves by noise alone
+    privacy = replace(PRIVATE, provider_rate=1e-9)  # no provider is drawn: the model moves by noise alone
     agreement = parties.agreement(privacy, settings=EVERYBODY)
     parties.lead("whole", agreement)
     parties.lead("more", some := replace(agreement, quorum=2))
