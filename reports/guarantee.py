@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pfl_audit.core.numbers import contradicts_guarantee, exceeds_guarantee, interval, number, surest_bounded
-from pfl_audit.core.results import Results
+from pfl_audit.core.results import Check, Results
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
 
@@ -48,7 +48,9 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
     mark, word = _MARKS[review.worth], _WORDS[review.worth]
     if review.claim is None:
         return GuaranteeView(mark, word, "a privacy guarantee", f"The stated guarantee {review.text}.", ())
-    if contradicts_guarantee(results):
+    canaries = next((check for check in results.checks if any(one.role == "epsilon" for one in check.metrics)), None)
+    by_canaries = canaries is not None and canaries.finding is not None and canaries.finding.level == "leak"
+    if by_canaries or contradicts_guarantee(results):
         mark, word = "leak", "Contradicted"
     elif exceeds_guarantee(results):
         mark, word = "weak", "Does not explain"
@@ -57,7 +59,12 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
         word=word,
         headline=f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}",
         effective=f"{review.text[:1].upper()}{review.text[1:]}.",
-        rows=(*_stated(review.claim), *_recomputed(review), *_measured(results, review)),
+        rows=(
+            *_stated(review.claim),
+            *_recomputed(review),
+            *_measured(results, review),
+            *_canaries(canaries, review.claim),
+        ),
         warnings=tuple(review.warnings),
         not_covered=tuple(review.claim.not_covered),
     )
@@ -116,6 +123,15 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
     else:
         measured += ": does not contradict the guarantee"
     return ("The guarantee allows", allowed), ("Measured at best", measured)
+
+
+def _canaries(check: Check | None, claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
+    """Guaranteed and measured epsilon side by side."""
+    if check is None or check.finding is None:
+        return ()
+    measured = next(number(metric) for metric in check.metrics if metric.role == "epsilon")
+    sides = f"guaranteed epsilon at most {claim.epsilon:.4g}; measured epsilon at least {measured} (95 %)"
+    return (("Canaries", f"{sides}: {check.finding.text}"),)
 
 
 def _share(value: float) -> str:

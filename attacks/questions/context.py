@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pfl_audit.attacks.questions.canaries import ReleasedCanaries
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.context import AuditContext
 from pfl_audit.documents.corpus import Corpus
@@ -20,6 +21,7 @@ class QuestionParts:
         reader: OCR of the pictures of pages, or None.
         control: Model that saw no provider of RED, as competent as the target (an out-model), or None.
         references: Further out-models, for attacks that compare the target with several; none, or two at least.
+        canaries: Document canaries that the target reveals, or None.
     """
 
     target: QueryEngine
@@ -29,6 +31,7 @@ class QuestionParts:
     reader: QueryEngine | None = None
     control: QueryEngine | None = None
     references: tuple[QueryEngine, ...] = ()
+    canaries: ReleasedCanaries | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

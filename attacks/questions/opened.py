@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from pfl_audit.attacks.questions.canaries import read_canaries
 from pfl_audit.attacks.questions.context import QuestionContext, QuestionParts
 from pfl_audit.attacks.questions.engine import QueryEngine
-from pfl_audit.attacks.questions.subject import BLUE, PRETRAINED, REFERENCES, QuestionInputs
+from pfl_audit.attacks.questions.subject import BLUE, CANARIES, PRETRAINED, REFERENCES, QuestionInputs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.problems import list_problems
 from pfl_audit.core.redaction import Redactor
@@ -32,7 +33,12 @@ class OpenedQuestions(QuestionParts):
 
     def have(self) -> frozenset[str]:
         """Capabilities of the model, and what is given beside it."""
-        beside = {PRETRAINED: self.pretrained, BLUE: self.blue, REFERENCES: self.references or None}
+        beside = {
+            PRETRAINED: self.pretrained,
+            BLUE: self.blue,
+            REFERENCES: self.references or None,
+            CANARIES: self.canaries,
+        }
         return frozenset({*self.target.capabilities, *(need for need, given in beside.items() if given is not None)})
 
     def context(self, common: AuditContext) -> QuestionContext:
@@ -124,6 +130,7 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         reader=engine(PageReader()) if inputs.ocr else None,
         control=engine(control) if control else None,
         references=tuple(map(engine, references)),
+        canaries=read_canaries(Path(job.model), job.states / "canary-pages") if job.model else None,
     )
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 PRETRAINED = "pre-trained model (--pretrained)"
 REFERENCES = "reference models (--reference)"
 BLUE = "training corpus (--blue)"
-OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE})
+CANARIES = "canaries (train --audit-canaries)"
+OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE, CANARIES})
 """Needs of checks that these inputs can meet."""
 
 

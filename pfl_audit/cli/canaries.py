@@ -47,7 +47,7 @@ def canaries(
     Example: pfl-audit canaries --training ckpt
     """
     from pfl_audit.files import write_json
-    from pfl_audit.training.federated.canaries.manifest import Manifest
+    from pfl_audit.privacy.canary_coins import Manifest
     from pfl_audit.training.federated.canaries.report import family_of, report_on
     from pfl_audit.training.federated.canaries.run import check_run, observe
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pfl_audit import __version__
-from pfl_audit.cli import account, canaries, compare, data, demo, explain, inspect, report, train
+from pfl_audit.cli import account, canaries, compare, data, demo, explain, inspect, report, train, verify
 from pfl_audit.cli.audit import audit_command
 from pfl_audit.cli.audit_command import COMMANDS, register
 from pfl_audit.cli.console import errors_as_json, fail
@@ -38,6 +38,7 @@ app.command("compare")(compare.compare)
 app.command("train")(train.train)
 app.command("account")(account.account_command())
 app.command("canaries")(canaries.canaries)
+app.command("verify")(verify.verify)
 app.command("inspect")(inspect.inspect)
 app.command("list")(inspect.list_checks)
 app.command("explain")(explain.explain)

@@ -22,6 +22,7 @@ from pfl_audit.training.federated.settings import FederatedSettings, Mode, Priva
 from pfl_audit.training.settings import TrainSettings
 
 if TYPE_CHECKING:
+    from pfl_audit.training.canaries import CanarySettings
     from pfl_audit.training.run import Settings, TrainRun
 
 _FLOWER = "Several machines: docs/federation.md"
@@ -76,6 +77,15 @@ class Choice:
         float | None,
         Field(description="Largest epsilon of a provider in all runs; kept in the ledger. A run beyond it is refused."),
     ] = None
+    audit_canaries: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Draw this many canary companies, each trained on by a fair coin; verify guesses the coins.",
+        ),
+    ] = 0
+    canary_guesses: Annotated[int | None, Field(ge=1, description="Guesses of the coins, fixed beforehand.")] = None
+    canary_nonce: Annotated[str, Field(description="Text of whoever will verify, to show that the coins are new.")] = ""
 
 
 _RUN = ("out", "data", "task", "mode", "start", "size", "vocabulary", "lora")
@@ -131,6 +141,12 @@ _FL = ("clients_per_round", "client_fraction", "weighting")
 LEDGER = OptionGroup(
     Choice, ("ledger", "budget_cap"), PRIVACY.panel, defaults={"ledger": "beside --data", "budget_cap": "the ledger's"}
 )
+CANARIES = OptionGroup(
+    Choice,
+    ("audit_canaries", "canary_guesses", "canary_nonce"),
+    "Document canaries: docs/canaries.md",
+    defaults={"canary_guesses": "one per 5 canaries"},
+)
 FLOWER = OptionGroup(Choice, ("engine", "app", "clients", "secagg", "quorum"), _FLOWER)
 
 
@@ -166,13 +182,26 @@ def _request(values: Values) -> tuple[TrainRun, Settings, PrivacySettings | None
     from pfl_audit.training.run import TrainRun
 
     names = ("out", "start", "size", "vocabulary", "half", "mode", "device", "lora", "providers_share", *LEDGER.names)
-    first = pretraining(values)
-    run = TrainRun(data=values["data"] or Path(), pretraining=first, **{name: values[name] for name in names})
+    run = TrainRun(
+        data=values["data"] or Path(),
+        pretraining=pretraining(values),
+        canaries=_canaries(values),
+        **{name: values[name] for name in names},
+    )
     frozen: dict[str, Any] = {"freeze_visual": not values["train_visual"], "seed": values["seed"]}
     if run.mode == "central":
         return run, TrainSettings(**frozen, **CENTRAL.given(values)), None
     settings = FederatedSettings(**frozen, **SHARED.given(values), **ROUNDS.given(values))
     return run, settings, _privacy(values) if run.mode in ("central-dp", "fl-dp") else None
+
+
+def _canaries(values: Values) -> CanarySettings | None:
+    from pfl_audit.training.canaries import PER_GUESS, CanarySettings
+
+    count = values["audit_canaries"]
+    if not count:
+        return None
+    return CanarySettings(count, values["canary_guesses"] or max(1, count // PER_GUESS), values["canary_nonce"])
 
 
 def _privacy(values: Values) -> PrivacySettings:
@@ -249,13 +278,16 @@ def _unused(values: Values) -> dict[str, str]:
     if values["engine"] != "flower":
         found |= dict.fromkeys(("app", "clients", "secagg", "quorum"), "without --engine flower")
     else:
+        found |= dict.fromkeys(CANARIES.names, "with --engine flower: clients hold their own documents alone")
         found["providers_share"] = "with --engine flower: each client decides what it holds"
         found |= dict.fromkeys(LEDGER.names, "with --engine flower: each client keeps its own ledger")
+    if not values["audit_canaries"]:
+        found |= dict.fromkeys(CANARIES.names[1:], "without --audit-canaries")
     if values["task"] == "qa":
         return found | dict.fromkeys(FORMS_ALONE, "with --task qa")
     here = f"with --task {values['task']}"
     found |= {"mode": f"{here}: forms belong to no client and no provider, so they are trained centrally"}
-    groups = (CENTRAL, ROUNDS, PRETRAINING, PRIVACY, LEDGER, FLOWER)
+    groups = (CENTRAL, ROUNDS, PRETRAINING, PRIVACY, LEDGER, CANARIES, FLOWER)
     questions = {*(name for group in groups for name in group.names), "lora", *_AFTER} - {"half"}
     return found | dict.fromkeys(questions - set(FORMS.names), here)
 
@@ -270,6 +302,7 @@ train = make_command(
         PRETRAINING,
         PRIVACY,
         LEDGER,
+        CANARIES,
         FLOWER,
         FORMS,
     ),

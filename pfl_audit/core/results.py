@@ -53,9 +53,10 @@ Level = Literal["leak", "weak", "none", "unresolved"]
 Format = Literal["number", "percent", "points", "decimal", "integer", "decibel", "bits"]
 """How a metric's value is printed: ``number`` with up to four significant digits, ``percent`` and ``points`` as 100
 times the value, ``decimal`` with three decimals, ``integer`` rounded, ``decibel`` and ``bits`` with their unit."""
-Role = Literal["utility", "bounded"]
+Role = Literal["utility", "bounded", "epsilon"]
 """What a metric is used for beside its check: ``utility`` is how useful the model is, which comparisons print first;
-``bounded`` is the balanced accuracy of an attack on the model under audit, which a privacy guarantee bounds."""
+``bounded`` is the balanced accuracy of an attack on the model under audit, which a privacy guarantee bounds;
+``epsilon`` is a lower bound of epsilon by canaries."""
 
 
 def _few(most: int) -> FieldInfo:

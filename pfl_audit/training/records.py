@@ -20,7 +20,7 @@ RECORD = "training.json"
 _SALT_BYTES = 32
 _PUBLIC = (
     "mode", "engine", "secure_aggregation", "quorum", "data", "privacy", "rounds", "clients", "communication",
-    "lora", "identity", "version", "packages",
+    "lora", "canaries", "identity", "version", "packages",
 )  # fmt: skip
 _PUBLIC_DATA = ("commitment", "commitments", "before")
 _PRIVATE_IDENTITY = ("data", "partition")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,15 @@ from pfl_audit.privacy.ledger import Ledger, default_path
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
+from pfl_audit.training import canaries
+from pfl_audit.training.canaries import CanarySettings
 from pfl_audit.training.central import train_central_phases
 from pfl_audit.training.federated.phases import train_federated
 from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
+from pfl_audit.training.parts import of_some_providers, split_queries
 from pfl_audit.training.pretraining import FOLDER, Pretraining
 from pfl_audit.training.records import RECORD, public_part, read_record, write_private
 from pfl_audit.training.scratch import new_vt5, train_tokenizer
@@ -59,6 +63,7 @@ class TrainRun:
         ledger: Budget ledger of a private run, or None for the one beside the data.
         budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
         pretraining: Self-pretraining before, on the same pages; None without.
+        canaries: Document canaries that are planted among the providers, or None.
     """
 
     data: Path
@@ -74,6 +79,7 @@ class TrainRun:
     ledger: Path | None = None
     budget_cap: float | None = None
     pretraining: Pretraining | None = None
+    canaries: CanarySettings | None = None
 
     @property
     def budget(self) -> Ledger:
@@ -139,7 +145,7 @@ def training_folder(out: Path, identity: dict[str, Any] | None) -> OutFolder:
         UsageError: It holds what others made, or a model or a state of other settings.
         AuditError: Another process writes into it.
     """
-    return OutFolder(out, "training", identity, keeps=(RECORD, WEIGHTS, STATE_FILE, KEY_FILE, FOLDER))
+    return OutFolder(out, "training", identity, keeps=(RECORD, WEIGHTS, STATE_FILE, KEY_FILE, FOLDER, canaries.COINS))
 
 
 def _train(
@@ -148,32 +154,33 @@ def _train(
     model = begin(run, prepared.corpus, settings)
     pages = on_pages(run, model)
     adapters, trainable = choose(model, run.lora, settings)
-    if isinstance(settings, TrainSettings):
-        done = train_central_phases(
-            model,
-            pages,
-            run.pretraining,
-            prepared.train,
-            prepared.valid,
-            settings,
-            run.out,
-            identity=prepared.identity,
-            progress=progress,
-            trainable=trainable,
-        )
-    else:
-        federation = Federation(
-            run.mode,
-            settings,
-            privacy,
-            run.out,
-            prepared.identity,
-            run.device,
-            ledger=run.budget,
-            budget_cap=run.budget_cap,
-            pretraining=run.pretraining,
-        )
-        done = train_federated(federation, model, trainable, prepared.train, prepared.valid, progress, pages)
+    with canaries.planted(run.canaries, run.out, model, prepared.train, progress) as (coins, train):
+        if isinstance(settings, TrainSettings):
+            done = train_central_phases(
+                model,
+                pages,
+                run.pretraining,
+                train,
+                prepared.valid,
+                settings,
+                run.out,
+                identity=prepared.identity,
+                progress=progress,
+                trainable=trainable,
+            )
+        else:
+            federation = Federation(
+                run.mode,
+                settings,
+                privacy,
+                run.out,
+                prepared.identity,
+                run.device,
+                ledger=run.budget,
+                budget_cap=run.budget_cap,
+                pretraining=run.pretraining,
+            )
+            done = train_federated(federation, model, trainable, train, prepared.valid, progress, pages)
     data = {
         "sha256": prepared.corpus.digest,
         "providers": len({query.document.provider for query in prepared.train}),
@@ -183,7 +190,11 @@ def _train(
         **done.pop("data", {}),
     }
     record = {"mode": run.mode, "data": data, **done, "lora": run.lora or None, "identity": prepared.identity}
-    return conclude(model, adapters, run.out, record, half=run.half)
+    released = {}
+    if coins is not None:
+        record["canaries"] = coins.public()
+        released[canaries.RECORD] = coins.revealed()
+    return conclude(model, adapters, run.out, record, half=run.half, beside=released)
 
 
 def on_pages(run: TrainRun, model: QuestionModel) -> SelfPretraining | None:
@@ -219,11 +230,20 @@ def finished(out: Path, identity: dict[str, Any], progress: Progress) -> dict[st
 
 
 def conclude(
-    model: QuestionModel, adapters: Adapters | None, out: Path, record: dict[str, Any], *, half: bool
+    model: QuestionModel,
+    adapters: Adapters | None,
+    out: Path,
+    record: dict[str, Any],
+    *,
+    half: bool,
+    beside: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write the checkpoint with its record, and remove what was only needed to get there.
 
     Of a private run the checkpoint gets the public part, and the private record beside it everything.
+
+    Args:
+        beside: Further JSON files of the checkpoint, name to content.
 
     Returns:
         The record, with the versions of what made it.
@@ -237,7 +257,7 @@ def conclude(
     if record["privacy"] != NO_PRIVACY:
         released = public_part(record)
         write_private(out, record)
-    model.save(out, {RECORD: released}, half=half)
+    model.save(out, {RECORD: released, **(beside or {})}, half=half)
     forget(out)
     return record
 
@@ -246,12 +266,15 @@ def forget(folder: Path) -> None:
     """Remove what a finished run no longer needs, its secrets among it."""
     (folder / STATE_FILE).unlink(missing_ok=True)
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    canaries.forget(folder)
     forget_secrets(folder)
 
 
 def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) -> Prepared:
     """Check what is asked for, and open the corpus."""
     settings.check()
+    if run.canaries:
+        canaries.check(run.canaries, privacy)
     if run.pretraining:
         run.pretraining.check()
         require_trained_tokens(run, settings)
@@ -284,6 +307,8 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
         identity["lora"] = run.lora
     if run.pretraining:
         identity["pretraining"] = run.pretraining.to_dict()
+    if run.canaries:
+        identity["canaries"] = run.canaries.to_dict()
     if run.providers_share < 1:
         identity["providers_share"] = run.providers_share
     if privacy is not None:
@@ -301,32 +326,6 @@ def require_trained_tokens(run: TrainRun, settings: Settings) -> None:
             f"{option} trains no embedding, and the tokens that self-pretraining adds would stay random",
             f"Leave out {option} or --pretrain",
         )
-
-
-def split_queries(corpus: Corpus) -> tuple[list[Query], list[Query]]:
-    """Queries to train on, and held-out ones to validate with: the valid part, else the test part."""
-    train = [query for query in corpus.queries if "train" in query.document.split]
-    valid = [query for query in corpus.queries if "val" in query.document.split]
-    return train, valid or [query for query in corpus.queries if "test" in query.document.split]
-
-
-def of_some_providers(queries: list[Query], share: float, seed: int) -> list[Query]:
-    """Queries of randomly drawn providers, in their order.
-
-    Each provider is drawn by itself, from the seed and its name: one that comes or goes changes nothing for the others,
-    so that a promise of privacy for providers holds as it is.
-
-    Args:
-        share: Probability of a provider, above 0 and 1 at the most.
-
-    Raises:
-        UsageError: The share is no share.
-    """
-    if not 0 < share <= 1:
-        raise UsageError("--providers-share lies above 0 and is 1 at the most", "Give 0.5 for a half")
-    providers = {query.document.provider for query in queries}
-    drawn = {name for name in providers if int(sha256_json(["providers", seed, name])[:13], 16) / 16**13 < share}
-    return [query for query in queries if query.document.provider in drawn]
 
 
 def begin(run: TrainRun, corpus: Corpus, settings: Settings) -> QuestionModel:

@@ -47,7 +47,7 @@ from pfl_audit.training.fused_lora import FusedLinear
 from pfl_audit.training.loop import set_training
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.optimizers import make_optimizer
-from pfl_audit.training.run import split_queries
+from pfl_audit.training.parts import split_queries
 from pfl_audit.training.trainable import Trainable, choose_trainable
 
 START = Path(str(resources.files("pfl_audit.fixtures"))) / "vt5-pretrained"

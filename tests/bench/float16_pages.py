@@ -13,7 +13,7 @@ from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.local import LocalTrainer
-from pfl_audit.training.run import split_queries
+from pfl_audit.training.parts import split_queries
 from pfl_audit.training.trainable import choose_trainable
 from tests.bench.federated import SETTINGS, START, prepared_corpus
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pfl_audit.cli.main import run
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.training.federated.canaries import run as canary_run
-from pfl_audit.training.federated.canaries.manifest import Manifest
 
 CLAIM = {
     "epsilon": 7.98,

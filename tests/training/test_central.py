@@ -19,7 +19,7 @@ from pfl_audit.progress import Silent
 from pfl_audit.training.batching import BatchOrder
 from pfl_audit.training.central import train_central
 from pfl_audit.training.loop import STATE_FILE
-from pfl_audit.training.run import of_some_providers, split_queries
+from pfl_audit.training.parts import of_some_providers, split_queries
 from pfl_audit.training.settings import TrainSettings
 from tests.training.killed import kill_once_there
 

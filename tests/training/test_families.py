@@ -17,7 +17,7 @@ from pfl_audit.models.open import family_of, open_gradient_model
 from pfl_audit.models.training_protocol import QuestionModel, TrainableFamily
 from pfl_audit.models.weights import fingerprint_files, read_state
 from pfl_audit.progress import Silent
-from pfl_audit.training.run import split_queries
+from pfl_audit.training.parts import split_queries
 from tests.models.donut.conftest import make_donut
 from tests.models.layoutlm.conftest import make_qa
 

@@ -25,9 +25,10 @@ from pfl_audit.training.federated import phases
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.run import KEY_FILE, STATE_FILE, Federation
 from pfl_audit.training.federated.settings import PrivacySettings
+from pfl_audit.training.parts import split_queries
 from pfl_audit.training.pretraining import FOLDER, Pretraining
 from pfl_audit.training.records import RECORD, private_path
-from pfl_audit.training.run import run_training, split_queries
+from pfl_audit.training.run import run_training
 from pfl_audit.training.settings import TrainSettings
 from tests.models.donut.conftest import make_donut
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, federate

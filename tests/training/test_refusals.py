@@ -22,8 +22,8 @@ from pfl_audit.models.vt5.training import TrainableVt5, open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.batching import BatchOrder
 from pfl_audit.training.central import train_central
+from pfl_audit.training.parts import split_queries
 from pfl_audit.training.refusals import REFUSAL, Refusals, draw_refusals, most_refusals, without_answers
-from pfl_audit.training.run import split_queries
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.state import RunState
 

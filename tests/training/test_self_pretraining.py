@@ -25,7 +25,7 @@ from pfl_audit.training.federated.phases import train_federated
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
-from pfl_audit.training.run import split_queries
+from pfl_audit.training.parts import split_queries
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.trainable import choose_trainable
 from tests.models.donut.conftest import make_donut

@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.privacy.accounting import privacy_spent
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import contradicts
 from pfl_audit.privacy.sampling import Sampling
@@ -23,7 +24,6 @@ from pfl_audit.progress import Silent
 from pfl_audit.training.federated import worker
 from pfl_audit.training.federated.canaries import run
 from pfl_audit.training.federated.canaries.directions import Directions
-from pfl_audit.training.federated.canaries.manifest import Manifest
 from pfl_audit.training.federated.canaries.report import CanaryReport, family_of, log_likelihood_ratio, report_on
 from pfl_audit.training.federated.canaries.run import Observation, observe
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.privacy.accounting import privacy_spent
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.review import review_guarantee
 from pfl_audit.privacy.sampling import Sampling
-from pfl_audit.training.federated.canaries.manifest import Manifest
 from pfl_audit.training.federated.canaries.run import check_run
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import FLOAT32

@@ -10,12 +10,12 @@ import pytest
 from pfl_audit.cli.main import run
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.privacy.accounting import privacy_spent
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.privacy.review import review_guarantee
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
-from pfl_audit.training.federated.canaries.manifest import Manifest
 from pfl_audit.training.federated.canaries.run import check_run
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.plan import plan_privacy

@@ -15,7 +15,8 @@ from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.clients import partition
-from pfl_audit.training.run import run_training, split_queries
+from pfl_audit.training.parts import split_queries
+from pfl_audit.training.run import run_training
 from pfl_audit.training.scores import mean_over_sources
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate
 

@@ -15,7 +15,7 @@ from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
-from pfl_audit.training.run import split_queries
+from pfl_audit.training.parts import split_queries
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate
 

@@ -14,7 +14,7 @@ from pfl_audit.progress import Silent
 from pfl_audit.training.federated.clients import merged
 from pfl_audit.training.federated.local import Job, LocalTrainer
 from pfl_audit.training.federated.worker_pool import WorkerPool, trainer_for
-from pfl_audit.training.run import split_queries
+from pfl_audit.training.parts import split_queries
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import QUICK, Federate
 

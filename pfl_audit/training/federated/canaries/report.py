@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import (
     ERROR,
@@ -21,7 +22,6 @@ from pfl_audit.privacy.lower_bounds import (
 )
 from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.training.federated.canaries.estimates import Estimates, estimate
-from pfl_audit.training.federated.canaries.manifest import Manifest
 from pfl_audit.training.federated.canaries.run import Observation
 
 STATEMENTS = 6

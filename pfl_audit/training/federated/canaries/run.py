@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.canaries.directions import Directions
-from pfl_audit.training.federated.canaries.manifest import Manifest
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import FLOAT32
 from pfl_audit.training.federated.engine import LocalEngine

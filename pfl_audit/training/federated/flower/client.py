@@ -21,7 +21,8 @@ from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
 from pfl_audit.training.federated.messages import Report
 from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
-from pfl_audit.training.run import refuse_trained_start, split_queries
+from pfl_audit.training.parts import split_queries
+from pfl_audit.training.run import refuse_trained_start
 
 
 class FlowerClient:

@@ -25,7 +25,8 @@ from pfl_audit.training.federated.plan import plan_privacy
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.federated.worker import Worker
-from pfl_audit.training.run import choose, open_trainable, split_queries
+from pfl_audit.training.parts import split_queries
+from pfl_audit.training.run import choose, open_trainable
 from pfl_audit.training.trainable import Trainable
 
 _CLIENTS = 8

@@ -34,6 +34,7 @@ from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
 from pfl_audit.training.federated.flower.round_config import FINISH, question
 from pfl_audit.training.federated.run import Federation, lead
+from pfl_audit.training.parts import split_queries
 from pfl_audit.training.records import held_record
 from pfl_audit.training.run import (
     choose,
@@ -41,7 +42,6 @@ from pfl_audit.training.run import (
     finished,
     is_complete,
     open_trainable,
-    split_queries,
     trained_on,
     training_folder,
 )

@@ -15,6 +15,8 @@ from pfl_audit.errors import AuditError, UsageError
 
 MOST = 1 << 20
 """Largest number of canaries."""
+RECORD = "canaries.json"
+"""File of a checkpoint: the commitment before the first round, and the coins after the last one."""
 _SALT_BYTES = 32
 _LONGEST_NONCE = 200
 
@@ -44,12 +46,7 @@ class Manifest:
         Raises:
             UsageError: A number is out of range, or the nonce is not one short line.
         """
-        if not 2 <= canaries <= MOST:
-            raise UsageError(f"{canaries} canaries cannot be drawn", f"Give a number from 2 to {MOST}")
-        if not 1 <= guesses <= canaries:
-            raise UsageError(f"{guesses} guesses of {canaries} canaries cannot be made", f"Give 1 to {canaries}")
-        if len(nonce) > _LONGEST_NONCE or not nonce.isprintable():
-            raise UsageError("the nonce is not one short line", f"Give at most {_LONGEST_NONCE} printable characters")
+        check_numbers(canaries, guesses, nonce)
         coins = np.unpackbits(np.frombuffer(secrets.token_bytes(-(-canaries // 8)), dtype=np.uint8), count=canaries)
         return cls(nonce, guesses, secrets.token_hex(_SALT_BYTES), canaries, np.packbits(coins).tobytes().hex())
 
@@ -79,13 +76,31 @@ class Manifest:
         """The manifest of a report, held against the commitment that was published before the run.
 
         Raises:
-            AuditError: They do not belong together.
+            AuditError: They do not belong together, or cannot be.
         """
         texts = [revealed.get(name) for name in ("nonce", "salt", "coins")]
         numbers = [revealed.get(name) for name in ("canaries", "guesses")]
         match texts, numbers:
             case [str(nonce), str(salt), str(bits)], [int(canaries), int(guesses)]:
                 found = cls(nonce, guesses, salt, canaries, bits)
-                if found.commitment == commitment:
+                if found.commitment == commitment and found._can_be():
                     return found
         raise AuditError("the coins of the canaries do not have the hash of the commitment", "Repeat the run")
+
+    def _can_be(self) -> bool:
+        try:
+            check_numbers(self.canaries, self.guesses, self.nonce)
+            salt, bits = bytes.fromhex(self.salt), bytes.fromhex(self.bits)
+        except (UsageError, ValueError):
+            return False
+        return len(salt) == _SALT_BYTES and len(bits) == -(-self.canaries // 8)
+
+
+def check_numbers(canaries: int, guesses: int, nonce: str) -> None:
+    """Raise UsageError if a number is out of range, or the nonce is not one short line."""
+    if not 2 <= canaries <= MOST:
+        raise UsageError(f"{canaries} canaries cannot be drawn", f"Give a number from 2 to {MOST}")
+    if not 1 <= guesses <= canaries:
+        raise UsageError(f"{guesses} guesses of {canaries} canaries cannot be made", f"Give 1 to {canaries}")
+    if len(nonce) > _LONGEST_NONCE or not nonce.isprintable():
+        raise UsageError("the nonce is not one short line", f"Give at most {_LONGEST_NONCE} printable characters")

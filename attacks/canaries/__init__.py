@@ -1,0 +1,1 @@
+"""Document canaries: whether a model was trained on pages that were planted by coins."""

@@ -1,0 +1,48 @@
+"""Document canaries of ``train --audit-canaries``: guess from losses which ones were trained on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pfl_audit.attacks.questions.subject import CANARIES
+from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.settings import Settings
+from pfl_audit.models.family import Capability
+
+if TYPE_CHECKING:
+    from pfl_audit.attacks.questions.context import QuestionContext
+    from pfl_audit.core.results import Check
+
+DOCUMENTS = CheckSpec(
+    "canaries.documents",
+    "Document canaries that the trainer planted",
+    frozenset({Capability.LOSS, CANARIES}),
+    {
+        "knows": "pages of companies that exist nowhere else, each of which was trained on by a fair coin",
+        "sees": "the loss of a value that is on no page",
+        "does": "guesses the coins, which gives a lower bound of epsilon",
+    },
+    optional=True,
+)
+
+
+class CanarySettings(Settings):
+    """No settings: canaries and guesses are fixed before the training."""
+
+
+class CanaryAttack:
+    """One check."""
+
+    name = "canaries"
+    subject = "questions"
+    specs = (DOCUMENTS,)
+    Settings = CanarySettings
+
+    def run(self, context: QuestionContext, settings: CanarySettings) -> list[Check]:
+        """Run the check."""
+        from pfl_audit.attacks.canaries.run import measure_documents
+
+        return [measure_documents(context)]
+
+
+ATTACK = CanaryAttack()

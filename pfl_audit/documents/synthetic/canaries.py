@@ -1,0 +1,67 @@
+"""Document canaries: drawn pages of companies that exist nowhere else, each with a question for a random value.
+
+The value is on no page, so a model can know it from training alone.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.keys import draw_question
+from pfl_audit.documents.synthetic.generator import JPEG_QUALITY
+from pfl_audit.documents.synthetic.invoice import draw_invoice
+from pfl_audit.documents.synthetic.providers import draw_providers
+from pfl_audit.documents.synthetic.render import render_invoice
+from pfl_audit.files import atomic_write
+from pfl_audit.progress import Progress
+
+KEY = "registration_id"
+"""Key that is asked for: two letters and six digits."""
+SPLIT = "canary_train"
+
+
+def draw_canaries(
+    numbers: Iterable[int], salt: str, folder: Path, progress: Progress, clients: tuple[int | None, ...] = (None,)
+) -> list[Query]:
+    """Draw canaries: a company, one page, one question each. The same salt gives the same pages.
+
+    Args:
+        numbers: Numbers of the canaries to draw; a canary does not depend on which others are drawn.
+        salt: Hexadecimal; decides pages and values.
+        folder: Folder of the page images; those that are there already are kept.
+        progress: Reports the pages.
+        clients: Clients that canaries are assigned to in turn.
+    """
+    wanted = list(numbers)
+    with progress.task("pages of canaries", len(wanted)) as task:
+        queries = []
+        for number in wanted:
+            queries.append(_draw(number, salt, folder, clients[number % len(clients)]))
+            task.advance(1)
+    return queries
+
+
+def _draw(number: int, salt: str, folder: Path, client: int | None) -> Query:
+    rng = np.random.default_rng(np.random.SeedSequence([int(salt, 16), number]))
+    provider = draw_providers(1, rng)[0]
+    invoice = draw_invoice(provider, rng)
+    invoice = replace(invoice, values={key: value for key, value in invoice.values.items() if key != KEY})
+    canvas = render_invoice(invoice)
+    path = folder / f"{number}.jpg"
+    if not path.is_file():
+        picture = io.BytesIO()
+        canvas.page.save(picture, "JPEG", quality=JPEG_QUALITY, optimize=True)
+        with atomic_write(path) as file:
+            file.write(picture.getvalue())
+    page = f"canary{number}_1"
+    document = Document(
+        page, f"canary {number} of {salt}", tuple(canvas.words), canvas.boxes(), PageImage(path), SPLIT, client
+    )
+    return Query(f"{page}-0", document, draw_question(KEY, rng), (provider.registration_id.lower(),), KEY)

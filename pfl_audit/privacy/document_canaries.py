@@ -1,0 +1,99 @@
+"""What the scores of document canaries say of a released model, and of the guarantee that it states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import logit
+from scipy.stats import binom
+
+from pfl_audit.privacy.canary_coins import Manifest
+from pfl_audit.privacy.guarantee import PrivacyGuarantee
+from pfl_audit.privacy.lower_bounds import (
+    ERROR,
+    Guesses,
+    contradicts,
+    epsilon_lower_bound,
+    mechanism_lower_bound,
+    p_value,
+)
+from pfl_audit.privacy.pld import SampledGaussian
+
+
+@dataclass(frozen=True)
+class CanaryBounds:
+    """Lower bounds of epsilon from the guesses of the coins.
+
+    Attributes:
+        guesses: The guesses, and how many are correct.
+        epsilon: Lower bound at the stated delta for any mechanism (Steinke, Nasr and Jagielski 2023, theorem 5.2).
+        epsilon_of_mechanism: Lower bound for a mechanism that is as stated except for the amount of noise (Mahloujifar,
+            Melis and Chaudhuri 2024); None without a stated mechanism.
+    """
+
+    guesses: Guesses
+    epsilon: float
+    epsilon_of_mechanism: float | None
+
+    @property
+    def largest(self) -> float:
+        """The larger bound."""
+        return max(self.epsilon, self.epsilon_of_mechanism or 0.0)
+
+
+def guess_coins(scores: NDArray[np.float64], manifest: Manifest) -> Guesses:
+    """Guess that the canaries of the largest scores were trained on, and those of the smallest were not.
+
+    Args:
+        scores: Evidence that a canary was trained on, float64 (canaries,).
+        manifest: Coins, and the number of guesses that was fixed before the run.
+    """
+    order, coins = np.argsort(-scores, kind="stable"), manifest.coins
+    low = manifest.guesses // 2
+    trained, others = order[: manifest.guesses - low], order[len(order) - low :]
+    return Guesses(manifest.canaries, manifest.guesses, int(coins[trained].sum() + (~coins[others]).sum()))
+
+
+def bound_epsilon(guesses: Guesses, claim: PrivacyGuarantee | None, error: float = ERROR) -> CanaryBounds:
+    """Lower bounds of epsilon that hold together with probability 1 - ``error``.
+
+    Args:
+        claim: The stated guarantee, or None.
+        error: Probability that a bound is too high.
+    """
+    if claim is None:
+        return CanaryBounds(guesses, epsilon_lower_bound(guesses, 0.0, error), None)
+    kind, sampled = claim.sampling.kind, claim.sampled()
+    family = mechanism_lower_bound(
+        lambda strength: SampledGaussian(sampled, 1 / strength, kind), guesses, claim.delta, error / 2
+    )
+    return CanaryBounds(guesses, epsilon_lower_bound(guesses, claim.delta, error / 2), family)
+
+
+def contradicted(guesses: Guesses, claim: PrivacyGuarantee, error: float = ERROR) -> str | None:
+    """Why the guesses contradict a guarantee, in a clause; None if they do not.
+
+    Args:
+        error: Probability that a true guarantee is contradicted.
+    """
+    if p_value(guesses, claim.epsilon, claim.delta) <= error / 2:
+        return f"epsilon is above the stated {claim.epsilon:.4g}"
+    mechanism = SampledGaussian(claim.sampled(), claim.noise_multiplier, claim.sampling.kind)
+    if contradicts(mechanism.trade_off, guesses, error / 2):
+        return "the guesses are better than the stated mechanism allows"
+    return None
+
+
+def smallest_epsilon(made: int, error: float, power: float = 0.8) -> float:
+    """Epsilon of independent guesses that a test of ``made`` coins at level ``error`` finds with probability ``power``.
+
+    Returns:
+        Epsilon, infinite if not even perfect guesses are significant.
+    """
+    critical = next((v for v in range(made + 1) if binom.sf(v - 1, made, 0.5) <= error), None)
+    if critical is None:
+        return float("inf")
+    return float(logit(brentq(lambda share: binom.sf(critical - 1, made, share) - power, 0.5, 1 - 1e-12)))

@@ -1,0 +1,141 @@
+"""Document canaries of a run (``train --audit-canaries``): coins committed before the first round, revealed after.
+
+A canary is a drawn page of a company of its own, with a question for a value that is on no page. A fair coin decides
+whether it is trained on, as one more provider. Its loss under the released model then tests model and guarantee.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from string import ascii_lowercase, digits
+from typing import Any
+
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.synthetic.canaries import draw_canaries
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.files import write_json
+from pfl_audit.inputs import is_there, read_json
+from pfl_audit.models.training_protocol import QuestionModel
+from pfl_audit.privacy.canary_coins import RECORD as RECORD
+from pfl_audit.privacy.canary_coins import Manifest, check_numbers
+from pfl_audit.progress import Progress
+from pfl_audit.training.federated.run import KEY_FILE
+from pfl_audit.training.federated.settings import PrivacySettings
+from pfl_audit.training.loop import STATE_FILE
+from pfl_audit.training.pretraining import FOLDER
+
+COINS = "canary-coins.json"
+PAGES = "canary-pages"
+PER_GUESS = 5
+"""Canaries a guess, by default."""
+_BEGUN = (KEY_FILE, STATE_FILE, FOLDER)
+
+
+@dataclass(frozen=True)
+class CanarySettings:
+    """What is asked for.
+
+    Attributes:
+        canaries: Number of canaries; about half are trained on.
+        guesses: Number of guesses of the test, fixed beforehand.
+        nonce: Text of the verifier.
+    """
+
+    canaries: int
+    guesses: int
+    nonce: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+def check(settings: CanarySettings, privacy: PrivacySettings | None) -> None:
+    """Refuse canaries that cannot be planted.
+
+    Raises:
+        UsageError: A number is out of range, or the guarantee is not one of adding or removing a provider.
+    """
+    check_numbers(settings.canaries, settings.guesses, settings.nonce)
+    if privacy is not None and privacy.sampling == "fixed-size":
+        raise UsageError(
+            "a canary is added or left out, and groups of a fixed size protect against replacing a provider",
+            "Leave out --audit-canaries, or choose another --sampling",
+        )
+
+
+@contextmanager
+def planted(
+    settings: CanarySettings | None, out: Path, model: QuestionModel, queries: list[Query], progress: Progress
+) -> Iterator[tuple[Manifest | None, list[Query]]]:
+    """Draw the coins of a run, or read them again, and draw the pages that are trained on.
+
+    Args:
+        settings: None for a run without canaries.
+        out: Folder of the checkpoint; gets the commitment, and until the run ends the coins and the pages. They are
+            removed if the run is refused before it begins.
+        model: Must be able to write any answer.
+        queries: Those of the real providers; canaries are divided among their clients.
+
+    Yields:
+        Coins, and all queries to train on.
+
+    Raises:
+        UsageError: The model cannot be taught a value that is not on the page.
+        AuditError: The coins of a run that was cut are missing or changed.
+    """
+    if settings is None:
+        yield None, queries
+        return
+    if not model.can_write(ascii_lowercase + digits):
+        raise UsageError(
+            "the model cannot be taught a value that is not on the page, as a canary asks for",
+            "Leave out --audit-canaries, or train a model that writes its answers",
+        )
+    manifest = _coins(settings, out)
+    try:
+        progress.say(f"commitment of the canaries: {manifest.commitment}")
+        clients = tuple(
+            sorted({query.document.client for query in queries}, key=lambda one: -1 if one is None else one)
+        )
+        included = [number for number, coin in enumerate(manifest.coins) if coin]
+        yield manifest, [*queries, *draw_canaries(included, manifest.salt, out / PAGES, progress, clients)]
+    except AuditError:
+        if not any((out / name).exists() for name in _BEGUN):
+            (out / RECORD).unlink(missing_ok=True)
+            forget(out)
+        raise
+
+
+def forget(out: Path) -> None:
+    """Remove coins and pages; the coins are in the released record."""
+    shutil.rmtree(out / PAGES, ignore_errors=True)
+    (out / COINS).unlink(missing_ok=True)
+
+
+def _coins(settings: CanarySettings, out: Path) -> Manifest:
+    """Coins of a run; they are on disk before their commitment is published."""
+    path, public = out / COINS, out / RECORD
+    if not is_there(path):
+        if is_there(public):
+            raise AuditError(f"{path} is missing, and the run cannot go on without it", f"Delete {out}")
+        manifest = Manifest.draw(settings.canaries, settings.guesses, settings.nonce)
+        write_json(path, manifest.revealed())
+    else:
+        held = read_json(path)
+        known = read_json(public) if is_there(public) else held
+        if not isinstance(held, dict) or not isinstance(known, dict):
+            raise AuditError(f"{path} is no record of canaries", f"Delete {out}")
+        manifest = Manifest.check(held, str(known.get("commitment")))
+        if (manifest.canaries, manifest.guesses, manifest.nonce) != (
+            settings.canaries,
+            settings.guesses,
+            settings.nonce,
+        ):
+            raise AuditError(f"{path} holds other canaries than those that are asked for", f"Delete {out}")
+    write_json(public, manifest.public(), private=False)
+    return manifest

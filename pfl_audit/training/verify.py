@@ -1,0 +1,198 @@
+"""Verification of a released checkpoint: its record, its commitments, its ledger entry, and its document canaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.synthetic.canaries import draw_canaries
+from pfl_audit.errors import AuditError, NotAuditableError
+from pfl_audit.inputs import is_there, read_json
+from pfl_audit.models.open import open_model
+from pfl_audit.models.protocol import Capability, DocumentModel
+from pfl_audit.privacy.canary_coins import RECORD as CANARIES
+from pfl_audit.privacy.canary_coins import Manifest
+from pfl_audit.privacy.document_canaries import CanaryBounds, bound_epsilon, contradicted, guess_coins
+from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
+from pfl_audit.privacy.ledger import Ledger
+from pfl_audit.privacy.review import review_entry
+from pfl_audit.progress import Progress
+from pfl_audit.training.records import RECORD, commitment, private_path, public_part
+
+Status = Literal["verified", "measured", "contradicted", "not checked"]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the verifier knows beside the checkpoint; None for what it does not.
+
+    Attributes:
+        commitment: Commitment to the coins that was noted before the training.
+        nonce: Text that was given to the trainer.
+        private: Private record of the run.
+        ledger: Budget ledger of the data.
+    """
+
+    commitment: str | None = None
+    nonce: str | None = None
+    private: Path | None = None
+    ledger: Path | None = None
+
+
+@dataclass(frozen=True)
+class Verified:
+    """One line of a verification."""
+
+    name: str
+    status: Status
+    text: str
+
+
+def verify_records(checkpoint: Path, expected: Expected) -> tuple[list[Verified], GuaranteeReview | None]:
+    """Compare the records of a checkpoint with each other and with what the verifier knows.
+
+    Returns:
+        Lines, and the review of the stated guarantee.
+
+    Raises:
+        AuditError: The checkpoint has no readable record.
+    """
+    record = read_json(checkpoint / RECORD, remedy="Give a checkpoint that train has made")
+    if not isinstance(record, dict):
+        raise AuditError(f"{checkpoint / RECORD} is no training record", "Give a checkpoint that train has made")
+    review = review_entry(record.get("privacy"))
+    return [_guarantee(review), *_data(record, checkpoint, expected)], review
+
+
+def read_coins(checkpoint: Path, expected: Expected) -> tuple[Verified, Manifest | None]:
+    """The coins of a checkpoint, held against every commitment that is known."""
+    path = checkpoint / CANARIES
+    if not is_there(path):
+        if expected.commitment is not None or expected.nonce is not None:
+            return Verified("coins", "contradicted", "the checkpoint reveals no coins of canaries"), None
+        return Verified("coins", "not checked", "the model was trained without --audit-canaries"), None
+    revealed, record = read_json(path), read_json(checkpoint / RECORD)
+    stated = record.get("canaries") if isinstance(record, dict) else None
+    known = expected.commitment or (stated.get("commitment") if isinstance(stated, dict) else None)
+    try:
+        manifest = Manifest.check(revealed if isinstance(revealed, dict) else {}, str(known))
+    except AuditError as error:
+        return Verified("coins", "contradicted", error.problem), None
+    if not isinstance(stated, dict) or stated.get("commitment") != manifest.commitment:
+        return Verified("coins", "contradicted", f"{RECORD} states another commitment"), None
+    if expected.nonce is not None and expected.nonce != manifest.nonce:
+        return Verified("coins", "contradicted", "the nonce is not the verifier's"), None
+    how = "noted before the training" if expected.commitment else f"in {RECORD} (give --commitment to show its age)"
+    return Verified("coins", "verified", f"{manifest.canaries} coins have the hash of the commitment {how}"), manifest
+
+
+def measure_canaries(
+    checkpoint: Path,
+    manifest: Manifest,
+    claim: PrivacyGuarantee | None,
+    start: Path | None,
+    device: str,
+    folder: Path,
+    progress: Progress,
+) -> tuple[Verified, CanaryBounds]:
+    """Ask the released model for the values of all canaries, guess the coins, and hold the guesses against the claim.
+
+    Args:
+        start: Checkpoint that the training began with; the loss that a canary has there is subtracted.
+        folder: For the page images.
+
+    Raises:
+        NotAuditableError: A model gives no losses.
+    """
+    queries = draw_canaries(range(manifest.canaries), manifest.salt, folder, progress)
+    scores = -canary_losses(open_losses(checkpoint, device), queries, progress)
+    if start is not None:
+        scores += canary_losses(open_losses(start, device), queries, progress)
+    guesses = guess_coins(scores, manifest)
+    bounds = bound_epsilon(guesses, claim)
+    why = contradicted(guesses, claim) if claim else None
+    guaranteed = f"guaranteed epsilon at most {claim.epsilon:.4g}; " if claim else ""
+    text = (
+        f"{guaranteed}measured epsilon at least {bounds.largest:.3g} (95 %): "
+        f"{guesses.correct} of {guesses.made} guesses are correct"
+    )
+    status: Status = "contradicted" if why else "verified" if claim else "measured"
+    return Verified("canaries", status, f"{text}; {why}" if why else text), bounds
+
+
+def open_losses(checkpoint: Path, device: str) -> DocumentModel:
+    """Open a model that gives losses, or raise NotAuditableError."""
+    model = open_model(str(checkpoint), device=device)
+    if Capability.LOSS not in model.capabilities:
+        raise NotAuditableError(f"{checkpoint} gives no losses", "Give the checkpoint itself")
+    return model
+
+
+def canary_losses(model: DocumentModel, queries: Sequence[Query], progress: Progress) -> NDArray[np.float64]:
+    """Summed negative log-likelihood of the answer of every query, float64 (queries,)."""
+    losses = np.empty(len(queries))
+    with progress.task("questions about canaries", len(queries)) as task:
+        for batch in _batches(model, queries):
+            for at, response in zip(batch, model.respond([queries[at] for at in batch]), strict=True):
+                losses[at] = (response.loss or 0.0) * (response.tokens or 1)
+            task.advance(len(batch))
+    return losses
+
+
+def _batches(model: DocumentModel, queries: Sequence[Query]) -> Iterator[list[int]]:
+    costs = [model.cost(query) for query in queries]
+    order = sorted(range(len(queries)), key=lambda at: (-costs[at], at))
+    while order:
+        size = model.batch_size(costs[order[0]])
+        batch, order = order[:size], order[size:]
+        yield batch
+
+
+def _guarantee(review: GuaranteeReview | None) -> Verified:
+    if review is None:
+        return Verified("guarantee", "not checked", "none is stated")
+    status: dict[str, Status] = {"holds": "verified", "weaker": "contradicted", "unknown": "not checked"}
+    return Verified("guarantee", status[review.worth], review.text)
+
+
+def _data(record: Any, checkpoint: Path, expected: Expected) -> Iterator[Verified]:
+    """Commitment to the documents, and the entry of the ledger."""
+    data = record.get("data")
+    stated = data.get("commitment") if isinstance(data, dict) else None
+    path = expected.private or private_path(checkpoint)
+    private = read_json(path) if expected.private or is_there(path) else None
+    if stated is None:
+        yield Verified("documents", "not checked", "the record has no commitment to them")
+    elif not isinstance(private, dict):
+        yield Verified("documents", "not checked", "the private record is not here (--private)")
+    else:
+        yield _committed(private, record, str(stated))
+    budget = private.get("budget") if isinstance(private, dict) else None
+    ledger = expected.ledger or (Path(str(budget["ledger"])) if isinstance(budget, dict) else None)
+    if stated is None or ledger is None or not (expected.ledger or is_there(ledger)):
+        yield Verified("ledger", "not checked", "no ledger of the data is known (--ledger)")
+    elif Ledger(ledger).holds(str(stated)):
+        yield Verified("ledger", "verified", "the run is reserved in the ledger")
+    else:
+        yield Verified("ledger", "contradicted", "the ledger does not have the run")
+
+
+def _committed(private: dict[str, Any], record: Any, stated: str) -> Verified:
+    data, identity = private.get("data"), private.get("identity")
+    if not isinstance(data, dict) or not isinstance(identity, dict):
+        return Verified("documents", "contradicted", "the private record is none")
+    if commitment(str(data.get("salt")), str(identity.get("data"))) != stated:
+        return Verified("documents", "contradicted", "the private record does not have the hash of the commitment")
+    try:
+        same = public_part(private) == record
+    except KeyError:
+        same = False
+    if not same:
+        return Verified("documents", "contradicted", f"{RECORD} differs from the private record")
+    return Verified("documents", "verified", "the private record has the hash of the commitment")

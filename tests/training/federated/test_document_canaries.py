@@ -1,0 +1,219 @@
+"""Document canaries from the command that plants them to their verification."""
+
+import json
+import secrets
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pfl_audit.cli.main import run
+from pfl_audit.documents.synthetic.canaries import KEY, draw_canaries
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.privacy.canary_coins import RECORD as CANARIES
+from pfl_audit.privacy.canary_coins import Manifest
+from pfl_audit.privacy.guarantee import PrivacyGuarantee
+from pfl_audit.progress import Silent
+from pfl_audit.training import canaries
+from pfl_audit.training.canaries import CanarySettings
+from pfl_audit.training.federated.run import KEY_FILE
+from pfl_audit.training.records import RECORD
+from pfl_audit.training.run import run_training
+from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.verify import Expected, Verified, measure_canaries, read_coins, verify_records
+from tests.privacy.test_guarantee import HONEST
+from tests.training.federated.conftest import PRIVATE, QUICK, Federate
+from tests.training.federated.test_refusals import Cut2
+
+START = Path(__file__).parents[3] / "fixtures/vt5-pretrained"
+ASKED = CanarySettings(40, 40, "verifier 7")
+ONE = replace(QUICK, rounds=1)
+BUDGETED = replace(PRIVATE, noise_seed=None)
+
+
+def status_of(lines: list[Verified], name: str) -> str:
+    return next(line.status for line in lines if line.name == name)
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.fixture(scope="module")
+def memorized(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
+    """A small model that was trained without privacy until it knows its canaries: the positive control."""
+    folder = tmp_path_factory.mktemp("canaries")
+    settings = TrainSettings(steps=70, batch_size=8, learning_rate=1e-3, validate_every=1000, validation_queries=2)
+    run = Federate(corpus_folder, START, folder).run("central", "central", canaries=ASKED, providers_share=0.1)
+    with pytest.MonkeyPatch.context() as patch:  # the tests of chance have one outcome
+        drawn = Random(0)
+        patch.setattr(secrets, "token_bytes", drawn.randbytes)
+        patch.setattr(secrets, "token_hex", lambda size: drawn.randbytes(size).hex())
+        run_training(run, settings, Silent())
+    coins, manifest = read_coins(run.out, Expected(nonce="verifier 7"))
+    assert coins.status == "verified"
+    assert manifest is not None
+    return run.out, manifest
+
+
+def test_pages_depend_on_salt_and_number_alone_and_lack_the_value(tmp_path: Path) -> None:
+    salt = "ab" * 32
+    every = draw_canaries(range(4), salt, tmp_path / "a", Silent())
+    one = draw_canaries([2], salt, tmp_path / "b", Silent(), (0, 1, 5))[0]
+    assert one.document.digest == every[2].document.digest
+    assert (one.answers, one.key, one.document.client) == (every[2].answers, KEY, 5)
+    other = draw_canaries([2], "cd" * 32, tmp_path / "c", Silent())[0]
+    assert other.answers != one.answers
+    assert len({query.document.provider for query in every}) == 4
+    for query in every:
+        assert query.answers[0] not in "".join(query.document.words).lower()
+
+
+def test_a_model_that_memorized_its_canaries_is_found(memorized: tuple[Path, Manifest], tmp_path: Path) -> None:
+    line, bounds = measure_canaries(*memorized, None, None, "cpu", tmp_path, Silent())
+    assert line.status == "measured"
+    assert bounds.guesses.correct >= 32  # of fair coins, with a probability of 1e-4
+    assert bounds.epsilon > 0.5
+    forged = PrivacyGuarantee.model_validate(HONEST | {"epsilon": 0.2})
+    line, bounds = measure_canaries(*memorized, forged, None, "cpu", tmp_path, Silent())
+    assert line.status == "contradicted"
+    assert "guaranteed epsilon at most 0.2; measured epsilon at least" in line.text
+
+
+def test_a_model_that_saw_no_canary_gives_nothing_away(memorized: tuple[Path, Manifest], tmp_path: Path) -> None:
+    _, bounds = measure_canaries(START, memorized[1], None, None, "cpu", tmp_path, Silent())
+    assert bounds.guesses.correct < 32
+    _, bounds = measure_canaries(START, memorized[1], None, START, "cpu", tmp_path, Silent())
+    assert bounds.guesses.correct < 32  # all scores are 0
+
+
+def test_the_audit_has_a_finding_and_the_report_both_epsilons(
+    memorized: tuple[Path, Manifest], corpus_folder: Path, tmp_path: Path
+) -> None:
+    forged, innocent = tmp_path / "forged", tmp_path / "innocent"
+    shutil.copytree(memorized[0], forged)
+    rewrite(forged / RECORD, privacy=HONEST | {"epsilon": 0.2})
+    shutil.copytree(START, innocent)
+    shutil.copy(memorized[0] / CANARIES, innocent)
+    shutil.copy(memorized[0] / RECORD, innocent)
+    for model, level, code in ((memorized[0], "leak", 1), (forged, "leak", 1), (innocent, "none", 0)):
+        out = tmp_path / f"audit-{model.name}"
+        asked = ["--model", str(model), "--red", str(corpus_folder), "--check", "canaries", "--out", str(out)]
+        assert run(["mia", *asked, "-q"]) == code
+        (check,) = json.loads((out / "results.json").read_text())["checks"]
+        assert check["finding"]["level"] == level
+    report = (tmp_path / "audit-forged/report.html").read_text()
+    assert "Contradicted" in report
+    assert "guaranteed epsilon at most 0.2; measured epsilon at least" in report
+    assert memorized[1].salt not in report
+
+
+def test_what_differs_from_a_commitment_is_contradicted(memorized: tuple[Path, Manifest], tmp_path: Path) -> None:
+    out, manifest = tmp_path / "copy", memorized[1]
+    shutil.copytree(memorized[0], out)
+    assert read_coins(out, Expected(commitment=manifest.commitment))[0].status == "verified"
+    assert read_coins(out, Expected(commitment="0" * 64))[0].status == "contradicted"
+    assert read_coins(out, Expected(nonce="another"))[0].status == "contradicted"
+    held = json.loads((out / CANARIES).read_text())
+    flipped = f"{int(held['coins'][0], 16) ^ 1:x}{held['coins'][1:]}"
+    for change in ({"coins": flipped}, {"guesses": 10}, {"coins": "zz"}, {"canaries": True}, {"salt": None}):
+        rewrite(out / CANARIES, **{**held, **change})
+        found, none = read_coins(out, Expected())
+        assert (found.status, none) == ("contradicted", None)
+    other = Manifest.draw(40, 40)
+    (out / CANARIES).write_text(json.dumps(other.revealed()))
+    assert read_coins(out, Expected(commitment=other.commitment))[0].status == "contradicted"  # the record has another
+    (out / CANARIES).unlink()
+    assert read_coins(out, Expected())[0].status == "not checked"
+    assert read_coins(out, Expected(nonce="verifier 7"))[0].status == "contradicted"
+
+
+def test_a_private_run_has_its_canaries_and_every_record(federate: Federate) -> None:
+    federate("out", "fl-dp", BUDGETED, ONE, canaries=ASKED)
+    out = federate.folder / "out"
+    names = {path.name for path in out.iterdir()}
+    assert CANARIES in names
+    assert not names & {canaries.COINS, canaries.PAGES}
+    lines, review = verify_records(out, Expected())
+    assert [status_of(lines, name) for name in ("documents", "ledger")] == ["verified", "verified"]
+    assert review is not None
+    assert read_coins(out, Expected(nonce="verifier 7"))[0].status == "verified"
+    released = json.loads((out / RECORD).read_text())
+    assert released["canaries"] == json.loads(json.dumps(Manifest.draw(40, 40, "verifier 7").public())) | {
+        "commitment": released["canaries"]["commitment"]
+    }
+    rewrite(out / RECORD, rounds=7)
+    assert status_of(verify_records(out, Expected())[0], "documents") == "contradicted"
+    empty = federate.folder / "other.ledger.json"
+    assert status_of(verify_records(out, Expected(ledger=empty))[0], "ledger") == "contradicted"
+
+
+def test_included_canaries_are_providers_of_every_client(federate: Federate, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    real = canaries.draw_canaries
+
+    def spy(*arguments: Any) -> Any:
+        seen.append((arguments, real(*arguments)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(canaries, "draw_canaries", spy)
+    record = federate("out", "fl", settings=ONE, canaries=ASKED)
+    numbers, salt, _, _, clients = seen[0][0]
+    coins = json.loads((federate.folder / "out" / CANARIES).read_text())
+    manifest = Manifest.check(coins, record["canaries"]["commitment"])
+    assert list(numbers) == list(np.flatnonzero(manifest.coins))
+    assert salt == manifest.salt
+    assert {query.document.client for query in seen[0][1]} <= set(clients) == set(range(record["clients"]))
+
+
+def test_a_run_that_was_cut_keeps_its_coins(federate: Federate) -> None:
+    out = federate.folder / "out"
+    with pytest.raises(KeyboardInterrupt):
+        federate("out", "fl-dp", BUDGETED, replace(QUICK, rounds=2), Cut2(), canaries=ASKED)
+    assert (out / KEY_FILE).is_file()
+    published = json.loads((out / CANARIES).read_text())
+    assert set(published) == {"commitment", "nonce", "canaries", "guesses"}
+    coins = (out / canaries.COINS).read_text()
+    rewrite(out / canaries.COINS, coins="0" * 10)
+    with pytest.raises(AuditError, match="do not have the hash of the commitment"):
+        federate("out", "fl-dp", BUDGETED, replace(QUICK, rounds=2), canaries=ASKED)
+    (out / canaries.COINS).unlink()
+    with pytest.raises(AuditError, match="is missing"):
+        federate("out", "fl-dp", BUDGETED, replace(QUICK, rounds=2), canaries=ASKED)
+    (out / canaries.COINS).write_text(coins)
+    record = federate("out", "fl-dp", BUDGETED, replace(QUICK, rounds=2), canaries=ASKED)
+    assert record["canaries"] == published
+    assert json.loads((out / CANARIES).read_text())["coins"] == json.loads(coins)["coins"]
+
+
+def test_what_cannot_be_is_refused_and_leaves_nothing(federate: Federate) -> None:
+    groups = replace(PRIVATE, sampling="fixed-size", providers_per_round=1, minimum_providers=2, public_providers=None)
+    with pytest.raises(UsageError, match="groups of a fixed size"):
+        federate("a", "fl-dp", groups, replace(ONE, clients_per_round=2), canaries=ASKED)
+    with pytest.raises(UsageError, match="41 guesses"):
+        federate("a", "fl", settings=ONE, canaries=CanarySettings(40, 41))
+    with pytest.raises(UsageError, match="clients a round"):
+        federate("a", "fl", settings=replace(ONE, clients_per_round=99), canaries=ASKED)
+    assert not (federate.folder / "a").exists()
+
+
+def test_the_command_verifies_and_its_exit_code_says_so(
+    memorized: tuple[Path, Manifest], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, manifest = memorized
+    assert run(["verify", str(out), "--commitment", manifest.commitment, "-q"]) == 0
+    said = capsys.readouterr().out
+    assert "noted before the training" in said
+    assert "measured epsilon at least" in said
+    assert run(["verify", str(out), "--commitment", "0" * 64, "--json"]) == 1
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    assert {check["name"]: check["status"] for check in checks}["coins"] == "contradicted"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert run(["verify", str(empty)]) == 4
+    (empty / RECORD).write_text("{}")
+    assert run(["verify", str(empty)]) == 3
