@@ -200,6 +200,10 @@ def make(
     asked: Annotated[
         str, typer.Option(help="What is asked for: provider (its fields mostly), or payables (dates, sums, customer).")
     ] = "provider",
+    kind: Annotated[
+        str,
+        typer.Option(help="invoices, tables (questions for cells), or statements (that a table supports or refutes)."),
+    ] = "invoices",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -213,7 +217,7 @@ def make(
 
     require_new(out)
     counts = (members, non_members, red_providers, clients, documents, red_documents, questions)
-    recipe = Recipe(*counts, ocr_noise, seed, wordings, asked)
+    recipe = Recipe(*counts, ocr_noise, seed, wordings, asked, kind)
     progress = make_progress(quiet=quiet)
     _report({out: make_corpus(recipe, out, progress)}, as_json=as_json, quiet=quiet)
 

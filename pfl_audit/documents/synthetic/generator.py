@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import PROVIDER_KEYS, SECRET_KEYS, draw_question
+from pfl_audit.documents.synthetic.canvas import Canvas
 from pfl_audit.documents.synthetic.invoice import Invoice, draw_invoice
 from pfl_audit.documents.synthetic.ocr_noise import add_ocr_errors
 from pfl_audit.documents.synthetic.providers import WORDINGS, Provider, draw_providers
 from pfl_audit.documents.synthetic.render import render_invoice
+from pfl_audit.documents.synthetic.tables import ask_cells, ask_statements, draw_table, render_table
 from pfl_audit.documents.writers import write_pfl_docvqa
 from pfl_audit.errors import UsageError
 from pfl_audit.files import atomic_write, require_new, write_json
@@ -35,6 +38,8 @@ ASKED = {
     },
 }
 """Weights of the keys that are asked for; of provider every other key has 1, of payables none."""
+KINDS = ("invoices", "tables", "statements")
+"""Invoices with questions for their fields, tables with questions for cells, tables with statements."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,8 @@ class Recipe:
         ocr_noise: Share of OCR words that are misread.
         seed: Seed of all random draws.
         wordings: Labels and dates of the pages, a key of WORDINGS; no industry's are on a general page.
-        asked: What is asked for, a key of ASKED.
+        asked: What is asked for, a key of ASKED; of invoices alone.
+        kind: Kind of documents, one of KINDS.
     """
 
     members: int = 120
@@ -66,6 +72,7 @@ class Recipe:
     seed: int = 0
     wordings: str = "general"
     asked: str = "provider"
+    kind: str = "invoices"
 
     def check(self) -> None:
         """Raise UsageError if a setting is out of range."""
@@ -84,6 +91,8 @@ class Recipe:
             raise UsageError(f"there are no wordings {self.wordings!r}", f"Give one of {', '.join(WORDINGS)}")
         if self.asked not in ASKED:
             raise UsageError(f"questions cannot be about {self.asked!r}", f"Give one of {', '.join(ASKED)}")
+        if self.kind not in KINDS:
+            raise UsageError(f"there are no documents of kind {self.kind!r}", f"Give one of {', '.join(KINDS)}")
         if min(self.documents, self.red_documents, self.questions) < 1:
             raise UsageError("the means must be 1 or more", "Correct --documents, --red-documents or --questions")
 
@@ -158,8 +167,7 @@ def _long_tail(mean: float, rng: np.random.Generator) -> int:
 def _draw_page(
     recipe: Recipe, folder: Path, split: str, provider: Provider, client: int | None, rng: np.random.Generator
 ) -> list[Query]:
-    invoice = draw_invoice(provider, rng)
-    canvas = render_invoice(invoice)
+    canvas, ask = _CONTENTS[recipe.kind](recipe, provider, rng)
     page = f"{int.from_bytes(rng.bytes(12), 'big'):024x}_1"
     path = folder / "images" / split.split("_", 1)[0] / f"{page}.jpg"
     picture = io.BytesIO()
@@ -169,9 +177,36 @@ def _draw_page(
     words = add_ocr_errors(canvas.words, recipe.ocr_noise, rng)
     document = Document(page, provider.name, tuple(words), canvas.boxes(), PageImage(path), split, client)
     return [
-        Query(f"{page}-{number}", document, draw_question(key, rng), (invoice.values[key].lower(),), key)
-        for number, key in enumerate(_draw_keys(recipe, invoice, rng))
+        Query(f"{page}-{number}", document, question, (answer,), key)
+        for number, (key, question, answer) in enumerate(ask())
     ]
+
+
+_Content = tuple[Canvas, Callable[[], Iterable[tuple[str, str, str]]]]
+"""A page, and what draws key, question and answer of each of its queries."""
+
+
+def _invoice(recipe: Recipe, provider: Provider, rng: np.random.Generator) -> _Content:
+    invoice = draw_invoice(provider, rng)
+
+    def ask() -> Iterator[tuple[str, str, str]]:
+        for key in _draw_keys(recipe, invoice, rng):
+            yield key, draw_question(key, rng), invoice.values[key].lower()
+
+    return render_invoice(invoice), ask
+
+
+def _table(recipe: Recipe, provider: Provider, rng: np.random.Generator) -> _Content:
+    table, questions = draw_table(rng), ask_cells if recipe.kind == "tables" else ask_statements
+
+    def ask() -> list[tuple[str, str, str]]:
+        count = max(1, int(rng.poisson(recipe.questions)))
+        return [("other", question, answer) for question, answer in questions(table, count, rng)]
+
+    return render_table(provider, table), ask
+
+
+_CONTENTS = {"invoices": _invoice, "tables": _table, "statements": _table}
 
 
 def _draw_keys(recipe: Recipe, invoice: Invoice, rng: np.random.Generator) -> list[str]:
