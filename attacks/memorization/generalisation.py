@@ -18,12 +18,13 @@ from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.attack import GENERALISATION
 from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Measure, Providers, Result, judge
 from pfl_audit.attacks.memorization.recall import control_name, labels, models
-from pfl_audit.attacks.memorization.scores import GapEstimate, score_gap, score_mean
+from pfl_audit.attacks.memorization.scores import GapEstimate, mean_over_sources, score_gap, score_mean
 from pfl_audit.attacks.memorization.tables import answers_table
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Finding, Metric
 from pfl_audit.core.verdict import Budget, at_most_weak
+from pfl_audit.documents.document import Query
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.contrasts import Contrast, difference, item_gap, permuted
 from pfl_audit.metrics.intervals import RESAMPLES, bootstrap_weights
@@ -106,6 +107,7 @@ def generalisation(context: QuestionContext) -> Check:
                              role="utility" if name == "target" else None)
             )  # fmt: skip
             metrics += present.gap_metrics(score.upper(), present.ALL_PAGES, name, gaps[name, score], unit="questions")
+            metrics += _by_source(queries, table, name, score, rng)
     control = control_name(context)
     beside = tables.get(control) if control else None
     found = reading(tables["target"], beside, context.budget, context.rng("generalisation", "test"))
@@ -114,6 +116,25 @@ def generalisation(context: QuestionContext) -> Check:
         metrics=metrics + _metrics(found, len(tables["target"]), control),
         finding=_finding(found, gaps["target", "acc"]),
     )
+
+
+def _by_source(
+    queries: list[Query], table: pd.DataFrame, model: str, score: str, rng: np.random.Generator
+) -> list[Metric]:
+    """Scores of each source of a corpus that was made of several, numbered in the order of names, and their mean."""
+    sources = table["question"].map({query.id: query.document.source for query in queries})
+    if sources.nunique() < 2:
+        return []
+    mean, each = mean_over_sources(table, score, sources, rng)
+    counts = sources.value_counts()
+    rows = [(mean, len(table), "mean over sources")]
+    rows += [(found, int(counts[name]), f"source {at + 1}") for at, (name, found) in enumerate(each.items())]
+    return [
+        build_metric(
+            score.upper(), found, format="percent", n=n, unit="questions", about={"pages": what, "model": model}
+        )
+        for found, n, what in rows
+    ]
 
 
 def _contrast(who: Providers, where: NDArray[np.intp], scores: Floats) -> Contrast:

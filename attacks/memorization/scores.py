@@ -59,13 +59,45 @@ def score_mean(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> Est
     return found
 
 
+def mean_over_sources(
+    pages: pd.DataFrame, score: str, sources: pd.Series[str], rng: np.random.Generator
+) -> tuple[Estimate, dict[str, Estimate]]:
+    """Mean over sources of the mean over a source's questions (federated-docvqa-pilot, section 4, Tables 3 to 7).
+
+    Args:
+        pages: As in score_gap, one row a question.
+        sources: Source of every row.
+
+    Returns:
+        The mean with its interval over resampled providers, and the same of each source.
+    """
+    every = pages["provider"].unique()
+    weights = bootstrap_weights(np.zeros(len(every), dtype=bool), rng)
+    found, samples = {}, []
+    for source, held in pages.groupby(sources, sort=True):
+        groups = held.groupby("provider")[score]
+        columns = (groups.sum(), groups.size())
+        sums, counts = (one.reindex(every, fill_value=0).to_numpy().astype(np.float64) for one in columns)
+        samples.append(group_mean(sums, counts)(weights))
+        found[str(source)] = _interval(float(sums.sum() / counts.sum()), samples[-1], int((counts > 0).sum()), rng)
+    value = float(np.mean([one.value for one in found.values()]))
+    return _interval(value, np.mean(samples, axis=0), len(every), rng), found
+
+
+def _interval(value: float, samples: Floats, providers: int, rng: np.random.Generator) -> Estimate:
+    """Percentile interval; exact where every page scores 0, or every page 1."""
+    if value in (0.0, 1.0):
+        return all_or_nothing(estimate(value, np.empty(0)), providers, rng)
+    return estimate(value, samples)
+
+
 def _mean(sums: Floats, counts: Floats, rng: np.random.Generator) -> Estimate | None:
     """Mean over the pages of one class, float (providers,) each; exact where every page scores 0, or every page 1."""
     if not len(sums):
         return None
     value = float(sums.sum() / counts.sum())
     if value in (0.0, 1.0):
-        return all_or_nothing(estimate(value, np.empty(0)), len(sums), rng)
+        return _interval(value, np.empty(0), len(sums), rng)
     weights = bootstrap_weights(np.zeros(len(sums), dtype=bool), rng)
     return estimate(value, group_mean(sums, counts)(weights))
 

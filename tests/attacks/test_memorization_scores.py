@@ -4,8 +4,9 @@ import pytest
 
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.measures import ACC, memory
-from pfl_audit.attacks.memorization.scores import giveaway_providers, score_gap
+from pfl_audit.attacks.memorization.scores import giveaway_providers, mean_over_sources, score_gap
 from pfl_audit.core.verdict import Budget
+from pfl_audit.metrics.intervals import bootstrap_weights
 
 
 def pages(rng: np.random.Generator, inside: float, outside: float, providers: int = 80) -> pd.DataFrame:
@@ -81,3 +82,21 @@ def test_giveaways_need_two_pages() -> None:
     frame = pd.DataFrame({"provider": ["a", "b", "b"], "member": [True, False, False], "acc": [1.0, 1.0, 1.0]})
     found = giveaway_providers(frame)
     assert found["provider"].tolist() == ["b"]
+
+
+def test_the_mean_over_sources_counts_each_source_once() -> None:
+    rows = [("a", "x", 1.0), ("a", "x", 1.0), ("b", "x", 0.0), ("b", "y", 0.5), ("c", "y", 0.0)]
+    table = pd.DataFrame(rows, columns=["provider", "source", "acc"])
+    mean, each = mean_over_sources(table, "acc", table["source"], np.random.default_rng(0))
+    assert {source: found.value for source, found in each.items()} == {"x": pytest.approx(2 / 3), "y": 0.25}
+    assert mean.value == pytest.approx((2 / 3 + 0.25) / 2)
+    drawn = bootstrap_weights(np.zeros(3, dtype=bool), np.random.default_rng(0))
+    of = np.array([["a", "b", "c"].index(provider) for provider, _, _ in rows])
+    samples = []
+    for weights in drawn:
+        held = {source: (table["source"] == source).to_numpy() for source in ("x", "y")}
+        parts = [np.average(table["acc"][own], weights=weights[of[own]]) if weights[of[own]].sum() else np.nan
+                 for own in held.values()]  # fmt: skip
+        samples.append(np.mean(parts))
+    low, high = np.nanquantile(samples, [0.025, 0.975])
+    assert (mean.low, mean.high) == (pytest.approx(low), pytest.approx(high))
