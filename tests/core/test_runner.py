@@ -54,7 +54,9 @@ def test_a_whole_audit(audited: tuple[AuditPlan, Results]) -> None:
     assert {check.status for check in results.checks} <= {"ran", "skipped"}
     left_out = [check.id for check in results.checks if not check.required]
     assert len(results.checks) == 35
-    assert [name.split(".")[0] for name in left_out] == ["canaries"] + ["inversion"] * 8 + ["membership"] * 2 + ["reconstruction"] * 2
+    assert [name.split(".")[0] for name in left_out] == ["canaries"] + ["inversion"] * 8 + ["membership"] * 2 + [
+        "reconstruction"
+    ] * 2
     assert {check.subject for check in results.checks} == {"questions", "forms", "gradients"}
     whole, azk = (next(c for c in results.checks if c.id == f"membership.{name}") for name in ("provider", "azk"))
     assert [table.title.split()[0] for table in whole.tables] == ["Attacks", "Accuracy", "Ablation"]
