@@ -31,6 +31,10 @@ class DenoisingModel(QuestionTraining):
         """Add the tokens of self-pretraining, unless the network has them."""
 
     @abstractmethod
+    def train_markers(self) -> None:
+        """Train the embeddings of these tokens by themselves, unless the whole embedding is trained."""
+
+    @abstractmethod
     def denoising(self, document: Document, task: Task, form: Form, rng: np.random.Generator) -> Example:
         """A page with masked units, and what was masked."""
 
@@ -64,6 +68,10 @@ class SelfPretraining:
     def page_encoder(self) -> nn.Module | None:
         """As of the model."""
         return self._model.page_encoder
+
+    def train_markers(self) -> None:
+        """Train the embeddings of the added tokens, also beside adapters and frozen embeddings."""
+        self._model.train_markers()
 
     def is_frozen(self, name: str) -> bool:
         """As of the model."""

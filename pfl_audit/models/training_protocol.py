@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from pfl_audit.documents.document import Query
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pfl_audit.progress import Progress
 
 Item_contra = TypeVar("Item_contra", contravariant=True)
+INPUT_ROWS: Final = "marker_input_rows"
+"""Name of a submodule with rows that inputs of self-pretraining alone look up: questions give it no gradient."""
 
 
 class TrainingSet(Protocol):

@@ -29,7 +29,7 @@ def plan_run(
         elsewhere = replace(run, out=Path(scratch))
         model = begin(elsewhere, prepared.corpus, settings)
         pages = on_pages(run, model)
-        _, trainable = choose(model, run.lora, settings)
+        _, trainable = choose(model, run.lora, settings, pages)
         if not isinstance(settings, TrainSettings):
             federation = Federation(
                 run.mode,

@@ -153,7 +153,7 @@ def _train(
 ) -> dict[str, Any]:
     model = begin(run, prepared.corpus, settings)
     pages = on_pages(run, model)
-    adapters, trainable = choose(model, run.lora, settings)
+    adapters, trainable = choose(model, run.lora, settings, pages)
     with canaries.planted(run.canaries, run.out, model, prepared.train, progress) as (coins, train):
         if isinstance(settings, TrainSettings):
             done = train_central_phases(
@@ -277,7 +277,6 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
         canaries.check(run.canaries, privacy)
     if run.pretraining:
         run.pretraining.check()
-        require_trained_tokens(run, settings)
     require_device(run.device)
     if privacy is not None:
         privacy.check()
@@ -317,17 +316,6 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
     return Prepared(corpus, train, valid, identity)
 
 
-def require_trained_tokens(run: TrainRun, settings: Settings) -> None:
-    """Refuse self-pretraining whose sentinel and location tokens would stay at random."""
-    frozen = isinstance(settings, FederatedSettings) and settings.freeze_embeddings
-    if run.lora or frozen:
-        option = "--lora" if run.lora else "--freeze-embeddings"
-        raise UsageError(
-            f"{option} trains no embedding, and the tokens that self-pretraining adds would stay random",
-            f"Leave out {option} or --pretrain",
-        )
-
-
 def begin(run: TrainRun, corpus: Corpus, settings: Settings) -> QuestionModel:
     """The model to begin with: of the start, or a VT5 with random weights and a tokenizer learnt from the corpus."""
     if run.start is not None:
@@ -351,8 +339,14 @@ def open_trainable(start: Path, settings: Settings, device: str) -> QuestionMode
     return family.open_training(start, device=device, train_visual=not settings.freeze_visual)
 
 
-def choose(model: QuestionModel, rank: int, settings: Settings) -> tuple[Adapters | None, Trainable]:
-    """What is trained: adapters of that rank and what goes with them, or with rank 0 whole tensors."""
+def choose(
+    model: QuestionModel, rank: int, settings: Settings, pages: SelfPretraining | None = None
+) -> tuple[Adapters | None, Trainable]:
+    """What is trained: adapters of that rank and what goes with them, or with rank 0 whole tensors.
+
+    Args:
+        pages: The model on its pages alone; its added tokens are trained also where the embedding is frozen.
+    """
     if rank and not settings.freeze_visual:
         raise UsageError("--lora keeps the visual encoder frozen", "Leave out --train-visual or --lora")
     if settings.lora_parts != "all" and not rank:
@@ -361,6 +355,9 @@ def choose(model: QuestionModel, rank: int, settings: Settings) -> tuple[Adapter
     trainable = adapters.trainable if adapters else choose_trainable(model)
     if isinstance(settings, FederatedSettings) and settings.freeze_embeddings:
         trainable = without_embeddings(model.network)
+    if pages is not None:
+        pages.train_markers()
+        trainable = Trainable(model.network)
     return adapters, trainable
 
 

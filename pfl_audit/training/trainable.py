@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError
-from pfl_audit.models.training_protocol import TrainableModel
+from pfl_audit.models.training_protocol import INPUT_ROWS, TrainableModel
 
 _LISTED = 3
 
@@ -27,8 +27,8 @@ class Trainable:
         parameters: In the network's order.
         names: Of the parameters; a tied one goes by its first name.
         size: Length of the vector.
-        late: bool (tensors,), which can only move once others have: the random halves of adapters, whose other
-            halves begin at zero.
+        late: bool (tensors,), which need not move at first: the random halves of adapters, whose other halves begin
+            at zero, and rows of tokens that only inputs of self-pretraining have.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -38,7 +38,7 @@ class Trainable:
         self.parameters = [parameter for _, parameter in named]
         self._sizes = [parameter.numel() for parameter in self.parameters]
         self.size = sum(self._sizes)
-        self.late = torch.tensor([".lora_A." in name for name in self.names], dtype=torch.bool)
+        self.late = torch.tensor([".lora_A." in name or INPUT_ROWS in name for name in self.names], dtype=torch.bool)
 
     @property
     def bytes_once(self) -> int:

@@ -15,6 +15,9 @@ from pfl_audit.cli.main import run
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.self_pretraining import MARKERS
+from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.keys import EMBEDDING
+from pfl_audit.models.vt5.markers import add_markers
 from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.calibration import calibrate_noise
 from pfl_audit.privacy.ledger import Ledger
@@ -24,7 +27,7 @@ from pfl_audit.training.dry_run import plan_run
 from pfl_audit.training.federated import phases
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.run import KEY_FILE, STATE_FILE, Federation
-from pfl_audit.training.federated.settings import PrivacySettings
+from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.pretraining import FOLDER, Pretraining
 from pfl_audit.training.records import RECORD, private_path
@@ -54,26 +57,29 @@ class CutAt(Silent):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("mode", "privacy"), [("fl", None), ("fl-dp", FEW)])
+@pytest.mark.parametrize(("mode", "privacy", "lora"), [("fl", None, 0), ("fl-dp", FEW, 0), ("fl-dp", FEW, 2)])
 def test_a_run_that_is_cut_in_both_phases_ends_with_the_same_weights(
-    mode: str, privacy: PrivacySettings | None, federate: Federate, monkeypatch: pytest.MonkeyPatch
+    mode: str, privacy: PrivacySettings | None, lora: int, federate: Federate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = federate("whole", mode, privacy, SHORT, pretraining=FIRST)
+    def train(name: str, progress: Silent | None = None) -> dict[str, Any]:
+        return federate(name, mode, privacy, SHORT, progress, pretraining=FIRST, lora=lora)
+
+    whole = train("whole")
     with pytest.raises(KeyboardInterrupt):
-        federate("cut", mode, privacy, SHORT, CutAt("round", 2), pretraining=FIRST)
+        train("cut", CutAt("round", 2))
     assert (federate.folder / "cut" / FOLDER / STATE_FILE).is_file()
     with monkeypatch.context() as between:
         between.setattr(phases, "lead", lambda *_: CutAt("", 1).say(""))
         with pytest.raises(KeyboardInterrupt):
-            federate("cut", mode, privacy, SHORT, pretraining=FIRST)
+            train("cut")
     assert not (federate.folder / "cut" / FOLDER / KEY_FILE).exists()
     with pytest.raises(KeyboardInterrupt):
-        federate("cut", mode, privacy, SHORT, CutAt("round 2"), pretraining=FIRST)
+        train("cut", CutAt("round 2"))
     assert (federate.folder / "cut" / STATE_FILE).is_file()
-    again = federate("cut", mode, privacy, SHORT, pretraining=FIRST)
+    again = train("cut")
     resumed = federate.weights("cut")
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in federate.weights("whole").items())
-    assert len(resumed["language_backbone.shared.weight"]) == 160 + len(MARKERS)
+    assert len(resumed[EMBEDDING]) == 160 + len(MARKERS)
     assert again["pretraining"] == whole["pretraining"]
     assert not (federate.folder / "cut" / FOLDER).exists()
     if privacy is not None:
@@ -103,6 +109,70 @@ def test_central_training_that_is_cut_in_both_phases_ends_with_the_same_weights(
     )
     with pytest.raises(UsageError, match="model of another run"):
         run_training(federate.run("cut", "central"), CENTRAL, Silent())
+
+
+def marked_start(federate: Federate) -> dict[str, torch.Tensor]:
+    """The start with the tokens of self-pretraining, before any training."""
+    network = load_vt5(federate.start).network
+    add_markers(network)
+    return dict(network.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("mode", "privacy", "settings", "lora"),
+    [
+        ("fl", None, SHORT, 2),
+        ("fl", None, replace(SHORT, freeze_embeddings=True), 0),
+        ("fl", None, replace(SHORT, freeze_embeddings=True), 2),
+        ("central-dp", FEW, replace(SHORT, lora_parts="adapters"), 2),
+        ("fl-dp", FEW, replace(SHORT, lora_parts="up"), 2),
+    ],
+)
+def test_frozen_tables_learn_the_added_tokens_alone(
+    mode: str, privacy: PrivacySettings | None, settings: FederatedSettings, lora: int, federate: Federate
+) -> None:
+    record = federate("out", mode, privacy, settings, pretraining=FIRST, lora=lora)
+    start, trained = marked_start(federate), federate.weights("out")
+    moved = {name for name, tensor in trained.items() if not torch.equal(tensor, start[name])}
+    assert EMBEDDING in moved
+    assert torch.equal(trained[EMBEDDING][:160], start[EMBEDDING][:160])
+    added = (trained[EMBEDDING] - start[EMBEDDING])[160:]
+    assert bool(added.any(dim=1).all())  # sentinels by the softmax, and under privacy each number by its noise
+    if settings.freeze_embeddings or settings.lora_parts != "all":
+        assert not [name for name in moved if "position_embeddings" in name]
+    if mode == "fl":
+        plain = federate("plain", mode, privacy, settings, lora=lora)["communication"]
+        assert record["communication"]["bytes_a_message"] - plain["bytes_a_message"] == 4 * len(MARKERS) * 32
+
+
+def test_the_private_update_is_clipped_and_noised_with_the_added_rows(federate: Federate) -> None:
+    """Noise alone, of a known size: local trainings hardly move anything at this clipping norm."""
+    tiny = replace(FEW, clip=1e-3, noise_multiplier=50.0)
+    federate("out", "fl-dp", tiny, replace(SHORT, lora_parts="up"), pretraining=FIRST, lora=2)
+    start, trained = marked_start(federate), federate.weights("out")
+    added = (trained[EMBEDDING] - start[EMBEDDING])[160:]
+    rounds, divisor = 4, 0.2 * 12
+    assert float(added.std()) == pytest.approx(50 * 1e-3 / divisor * rounds**0.5, rel=0.02)
+
+
+def test_central_adapters_learn_the_added_tokens_and_go_on(federate: Federate) -> None:
+    first = Pretraining("tm", pretrain_steps=3)
+
+    def train(name: str, progress: Silent | None = None) -> None:
+        run_training(federate.run(name, "central", pretraining=first, lora=2), CENTRAL, progress or Silent())
+
+    train("whole")
+    for said in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            train("cut", CutAt("step 3", said))
+    train("cut")
+    start, trained, resumed = marked_start(federate), federate.weights("whole"), federate.weights("cut")
+    assert all(torch.equal(tensor, resumed[name]) for name, tensor in trained.items())
+    assert torch.equal(trained[EMBEDDING][:160], start[EMBEDDING][:160])
+    assert not torch.equal(trained[EMBEDDING][160:], start[EMBEDDING][160:])
+    again = federate.run("again", "central", start=federate.folder / "whole", pretraining=first, lora=2)
+    run_training(again, replace(CENTRAL, steps=1), Silent())  # from a start that has the tokens
+    assert len(federate.weights("again")[EMBEDDING]) == 160 + len(MARKERS)
 
 
 def test_a_model_from_nothing_gets_the_tokens_as_well(federate: Federate) -> None:
@@ -225,8 +295,13 @@ def test_a_dry_run_counts_both_phases(federate: Federate, capfd: pytest.CaptureF
     assert "\nestimate: 5 steps" in shown
 
 
+@pytest.mark.parametrize("adapted", [[], ["--lora", "2", "--lora-parts", "up"]])
 def test_command_survives_sigkill_in_both_phases_and_its_checkpoint_opens(
-    corpus_folder: Path, make_checkpoint: Callable[[int], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    adapted: list[str],
+    corpus_folder: Path,
+    make_checkpoint: Callable[[int], Path],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "ckpt"
     arguments = [
@@ -234,6 +309,7 @@ def test_command_survives_sigkill_in_both_phases_and_its_checkpoint_opens(
         "--pretrain", "tm,tlm", "--pretrain-form", "code", "--pretrain-rounds", "4", "--pretrain-strategy",
         "fedadam", "--rounds", "4", "--local-steps", "1", "--batch-size", "2", "--provider-rate", "0.2",
         "--validate-every", "100", "--public-providers", "12", "--ledger", str(tmp_path / "ledger.json"), "-q",
+        *adapted,
     ]  # fmt: skip
     kill_once_there(arguments, out / FOLDER / STATE_FILE)
     assert not (out / STATE_FILE).exists()
@@ -244,8 +320,8 @@ def test_command_survives_sigkill_in_both_phases_and_its_checkpoint_opens(
     assert 7.9 < record["privacy"]["epsilon"] <= 8.0
     assert record["privacy"]["rounds"] == 8
     assert sorted(path.name for path in out.iterdir()) == [
-        "communication.csv", "config.json", "generation_config.json", "model.safetensors", "spiece.model",
-        "training.json",
+        *(["adapters"] if adapted else []), "communication.csv", "config.json", "generation_config.json",
+        "model.safetensors", "spiece.model", "training.json",
     ]  # fmt: skip
     capfd.readouterr()
     assert run(["inspect", str(out)]) == 0
@@ -274,8 +350,6 @@ def test_command_survives_sigkill_in_both_phases_and_its_checkpoint_opens(
         ),
         (["--pretrain", "tm", "--mode", "fl", "--pretrain-server-rate", "0.1"], "means nothing with server strategy"),
         (["--pretrain", "tm", "--mode", "fl", "--pretrain-strategy", "fedbest"], "no server strategy 'fedbest'"),
-        (["--pretrain", "tm", "--lora", "2"], "--lora trains no embedding"),
-        (["--pretrain", "tm", "--mode", "fl", "--freeze-embeddings"], "--freeze-embeddings trains no embedding"),
         (["--pretrain", "tm", "--mode", "fl", "--engine", "flower"], "only the local engine has self-pretraining"),
         (["--pretrain", "tm", "--task", "mlm"], "--pretrain means nothing with --task mlm"),
     ],

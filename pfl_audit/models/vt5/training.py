@@ -18,6 +18,7 @@ from pfl_audit.models.training_protocol import AdapterLayout
 from pfl_audit.models.vt5.checkpoint import LoadedVt5, load_vt5, own_tensors, save_vt5
 from pfl_audit.models.vt5.denoising import denoised
 from pfl_audit.models.vt5.inputs import Text, collate, collate_labels
+from pfl_audit.models.vt5.marker_rows import MarkerRows
 from pfl_audit.models.vt5.markers import add_markers
 from pfl_audit.models.vt5.model import Vt5Responder
 
@@ -42,6 +43,7 @@ class TrainableVt5(Vt5Responder, DenoisingModel):
     ) -> None:
         super().__init__(loaded.network, loaded.tokenizer, device)
         self.start, self._train_visual = tokenizer_files, train_visual
+        self._rows: MarkerRows | None = None
 
     @property
     def page_encoder(self) -> nn.Module | None:
@@ -62,6 +64,11 @@ class TrainableVt5(Vt5Responder, DenoisingModel):
         """Add the tokens of self-pretraining, unless the network has them."""
         add_markers(self.network)
         self.inputs.config = self.network.config
+
+    def train_markers(self) -> None:
+        """Train the rows of the added tokens by themselves, unless the embedding is trained."""
+        if self._rows is None and not self.network.language_backbone.shared.weight.requires_grad:
+            self._rows = MarkerRows(self.network)
 
     def denoising(self, document: Document, task: Task, form: Form, rng: np.random.Generator) -> Example:
         """A page with masked units, and what was masked."""
@@ -93,7 +100,10 @@ class TrainableVt5(Vt5Responder, DenoisingModel):
         return own_tensors(self.network)
 
     def save(self, folder: Path, records: Mapping[str, Any], *, half: bool) -> None:
-        """Write the checkpoint in the released layout."""
+        """Write the checkpoint in the released layout, with trained rows of added tokens in their tables."""
+        if self._rows is not None:
+            self._rows.merge(self.network)
+            self._rows = None
         dtype = torch.float16 if half else torch.float32
         save_vt5(self.network, self.start, folder, dtype=dtype, extra=dict(records))
 
