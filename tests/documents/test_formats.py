@@ -148,7 +148,7 @@ def test_a_broken_reader_is_named_and_left_out(install, table: Path, broken: str
 
 def test_errors_list_the_installed_formats(install, tmp_path: Path) -> None:
     install(corpora="table", forms="sheets")
-    with pytest.raises(AuditError, match=r"no corpus in a known format \(jsonl, pfl-docvqa, table\)"):
+    with pytest.raises(AuditError, match=r"no corpus in a known format \(due, jsonl, pfl-docvqa, table\)"):
         open_corpus(tmp_path)
     with pytest.raises(AuditError, match=r"no forms in a known format \(fcc-adbuy, forms\.jsonl, funsd, sheets, sroie"):
         open_forms(tmp_path)
@@ -172,4 +172,4 @@ def test_data_commands_take_readers_of_another_package(install, table: Path, tmp
 def test_import_names_the_sources(install, tmp_path: Path, capsys) -> None:
     install(corpora="table")
     assert run(["data", "import", "nothing", str(tmp_path), "--out", str(tmp_path / "out")]) == 4
-    assert "Choose one of: fcc-adbuy, jsonl, pfl-docvqa, table" in capsys.readouterr().err
+    assert "Choose one of: due, fcc-adbuy, jsonl, pfl-docvqa, table" in capsys.readouterr().err
