@@ -27,7 +27,7 @@ RECIPE = Recipe(members=12, non_members=12, red_providers=10, clients=3, documen
 
 
 DURATIONS: dict[str, float] = json.loads(Path(__file__).with_name("durations.json").read_text(encoding="utf-8"))
-"""CPU seconds of test files as measured, those of their processes included."""
+"""Seconds of test files, as `pytest --junitxml` has them for the whole suite on two cores."""
 UNKNOWN = 10.0
 """Of a file that was not measured: early enough not to be the one that the others wait for."""
 

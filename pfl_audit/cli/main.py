@@ -68,6 +68,8 @@ def main() -> None:
     code = run(sys.argv[1:])
     ignore_signals()
     _leave_nothing_to_flush()
+    if code in (EXIT_ERROR, EXIT_INTERRUPTED):
+        _leave_at_once(code)
     sys.exit(code)
 
 
@@ -139,6 +141,15 @@ def _fail_unexpectedly(error: Exception) -> int:
         problem = f"internal error: {type(error).__name__}"
         remedy = "Set PFL_AUDIT_TRACEBACK=1 to see the traceback, and report it"
     return fail(problem, remedy, EXIT_ERROR)
+
+
+def _leave_at_once(code: int) -> None:
+    """End with all processes of a pool: one that was cut may have a thread that writes to them for ever."""
+    if pools := sys.modules.get("multiprocessing"):
+        for process in pools.active_children():
+            process.kill()
+            process.join()
+    os._exit(code)
 
 
 def _leave_nothing_to_flush() -> None:

@@ -97,7 +97,7 @@ def table(tmp_path: Path) -> Path:
 
 def test_the_order_of_recognition_is_stated() -> None:
     order = {name: reader.precedence for name, reader in READERS.installed().items()}
-    assert order == {"jsonl": 10, "pfl-docvqa": 100}
+    assert order == {"due": 10, "jsonl": 10, "pfl-docvqa": 100}
     order = {name: reader.precedence for name, reader in FORM_READERS.installed().items()}
     assert order == {"forms.jsonl": 10, "funsd": 20, "sroie": 30, "fcc-adbuy": 40}
 
