@@ -36,6 +36,7 @@ def write_federation(
         UsageError: Something is missing or cannot be, or Flower is not installed.
     """
     from pfl_audit.training.federated.settings import FederatedSettings
+    from pfl_audit.training.run import on_pages, open_trainable
 
     if not isinstance(settings, FederatedSettings):
         raise UsageError("central training has no federation", "Choose --mode fl or fl-dp")
@@ -50,8 +51,12 @@ def write_federation(
     except ImportError as error:
         raise UsageError("--engine flower needs Flower", "Install it: pip install 'pfl-audit[flower]'") from error
     require_new(app)
-    agreement = Agreement(run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy, quorum)
+    agreement = Agreement(
+        run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy, quorum, run.pretraining
+    )
     agreement.check()
+    if run.pretraining:
+        on_pages(run.pretraining, open_trainable(run.start, settings, run.device))  # refuses a family that lacks it
     held_out = str(data.resolve()) if data else ""
     server = ServerConfig(str(run.start.resolve()), str(run.out.resolve()), held_out, run.half, run.device)
     write_app(app, agreement, server)

@@ -32,8 +32,6 @@ def pretraining(values: Values) -> Pretraining | None:
 def unused_of_pretraining(values: Values) -> dict[str, str]:
     """Options of the phase without effect, and why."""
     mode, here = values["mode"], f"with --mode {values['mode']}"
-    if values["engine"] == "flower":
-        return dict.fromkeys(PRETRAINING.names, "with --engine flower: only the local engine has self-pretraining")
     if values["pretrain"] is None:
         return dict.fromkeys(PRETRAINING.names, "without --pretrain")
     found = dict.fromkeys(_ROUNDS, here) if mode == "central" else {"pretrain_steps": here}

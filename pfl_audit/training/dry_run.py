@@ -28,7 +28,7 @@ def plan_run(
     with tempfile.TemporaryDirectory() as scratch:
         elsewhere = replace(run, out=Path(scratch))
         model = begin(elsewhere, prepared.corpus, settings)
-        pages = on_pages(run, model)
+        pages = on_pages(run.pretraining, model)
         _, trainable = choose(model, run.lora, settings, pages)
         if not isinstance(settings, TrainSettings):
             federation = Federation(

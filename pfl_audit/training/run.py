@@ -152,7 +152,7 @@ def _train(
     run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None, prepared: Prepared
 ) -> dict[str, Any]:
     model = begin(run, prepared.corpus, settings)
-    pages = on_pages(run, model)
+    pages = on_pages(run.pretraining, model)
     adapters, trainable = choose(model, run.lora, settings, pages)
     with canaries.planted(run.canaries, run.out, model, prepared.train, progress) as (coins, train):
         if isinstance(settings, TrainSettings):
@@ -197,7 +197,7 @@ def _train(
     return conclude(model, adapters, run.out, record, half=run.half, beside=released)
 
 
-def on_pages(run: TrainRun, model: QuestionModel) -> SelfPretraining | None:
+def on_pages(pretraining: Pretraining | None, model: QuestionModel) -> SelfPretraining | None:
     """The model on its pages alone, with the tokens of self-pretraining; None without it.
 
     It comes before the choice of what is trained, since the added tokens are rows of another embedding.
@@ -205,7 +205,7 @@ def on_pages(run: TrainRun, model: QuestionModel) -> SelfPretraining | None:
     Raises:
         UsageError: The family has no self-pretraining.
     """
-    return SelfPretraining(model, run.pretraining.tasks, run.pretraining.form) if run.pretraining else None
+    return SelfPretraining(model, pretraining.tasks, pretraining.form) if pretraining else None
 
 
 def is_complete(out: Path) -> bool:

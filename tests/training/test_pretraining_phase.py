@@ -350,7 +350,6 @@ def test_command_survives_sigkill_in_both_phases_and_its_checkpoint_opens(
         ),
         (["--pretrain", "tm", "--mode", "fl", "--pretrain-server-rate", "0.1"], "means nothing with server strategy"),
         (["--pretrain", "tm", "--mode", "fl", "--pretrain-strategy", "fedbest"], "no server strategy 'fedbest'"),
-        (["--pretrain", "tm", "--mode", "fl", "--engine", "flower"], "only the local engine has self-pretraining"),
         (["--pretrain", "tm", "--task", "mlm"], "--pretrain means nothing with --task mlm"),
     ],
 )

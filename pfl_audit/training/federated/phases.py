@@ -1,11 +1,11 @@
-"""A federated or private run in this process: self-pretraining, where it is asked for, and then questions.
+"""The phases of a federated or private run: self-pretraining, where it is asked for, and then questions.
 
 Both phases spend from one budget: the noise multiplier is that of all rounds, and one run is reserved in the ledger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.engine import LocalEngine
 from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.messages import Engine
 from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.run import (
@@ -44,7 +45,7 @@ def train_federated(
     progress: Progress,
     pages: SelfPretraining | None = None,
 ) -> dict[str, Any]:
-    """Train a model in place; a run that was cut continues.
+    """Train a model in place, with all clients in this process; a run that was cut continues.
 
     Args:
         pages: The model on its pages alone, for a federation with self-pretraining; its tokens are in ``trainable``.
@@ -65,22 +66,51 @@ def train_federated(
         with begin_record(federation.out, federation.identity, resumed=federation.begun) as data:
             plan, budget = federation.reserve(plan, data["commitment"], train)
         kept = {"data": data, "budget": budget}
-    before: ServerState | None = None
+
+    def engine(part: Federation, plan: PrivacyPlan | None) -> Engine:
+        if part.phase and pages:
+            return _engine(part, pages, trainable, plan, one_a_page(train), progress)
+        return _engine(part, model, trainable, plan, train, progress)
+
+    return {**lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress), **kept}
+
+
+def lead_phases(
+    federation: Federation,
+    model: QuestionModel,
+    pages: SelfPretraining | None,
+    trainable: Trainable,
+    clients: Sequence[Client],
+    plan: PrivacyPlan | None,
+    engine: Callable[[Federation, PrivacyPlan | None], Engine],
+    valid: Sequence[Query],
+    progress: Progress,
+) -> dict[str, Any]:
+    """The server's side of all phases, for any engine.
+
+    Args:
+        engine: Maps a phase and its privacy guarantee to what runs its rounds.
+
+    Returns:
+        As run.lead; of self-pretraining its rounds, history and tally.
+    """
+    before, kept = None, dict[str, Any]()
     if federation.pretraining and pages:
         progress.say(f"self-pretraining: {federation.pretraining.pretrain}")
-        before = _pretrain(federation.first(federation.pretraining), pages, trainable, plan, train, valid, progress)
+        phase = federation.first(federation.pretraining)
+        before = _pretrain(phase, pages, trainable, clients, plan, engine, valid, progress)
         kept["pretraining"] = {"rounds": before.round, "history": before.history, "updates": dict(before.tally)}
-    engine = _engine(federation, model, trainable, clients, plan, train, progress)
-    done = lead(federation, model, trainable, clients, plan, engine, valid, progress, before)
-    return {**done, **kept}
+    last = engine(federation, plan)
+    return {**lead(federation, model, trainable, clients, plan, last, valid, progress, before), **kept}
 
 
 def _pretrain(
     phase: Federation,
     model: SelfPretraining,
     trainable: Trainable,
+    clients: Sequence[Client],
     plan: PrivacyPlan | None,
-    train: Sequence[Query],
+    engine: Callable[[Federation, PrivacyPlan | None], Engine],
     valid: Sequence[Query],
     progress: Progress,
 ) -> ServerState:
@@ -91,12 +121,9 @@ def _pretrain(
             raise AuditError(
                 f"{phase.out} is not whole, and the run cannot go on without it", f"Delete {phase.out.parent}"
             )
-        queries = one_a_page(train)
-        clients = phase.clients(queries)
         if plan is not None and phase.privacy is not None:
             plan = replace(plan, settings=phase.privacy)
-        engine = _engine(phase, model, trainable, clients, plan, queries, progress)
-        state = run_rounds(phase, model, trainable, clients, plan, engine, valid, progress)
+        state = run_rounds(phase, model, trainable, clients, plan, engine(phase, plan), valid, progress)
     forget_secrets(phase.out)
     require_finite(state.weights)
     trainable.write(state.weights)
@@ -107,7 +134,6 @@ def _engine(
     federation: Federation,
     model: TrainableModel[Query],
     trainable: Trainable,
-    clients: Sequence[Client],
     plan: PrivacyPlan | None,
     train: Sequence[Query],
     progress: Progress,
@@ -119,5 +145,6 @@ def _engine(
     alone = LocalTrainer(model, trainable, examples, federation.settings, memory)
     # Without privacy a client is one training, and torch's threads share its matrices.
     trainer = trainer_for(alone, federation.device) if plan else alone
+    clients = federation.clients(train)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     return LocalEngine(workers, CODECS.named(federation.settings.codec))

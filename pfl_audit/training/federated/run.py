@@ -71,6 +71,11 @@ class Federation:
         return sha256_json(self.identity)
 
     @property
+    def phase(self) -> str:
+        """Name of the phase, empty for the one that trains on questions."""
+        return str(self.identity.get("phase", ""))
+
+    @property
     def rounds_before(self) -> int:
         """Rounds of the phase before."""
         return self.pretraining.pretrain_rounds if self.pretraining else 0
@@ -106,12 +111,8 @@ class Federation:
         Raises:
             UsageError: More clients are asked for than there are, or a setting cannot be.
         """
-        if self.pretraining and self.privacy is not None and self.privacy.sampling == "fixed-size":
-            raise UsageError(
-                "groups of a fixed size are accounted for one phase",
-                "Leave out --pretrain, or choose another --sampling",
-            )
         if self.pretraining:
+            self.pretraining.check_phases(self.settings, self.privacy)
             self.first(self.pretraining).check_round(len(clients), "--pretrain")
         self.check_round(len(clients))
         if self.privacy is not None and self.settings.weighting != "uniform":
@@ -119,10 +120,9 @@ class Federation:
                 f"weighting {self.settings.weighting} has no privacy guarantee: numbers of queries are private",
                 "Leave out --weighting",
             )
-        if self.settings.client_memory != "none" and (self.privacy is None or self.pretraining):
+        if self.settings.client_memory != "none" and self.privacy is None:
             raise UsageError(
-                "a dual variable between rounds is of private runs of one phase",
-                "Leave out --client-memory or --pretrain",
+                "a dual variable between rounds is of private runs of one phase", "Leave out --client-memory"
             )
         plan = self.plan(clients)
         if plan is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,9 +12,11 @@ from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.training.federated.codecs import CODECS
+from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
+from pfl_audit.training.pretraining import FOLDER, Pretraining
 
-_Settings = TypeVar("_Settings", FederatedSettings, PrivacySettings)
+_Settings = TypeVar("_Settings", FederatedSettings, PrivacySettings, Pretraining)
 _PRIVATE: Mode = "fl-dp"
 
 
@@ -36,6 +38,7 @@ class Agreement:
         privacy: Of fl-dp, else None.
         quorum: Clients whose updates are enough for a round, or 0 for all that take part. Under privacy each client
             adds noise as if it were one of so many, so that any quorum has the whole noise.
+        pretraining: Phase of self-pretraining before, which spends of the same budget; None without.
     """
 
     mode: Mode
@@ -46,6 +49,7 @@ class Agreement:
     settings: FederatedSettings
     privacy: PrivacySettings | None
     quorum: int = 0
+    pretraining: Pretraining | None = None
 
     def check(self) -> None:
         """Raise UsageError where a setting cannot be."""
@@ -58,6 +62,9 @@ class Agreement:
         if (self.privacy is None) != (self.mode == "fl"):
             raise UsageError(f"mode {self.mode} and the settings of privacy do not agree", "Make the app again")
         self.settings.check()
+        if self.pretraining is not None:
+            self.pretraining.check()
+            self.pretraining.check_phases(self.settings, self.privacy)
         if self.secure and not CODECS.named(self.settings.codec).summable:
             raise UsageError(
                 f"messages in {self.settings.codec} cannot be summed securely", "Leave out --secagg, or --codec"
@@ -89,15 +96,39 @@ class Agreement:
                 "with a dual variable every client's message has all of the noise, and a quorum is not accounted",
                 "Leave out --quorum, or --client-memory",
             )
-        most = self.clients if self.privacy else self.settings.clients_drawn(self.clients)
+        most = self.clients
+        if self.privacy is None:
+            phases = [self, self.of_phase(FOLDER)] if self.pretraining else [self]
+            most = min(one.settings.clients_drawn(self.clients) for one in phases)
         if not 1 <= self.quorum <= most:
             raise UsageError(
                 f"a quorum of {self.quorum} was asked for, and a round has {most} clients", "Lower --quorum"
             )
 
+    def of_phase(self, phase: str) -> Agreement:
+        """The same with the settings of a phase, empty for the one that trains on questions.
+
+        Raises:
+            RefusalError: It was not agreed.
+        """
+        if not phase:
+            return self
+        if self.pretraining is None or phase != FOLDER:
+            raise RefusalError("a phase is asked for that was not agreed", "Keep to the app")
+        privacy = self.pretraining.private(self.privacy) if self.privacy else None
+        return replace(self, settings=self.pretraining.federated(self.settings), privacy=privacy)
+
+    @property
+    def all_rounds(self) -> FederatedSettings:
+        """The settings with the rounds of all phases, which one guarantee covers."""
+        before = self.pretraining.pretrain_rounds if self.pretraining else 0
+        return replace(self.settings, rounds=before + self.settings.rounds)
+
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON; without self-pretraining as before there was any, to recognise earlier runs."""
+        held = asdict(self)
+        del held["pretraining"]
+        return {**held, "pretraining": self.pretraining.to_dict()} if self.pretraining else held
 
     def noise_shares(self, participants: int) -> int:
         """Number of clients whose noise adds up to the whole noise of a round."""
@@ -116,6 +147,8 @@ class Agreement:
         tables = {"rounds": asdict(self.settings)}
         if self.privacy is not None:
             tables["privacy"] = self.privacy.to_dict()
+        if self.pretraining is not None:
+            tables["pretraining"] = self.pretraining.to_dict()
         set_ = {name: {k: v for k, v in table.items() if v is not None} for name, table in tables.items()}
         return {"version": __version__, **top, **set_}
 
@@ -141,6 +174,7 @@ class Agreement:
                 settings=_read(FederatedSettings, config, "rounds"),
                 privacy=_read(PrivacySettings, config, "privacy") if config["mode"] == _PRIVATE else None,
                 quorum=int(config["quorum"]),
+                pretraining=_read(Pretraining, config, FOLDER) if f"{FOLDER}.pretrain" in config else None,
             )
             agreement.check()
         except (KeyError, TypeError, ValueError) as error:

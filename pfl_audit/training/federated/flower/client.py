@@ -15,7 +15,7 @@ from pfl_audit.training.federated.clients import Client, own_part
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
 from pfl_audit.training.federated.flower.client_state import ClientState
 from pfl_audit.training.federated.flower.config import ClientConfig
-from pfl_audit.training.federated.flower.opened import corpus_of, open_worker
+from pfl_audit.training.federated.flower.opened import corpus_of, open_worker, training_queries
 from pfl_audit.training.federated.flower.provider_overlap import provider_marks
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
@@ -59,7 +59,7 @@ class FlowerClient:
             )
         if start_fingerprint(self.config.start) != self.agreement.start:
             raise RefusalError("its start is another checkpoint than the run's", "Give it a copy of the server's")
-        counted = {"providers": len(self._client.providers)}
+        counted = {"providers": len(self._client().providers)}
         if self.agreement.privacy is not None:
             try:
                 self.agreement.privacy.require_providers(self.config.number, counted["providers"])
@@ -105,7 +105,8 @@ class FlowerClient:
         if self.agreement.privacy is not None:
             self.state.answer_once(order, weights)
             self._reserve()  # a client that was refused when it joined does not work either
-        worker = open_worker(self.agreement, self.config, self._run, self.state.sigma, self._client)
+        client = self._client(order.phase)
+        worker = open_worker(self.agreement, self.config, self._run, self.state.sigma, client, order.phase)
         report = worker.report(order.number, self.agreement.noise_shares(order.participants), weights, lambda _: None)
         self.state.note(order, report)
         return report
@@ -121,21 +122,21 @@ class FlowerClient:
     def _names(self) -> set[str]:
         return {query.document.provider for query in split_queries(self._own)[0]}
 
-    @cached_property
-    def _client(self) -> Client:
-        train, _ = split_queries(corpus_of(self.config.data))
-        client = own_part(train, self.config.number, disjoint=self.agreement.privacy is not None)
+    def _client(self, phase: str = "") -> Client:
+        """Its providers, with rows among the training queries of a phase."""
+        queries = training_queries(self.config.data, phase)
+        client = own_part(queries, self.config.number, disjoint=self.agreement.privacy is not None)
         if client is None:
             raise RefusalError("its data hold no training document of its own", "Correct its data or partition-id")
         return client
 
     @cached_property
     def _plan(self) -> PrivacyPlan | None:
-        """Noise and cost by this client's own calculation, or None without privacy."""
+        """Noise and cost of all phases by this client's own calculation, or None without privacy."""
         agreed = self.agreement
         if agreed.privacy is None:
             return None
-        return plan_privacy(agreed.mode, agreed.privacy, agreed.settings, agreed.clients)
+        return plan_privacy(agreed.mode, agreed.privacy, agreed.all_rounds, agreed.clients)
 
 
 def secure_vector(report: Report, *, private: bool, reach: float) -> Tensor:

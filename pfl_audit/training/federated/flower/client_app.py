@@ -72,7 +72,7 @@ def work_securely(message: Message, context: Context) -> Message:
     order = RoundConfig.from_dict(records.config_records["fitins.config"])
     weights = from_parameters(records.array_records["fitins.parameters"])
     client = FlowerClient(context, order.run)
-    reach = span(order, client.agreement.privacy)
+    reach = span(order, client.agreement.of_phase(order.phase).privacy)
     _require_protocol(context, order, reach)
     report = client.work(order, weights)
     vector = secure_vector(report, private=client.agreement.privacy is not None, reach=reach)

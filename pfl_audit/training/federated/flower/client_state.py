@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ class ClientState:
             raise RefusalError("it takes no part in this run", "Begin a new run with another --out")
         if self.facts["settings"] != agreement.digest:
             raise RefusalError("the app's settings are not as when it joined", "Keep to the app")
-        number, rounds, clients = order.number, agreement.settings.rounds, agreement.clients
+        number, rounds, clients = order.number, agreement.of_phase(order.phase).settings.rounds, agreement.clients
         if not 1 <= number <= rounds:
             raise RefusalError(f"{rounds} rounds were agreed, and round {number} is asked for", "Keep to the app")
         if not max(1, agreement.quorum) <= order.participants <= clients:
@@ -111,23 +112,25 @@ class ClientState:
             RefusalError: The round was answered over another model or with other participants.
         """
         asked = hashlib.sha256(weights.contiguous().numpy().tobytes()).hexdigest()
-        seen = self._rounds.setdefault(str(order.number), {"weights": asked, "participants": order.participants})
+        seen = self._rounds.setdefault(order.name, {"weights": asked, "participants": order.participants})
         if (seen["weights"], seen["participants"]) != (asked, order.participants):
             raise RefusalError(
-                f"round {order.number} is asked for again over another model, which would undo its noise",
+                f"round {order.name} is asked for again over another model, which would undo its noise",
                 "Begin a new run with another --out",
             )
         self._write()
 
     def note(self, order: RoundConfig, report: Report) -> None:
         """Keep what became of the updates, for the client's own eyes."""
-        self._rounds.setdefault(str(order.number), {})["updates"] = dict(report.tally)
+        self._rounds.setdefault(order.name, {})["updates"] = dict(report.tally)
         self._write()
 
     def finish(self) -> None:
         """Delete everything but the journal, and take no further part."""
         for path in self.folder.glob("*"):
-            if path != self._path:
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path != self._path:
                 path.unlink()
         self._write(finished=True)
 

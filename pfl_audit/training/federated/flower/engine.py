@@ -31,6 +31,7 @@ class FlowerEngine:
         sigma: Noise multiplier, or 0 without privacy.
         grace: Longest wait for the other clients of a round once a quorum has answered, in seconds.
         progress: Reports clients that a round goes on without.
+        phase: Name of the phase, whose rounds these are.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class FlowerEngine:
         sigma: float,
         grace: float,
         progress: Progress,
+        phase: str = "",
     ) -> None:
         self._messenger = messenger
         self._nodes = nodes
-        self._agreement = agreement
+        self._agreement = agreement.of_phase(phase)
+        self._phase = phase
         self._run = run
         self._sigma = sigma
         self._grace = grace
@@ -73,7 +76,7 @@ class FlowerEngine:
         Raises:
             AuditError: More clients than the quorum allows fail, refuse, or do not answer in time.
         """
-        order = RoundConfig(self._run, task.number, len(task.clients), self._sigma, self._agreement.quorum)
+        order = RoundConfig(self._run, task.number, len(task.clients), self._sigma, self._agreement.quorum, self._phase)
         if not self._agreement.secure:
             advance(done)
             yield from self._one_by_one(order, task, done, weights, advance)

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.files import sha256_json
 from pfl_audit.models.page_store import PAGES_FILE
-from pfl_audit.models.training_protocol import QuestionModel
+from pfl_audit.models.pretraining import SelfPretraining, one_a_page
+from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.flower.agreement import Agreement
@@ -23,10 +26,9 @@ from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.plan import plan_privacy
 from pfl_audit.training.federated.run import Federation
-from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.federated.worker import Worker
 from pfl_audit.training.parts import split_queries
-from pfl_audit.training.run import choose, open_trainable
+from pfl_audit.training.run import choose, on_pages, open_trainable
 from pfl_audit.training.trainable import Trainable
 
 _CLIENTS = 8
@@ -38,29 +40,51 @@ def corpus_of(data: Path) -> Corpus:
     return _corpus(data, _stamp(data))
 
 
+def training_queries(data: Path, phase: str) -> list[Query]:
+    """The training queries of a phase; in self-pretraining one for each page."""
+    train, _ = split_queries(corpus_of(data))
+    return one_a_page(train) if phase else train
+
+
 @lru_cache(maxsize=_CLIENTS)
-def open_worker(agreement: Agreement, config: ClientConfig, run: str, sigma: float, client: Client) -> Worker:
-    """The worker of a client in a run.
+def open_worker(
+    agreement: Agreement, config: ClientConfig, run: str, sigma: float, client: Client, phase: str = ""
+) -> Worker:
+    """The worker of a client in a phase of a run.
 
     Args:
         run: Id of the run.
         sigma: Noise multiplier by the client's own calculation, or 0 without privacy.
-        client: Providers with rows among the training queries of the data.
+        client: Providers with rows among the training queries of the phase.
+        phase: Its name, empty for the one that trains on questions.
     """
-    settings, privacy, folder = agreement.settings, agreement.privacy, config.work / run
-    model, trainable = _model(config.start, agreement.start, agreement.lora, settings, config.device)
-    train, _ = split_queries(corpus_of(config.data))
+    model, pages, trainable = _model(config.start, agreement, config.device)
+    federation = _federation(agreement, config, run, phase)
+    settings, privacy = federation.settings, federation.privacy
+    queries = training_queries(config.data, phase)
     own, client = _own_rows(client)
-    examples = model.examples([train[row] for row in own], Silent(), folder / PAGES_FILE)
-    memory = None if privacy else OptimizerMemory(folder, agreement.digest)
-    trainer = LocalTrainer(model, trainable, examples, settings, memory)
+    trained: TrainableModel[Query] = pages if phase and pages else model
+    examples = trained.examples([queries[row] for row in own], Silent(), config.work / run / PAGES_FILE)
+    memory = None if privacy else OptimizerMemory(federation.out, federation.digest)
+    trainer = LocalTrainer(trained, trainable, examples, settings, memory)
     if privacy is None:
         return Worker(client, trainer, None)
-    identity = {"run": run, "settings": agreement.digest}
-    federation = Federation(agreement.mode, settings, privacy, folder, identity, config.device)
     known = replace(privacy, noise_multiplier=sigma, epsilon=None)  # no second search for the noise
     plan = plan_privacy(agreement.mode, known, settings, agreement.clients)
     return federation.worker(client, trainer, plan, federation.stream())
+
+
+def _federation(agreement: Agreement, config: ClientConfig, run: str, phase: str) -> Federation:
+    """A phase of a run in the client's folder; each has a key and states of its own."""
+    first = agreement.pretraining
+    identity: dict[str, Any] = {"run": run, "settings": agreement.digest}
+    if first:
+        identity["pretraining"] = first.to_dict()
+    whole = Federation(
+        agreement.mode, agreement.settings, agreement.privacy, config.work / run, identity, config.device,
+        pretraining=first,
+    )  # fmt: skip
+    return whole.first(first) if phase and first else whole
 
 
 def _own_rows(client: Client) -> tuple[list[int], Client]:
@@ -72,11 +96,11 @@ def _own_rows(client: Client) -> tuple[list[int], Client]:
 
 
 @lru_cache(maxsize=1)
-def _model(
-    start: Path, fingerprint: str, rank: int, settings: FederatedSettings, device: str
-) -> tuple[QuestionModel, Trainable]:
-    model = open_trainable(start, settings, device)
-    return model, choose(model, rank, settings)[1]
+def _model(start: Path, agreement: Agreement, device: str) -> tuple[QuestionModel, SelfPretraining | None, Trainable]:
+    """The model, for questions and on its pages alone, and what is trained in all phases."""
+    model = open_trainable(start, agreement.settings, device)
+    pages = on_pages(agreement.pretraining, model)
+    return model, pages, choose(model, agreement.lora, agreement.settings, pages)[1]
 
 
 @lru_cache(maxsize=_CLIENTS)

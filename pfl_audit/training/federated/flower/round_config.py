@@ -21,6 +21,7 @@ class RoundConfig:
         participants: How many clients take part, of whom each adds its share of the noise.
         sigma: Noise multiplier as the server sees it, or 0 without privacy.
         quorum: Number of clients that are enough and have the whole noise, or 0 for all participants.
+        phase: Name of the phase, empty for the one that trains on questions; each counts its rounds from 1.
     """
 
     run: str
@@ -28,6 +29,12 @@ class RoundConfig:
     participants: int
     sigma: float
     quorum: int = 0
+    phase: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the round among all of the run."""
+        return f"{self.phase} {self.number}".lstrip()
 
     def to_dict(self) -> dict[str, Any]:
         """As scalars."""
@@ -37,7 +44,7 @@ class RoundConfig:
     def from_dict(cls, values: Any) -> RoundConfig:
         """From scalars."""
         numbers = (int(values["number"]), int(values["participants"]), float(values["sigma"]), int(values["quorum"]))
-        return cls(str(values["run"]), *numbers)
+        return cls(str(values["run"]), *numbers, str(values["phase"]))
 
 
 def question(values: dict[str, Any]) -> RecordDict:

@@ -33,7 +33,10 @@ from pfl_audit.training.federated.flower.engine import FlowerEngine
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
 from pfl_audit.training.federated.flower.round_config import FINISH, question
-from pfl_audit.training.federated.run import Federation, lead
+from pfl_audit.training.federated.messages import Engine
+from pfl_audit.training.federated.phases import lead_phases
+from pfl_audit.training.federated.plan import PrivacyPlan
+from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.records import held_record
 from pfl_audit.training.run import (
@@ -41,6 +44,7 @@ from pfl_audit.training.run import (
     conclude,
     finished,
     is_complete,
+    on_pages,
     open_trainable,
     trained_on,
     training_folder,
@@ -98,19 +102,25 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
     nodes.join()
     if record is None:
         model = open_trainable(start, agreement.settings, config.device)
-        adapters, trainable = choose(model, agreement.lora, agreement.settings)
+        pages = on_pages(agreement.pretraining, model)
+        adapters, trainable = choose(model, agreement.lora, agreement.settings, pages)
         federation = Federation(
-            agreement.mode, agreement.settings, agreement.privacy, out, identity, config.device, secure=agreement.secure
-        )
+            agreement.mode, agreement.settings, agreement.privacy, out, identity, config.device,
+            secure=agreement.secure, pretraining=agreement.pretraining,
+        )  # fmt: skip
         if agreement.privacy:
             held_record(out, identity, resumed=federation.begun)
         clients = [Client(number, ()) for number in range(agreement.clients)]
         plan = federation.agree(clients, progress)
         if plan is not None:
             plan = replace(plan, quorum=agreement.quorum or None)
-        sigma = plan.sigma if plan else 0.0
-        engine = FlowerEngine(messenger, nodes, agreement, run, sigma, config.grace, progress)
-        done = lead(federation, model, trainable, clients, plan, engine, _held_out(config), progress)
+
+        def engine(part: Federation, plan: PrivacyPlan | None) -> Engine:
+            sigma = plan.sigma if plan else 0.0
+            return FlowerEngine(messenger, nodes, agreement, run, sigma, config.grace, progress, part.phase)
+
+        valid = _held_out(config)
+        done = lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress)
         record = {
             "mode": agreement.mode,
             "engine": "flower",
