@@ -141,7 +141,8 @@ def _die(parties: Parties, agreement: Agreement) -> None:
     parties.lead("killed", agreement, parties.grid(agreement, kill))
 
 
-def test_a_server_survives_sigkill_in_the_first_phase(parties: Parties) -> None:
+def test_a_server_survives_sigkill_in_the_first_phase(parties: Parties, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[4])  # the spawned process imports this module
     agreement = parties.agreement(PRIVATE, lora=2, pretraining=FIRST)
     process = get_context("spawn").Process(target=_die, args=(parties, agreement))
     process.start()
