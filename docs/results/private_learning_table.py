@@ -1,7 +1,8 @@
 """What private models learn: private_learning_table.py CORPUS START MODEL [MODEL ...].
 
-Mean ANLS on the pages of companies outside the training set, and the gain over the start on the same questions, with
-95 % intervals over companies. Scores are kept in MODEL.scores.json beside each model.
+Mean ANLS on the pages of companies outside the training set, the gain over the start, and the difference to the first
+model, both on the same questions, with 95 % intervals over companies. Scores are kept in
+MODEL.scores.json beside each model.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ def main(corpus: Path, start: Path, *models: Path) -> None:
     names, groups = np.unique([query.document.provider for query in asked], return_inverse=True)
     counts = np.bincount(groups).astype(float)
     weights = bootstrap_weights(np.zeros(len(names), dtype=bool), np.random.default_rng(0))
+    first: np.ndarray | None = None
     before = scores(start, asked, corpus.parent / f"{corpus.name}-start.scores.json")
     print(f"{len(asked)} questions on pages of {len(names)} companies\n")
-    print("| model | ANLS | gain over the start |\n| --- | --- | --- |")
+    print("| model | ANLS | gain over the start | less the first model |\n| --- | --- | --- | --- |")
     for model in (start, *models):
         after = before if model is start else scores(model, asked, model.with_name(f"{model.name}.scores.json"))
-        cells = [resampled_mean(np.bincount(groups, values), counts, weights) for values in (after, after - before)]
+        first = after if first is None and model is not start else first
+        compared = (after, after - before, *([after - first] if first is not None else []))
+        cells = [resampled_mean(np.bincount(groups, values), counts, weights) for values in compared]
         print(f"| {model.name} | {' | '.join(map(text, cells))} |")
 
 
