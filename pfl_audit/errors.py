@@ -30,6 +30,10 @@ class StorageError(AuditError):
     """The output of a run cannot be written or read back; the run ends."""
 
 
+class EndpointError(AuditError):
+    """The endpoint under audit answers no more; the run ends, and the same command goes on."""
+
+
 class UnanswerableError(AuditError):
     """A single query cannot be answered.
 

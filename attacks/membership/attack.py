@@ -5,6 +5,7 @@ Source: privacy-aware-docvqa, section 5.2.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, JsonValue
@@ -16,6 +17,7 @@ from pfl_audit.documents.scrubbing import THRESHOLD
 if TYPE_CHECKING:
     from pfl_audit.attacks.questions.context import QuestionContext
     from pfl_audit.core.results import Check
+    from pfl_audit.documents.corpus import Corpus
 
 
 class MembershipSettings(Settings):
@@ -43,6 +45,13 @@ class MembershipAttack:
     subject = "questions"
     specs = (WHOLE, DOCUMENTS_CHECK, *(spec(row) for row in every_row()))
     Settings = MembershipSettings
+
+    def questions(self, checks: Collection[str], red: Corpus) -> dict[str, int]:
+        """Every question of the corpus, and each page without its name and twice without a question."""
+        if not any(spec.id in checks for spec in self.specs):
+            return {}
+        pages = len(red.documents)
+        return {"questions": len(red.queries), "provider_name": pages, "unasked": 2 * pages}
 
     def run(self, context: QuestionContext, settings: MembershipSettings) -> list[Check]:
         """Ask the models once, let every attack decide on the same features, and judge the attacks together."""

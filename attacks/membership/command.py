@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from pfl_audit.attacks.membership.attack import MembershipSettings
+from pfl_audit.attacks.questions.endpoint_inputs import ENDPOINT_FIELDS
 from pfl_audit.attacks.questions.subject import QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.settings_options import Options
@@ -33,7 +34,7 @@ COMMAND = AuditCommand(
         Options(
             "questions",
             QuestionInputs,
-            ("red", "answers", "pretrained", "control", "references", "classes_random"),
+            ("red", "answers", "pretrained", "control", "references", "classes_random", *ENDPOINT_FIELDS),
             required=("red",),
         ),
     ),

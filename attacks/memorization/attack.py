@@ -5,6 +5,8 @@ Source: privacy-aware-docvqa, section 5.1 and appendix D.1.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
@@ -18,6 +20,7 @@ from pfl_audit.models.family import Capability
 if TYPE_CHECKING:
     from pfl_audit.attacks.questions.context import QuestionContext
     from pfl_audit.core.results import Check
+    from pfl_audit.documents.corpus import Corpus
 
 
 class MemorizationSettings(Settings):
@@ -73,6 +76,19 @@ class MemorizationAttack:
     subject = "questions"
     specs = (*KEYS, UNPROMPTED, GENERALISATION)
     Settings = MemorizationSettings
+
+    def questions(self, checks: Collection[str], red: Corpus) -> dict[str, int]:
+        """Each page once a key, the unprompted questions, and every question of the corpus."""
+        from pfl_audit.attacks.memorization.unprompted import PAGES_PER_PROVIDER, QUESTIONS_PER_PAGE, asked_keys
+
+        found = {spec.id.partition(".")[2]: len(red.documents) for spec in KEYS if spec.id in checks}
+        if UNPROMPTED.id in checks:
+            pages = Counter(page.provider for page in red.documents)
+            asked = sum(min(PAGES_PER_PROVIDER, pages[name]) for name in red.non_members())
+            found["unprompted"] = asked * len(asked_keys(None)) * QUESTIONS_PER_PAGE
+        if GENERALISATION.id in checks:
+            found["questions"] = len(red.queries)
+        return found
 
     def run(self, context: QuestionContext, settings: MemorizationSettings) -> list[Check]:
         """Run the checks that were chosen, key by key."""

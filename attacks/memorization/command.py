@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pfl_audit.attacks.memorization.attack import MemorizationSettings
+from pfl_audit.attacks.questions.endpoint_inputs import ENDPOINT_FIELDS
 from pfl_audit.attacks.questions.subject import QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.console import note, print_json
@@ -76,7 +77,10 @@ COMMAND = AuditCommand(
     """,
     inputs=(
         Options(
-            "questions", QuestionInputs, ("red", "answers", "pretrained", "blue", "control", "ocr"), required=("red",)
+            "questions",
+            QuestionInputs,
+            ("red", "answers", "pretrained", "blue", "control", "ocr", *ENDPOINT_FIELDS),
+            required=("red",),
         ),
     ),
     choice=Options("choice", Choice),

@@ -1,8 +1,8 @@
-"""Asking a model many questions: each once, in batches of similar length, and never again."""
+"""Asking a model many questions: each once, in batches of similar length or several at once, and never again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pfl_audit import __version__
@@ -11,7 +11,7 @@ from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
-from pfl_audit.models.protocol import CandidateModel, Capability, DocumentModel, Response, Score
+from pfl_audit.models.protocol import CandidateModel, Capability, ConcurrentModel, DocumentModel, Response, Score
 from pfl_audit.progress import Progress
 
 
@@ -77,11 +77,10 @@ class QueryEngine:
         pending = {keys[query.id]: query for query in queries if query.id in keys and keys[query.id] not in known}
         self.reused += len(keys) - len(pending)
         with self._progress.task(purpose, len(keys), len(keys) - len(pending)) as task:
-            for batch in self._batches(pending):
-                new = self._respond(batch, answers)
+            for done, new in self._answered(pending, answers):
                 self._store.put(new)
                 known |= new
-                task.advance(len(batch))
+                task.advance(done)
         answers.responses = {query: known[key] for query, key in keys.items() if key in known}
         self.problems |= dict.fromkeys(answers.problems)
         return answers
@@ -128,6 +127,21 @@ class QueryEngine:
                     found[query.id] = [Score(known[key].loss or 0.0, known[key].tokens or 0) for key in keys]
                 task.advance(1)
         return found
+
+    def _answered(self, pending: Mapping[str, Query], answers: Answers) -> Iterator[tuple[int, dict[str, Response]]]:
+        """Ask; yields the number of questions that are done, and their responses, before anything more is asked."""
+        if not isinstance(self.model, ConcurrentModel):
+            for batch in self._batches(pending):
+                yield len(batch), self._respond(batch, answers)
+            return
+        keys = sorted(pending)  # hashes, so that the first ones are a random sample, as an estimate needs
+        for at, found in self.model.respond_each([pending[key] for key in keys]):
+            if isinstance(found, Response):
+                self.asked += 1
+                yield 1, {keys[at]: found}
+            else:
+                answers.problems.append(Problem(pending[keys[at]].document.id, found.reason))
+                yield 1, {}
 
     def _respond(self, batch: Mapping[str, Query], answers: Answers) -> dict[str, Response]:
         """Ask a batch; where a page of it cannot be read, ask one by one and leave that page out."""

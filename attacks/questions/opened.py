@@ -21,7 +21,7 @@ from pfl_audit.documents.readers import Part, open_corpus
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.models.open import open_model
 from pfl_audit.models.page_reader import PageReader
-from pfl_audit.models.protocol import Capability, DocumentModel
+from pfl_audit.models.protocol import Capability, ConcurrentModel, DocumentModel
 from pfl_audit.models.recorded import RecordedModel
 
 
@@ -79,9 +79,11 @@ class OpenedQuestions(QuestionParts):
     def work(self) -> dict[str, int]:
         """Queries that were asked, and those whose answers were in the store."""
         engines = self._engines()
+        used = [engine.model.work() for engine in engines if isinstance(engine.model, ConcurrentModel)]
         return {
             "queries_asked": sum(engine.asked for engine in engines),
             "queries_reused": sum(engine.reused for engine in engines),
+            **{name: count for one in used for name, count in one.items()},
         }
 
     def _engines(self) -> list[QueryEngine]:
@@ -93,13 +95,16 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     """Open models and documents.
 
     Raises:
-        UsageError: Neither or both of checkpoint and recorded answers are given, or the reference models are one
+        UsageError: Not one of checkpoint, recorded answers and endpoint is given, or the reference models are one
             model.
         NotAuditableError: The model answers no questions, or RED holds pages that were trained on.
         AuditError: A model or a corpus cannot be opened.
     """
-    if inputs.red is None or (job.model is None) == (inputs.answers is None):
-        raise UsageError("one of --model and --answers is needed, and not both", "Give the checkpoint folder")
+    given = [name for name in (job.model, inputs.answers, inputs.endpoint) if name is not None]
+    if inputs.red is None or len(given) != 1:
+        raise UsageError(
+            "one of --model, --answers and --endpoint is needed, and no more than one", "Give the checkpoint folder"
+        )
 
     def opened(name: str) -> DocumentModel:
         return open_model(name, device=job.device, download=job.download)
@@ -112,14 +117,12 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     blue = _corpus(inputs.blue, "blue") if inputs.blue is not None else None
     if blue is not None:
         _refuse_overlap(red, blue)
-    model = RecordedModel(inputs.answers) if inputs.answers else opened(job.model or "")
-    if isinstance(model, RecordedModel):
-        model.require_answers_to(red)
     before = opened(inputs.pretrained) if inputs.pretrained else None
     control = opened(inputs.control) if inputs.control else None
     if len(inputs.references) == 1:
         raise UsageError("one reference model shows no spread", "Give --reference twice at least, or not at all")
     references = [opened(name) for name in inputs.references]
+    model = _target(inputs, job, red)  # last: an endpoint is asked when it is opened, and nothing may be wrong then
     _check_references(inputs.references, references, model)
     return OpenedQuestions(
         inputs=inputs,
@@ -132,6 +135,19 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         references=tuple(map(engine, references)),
         canaries=read_canaries(Path(job.model), job.states / "canary-pages") if job.model else None,
     )
+
+
+def _target(inputs: QuestionInputs, job: AuditJob, red: Corpus) -> DocumentModel:
+    """The model under audit."""
+    if inputs.endpoint is not None:
+        from pfl_audit.attacks.questions.endpoint import open_endpoint
+
+        return open_endpoint(inputs, red, job.planned(red), job.store, job.progress)
+    if inputs.answers is None:
+        return open_model(job.checkpoint("questions"), device=job.device, download=job.download)
+    model = RecordedModel(inputs.answers)
+    model.require_answers_to(red)
+    return model
 
 
 def _beside(engine: QueryEngine | None, name: str | None) -> tuple[ModelFacts, str] | None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, InstanceOf
 
-from pfl_audit.core.settings import Flag, InMemory, Settings
+from pfl_audit.attacks.questions.endpoint_inputs import EndpointInputs
+from pfl_audit.core.settings import Flag, InMemory
 from pfl_audit.core.subject import AuditJob, LazySubject
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE, CANARIES})
 """Needs of checks that these inputs can meet."""
 
 
-class QuestionInputs(Settings):
+class QuestionInputs(EndpointInputs):
     """Documents to ask about, and the models beside the model under audit."""
 
     red: Annotated[Path | InstanceOf[InMemory] | None, Flag(shared=True)] = Field(

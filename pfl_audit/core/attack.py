@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from pfl_audit.core.settings import Settings
 from pfl_audit.errors import UsageError
@@ -13,6 +13,7 @@ from pfl_audit.registry import Registry
 if TYPE_CHECKING:  # they build large models of pydantic, which 'pfl-audit list' can do without
     from pfl_audit.core.context import AuditContext
     from pfl_audit.core.results import Check, Curve, Evidence, Finding, Metric, Table
+    from pfl_audit.documents.corpus import Corpus
 
 
 class CheckParts(TypedDict, total=False):
@@ -104,12 +105,39 @@ class Attack(Protocol[ContextT, SettingsT]):
         ...
 
 
+@runtime_checkable
+class PlannedAttack(Protocol):
+    """An attack that says beforehand how much it asks, for the estimate of what an endpoint costs."""
+
+    def questions(self, checks: Collection[str], red: Corpus) -> Mapping[str, int]:
+        """Number of questions that the checks ask the model under audit, at most.
+
+        Args:
+            checks: Ids of the checks that run; some may be other attacks'.
+            red: Corpus that they ask about.
+
+        Returns:
+            Kind of question to number. Attacks that ask the same questions give them the same name.
+        """
+        ...
+
+
 InstalledAttack = Attack["AuditContext", Settings]
 """An attack as the runner handles it: ``subject`` states which context it takes, and ``Settings`` which settings."""
 
 ATTACKS: Registry[InstalledAttack] = Registry(
     "pfl_audit.attacks", "attack", ("name", "subject", "specs", "Settings", "run")
 )
+
+
+def planned_questions(attacks: Iterable[InstalledAttack], checks: Collection[str], red: Corpus) -> int:
+    """Number of questions that checks ask, at most; attacks that do not say how many count as none."""
+    kinds: dict[str, int] = {}
+    for attack in attacks:
+        if isinstance(attack, PlannedAttack):
+            for kind, number in attack.questions(checks, red).items():
+                kinds[kind] = max(number, kinds.get(kind, 0))
+    return sum(kinds.values())
 
 
 def unmet_needs(spec: CheckSpec, have: frozenset[str]) -> str | None:

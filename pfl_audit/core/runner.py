@@ -6,10 +6,11 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from pfl_audit import __version__
-from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, unmet_needs
+from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
 from pfl_audit.core.places import Places, short, short_command
@@ -23,7 +24,15 @@ from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
 from pfl_audit.core.verdict import Budget, decide
-from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UnanswerableError, UsageError, is_interrupt
+from pfl_audit.errors import (
+    AuditError,
+    EndpointError,
+    NotAuditableError,
+    StorageError,
+    UnanswerableError,
+    UsageError,
+    is_interrupt,
+)
 from pfl_audit.files import write_json
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
@@ -123,7 +132,8 @@ class _Audit:
         """
         plan = self.plan
         states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
-        job = AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, self.progress)
+        planned = partial(planned_questions, self.attacks.values(), frozenset(self.specs))
+        job = AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, self.progress, planned)
         wanted = [name for name, lack in self.missing.items() if lack is None]
         if not wanted:
             lacks = " or ".join(lack for lack in self.missing.values() if lack)
@@ -199,7 +209,7 @@ def _run_attack(
     """Results of an attack by check id; an exception fails its checks and leaves the others alone."""
     try:
         checks = {check.id: check for check in attack.run(context, settings)}
-    except (UsageError, StorageError):
+    except (UsageError, StorageError, EndpointError):
         raise
     except NotAuditableError as error:
         return {spec.id: spec.not_run("skipped", str(error)) for spec in wanted}

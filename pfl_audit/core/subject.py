@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # they bring numpy and sqlite, which 'pfl-audit list' can do 
     from pfl_audit.core.redaction import Redactor
     from pfl_audit.core.results import Data
     from pfl_audit.core.store import ResponseStore
+    from pfl_audit.documents.corpus import Corpus
     from pfl_audit.progress import Progress
 
 InputsT = TypeVar("InputsT", bound=Settings)
@@ -47,13 +48,14 @@ class AuditJob:
     """What every subject opens the user's files with.
 
     Attributes:
-        model: Checkpoint under audit; None where recorded answers take its place.
+        model: Checkpoint under audit; None where recorded answers or an endpoint take its place.
         device: torch's name of the device.
         download: Whether hub ids may be fetched.
         seed: Seed of all random draws.
         store: Store of responses and records.
         states: Folder where long searches keep their state; it need not exist.
         progress: Progress display.
+        planned: How many questions about a corpus the checks of the audit are going to ask, as far as that is known.
     """
 
     model: str | None
@@ -63,6 +65,7 @@ class AuditJob:
     store: ResponseStore
     states: Path
     progress: Progress
+    planned: Callable[[Corpus], int] = lambda corpus: len(corpus.queries)
 
     def checkpoint(self, subject: str) -> str:
         """The checkpoint under audit.
@@ -74,7 +77,7 @@ class AuditJob:
             UsageError: There is none.
         """
         if self.model is None:
-            raise UsageError(f"recorded answers say nothing about {subject}", "Give --model")
+            raise UsageError(f"without the checkpoint nothing can be said about {subject}", "Give --model")
         return self.model
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pfl_audit.documents.document import Query
+from pfl_audit.errors import UnanswerableError
 from pfl_audit.models.family import Capability as Capability
 from pfl_audit.models.family import OpenedModel
 
@@ -62,6 +63,24 @@ class DocumentModel(OpenedModel, Protocol):
         Raises:
             UnanswerableError: One of the queries cannot be answered, such as for its page image.
         """
+
+
+@runtime_checkable
+class ConcurrentModel(Protocol):
+    """A model that answers several questions at once, each in its own time."""
+
+    def respond_each(self, queries: Sequence[Query]) -> Iterator[tuple[int, Response | UnanswerableError]]:
+        """Answer questions in any order.
+
+        A further question starts only when an answer has been taken, so that a caller that stores every answer before
+        it takes the next one loses no more than those in flight.
+
+        Yields:
+            Index of a query with its response, or with the reason why it cannot be answered.
+        """
+
+    def work(self) -> dict[str, int]:
+        """Counts of what this run has used."""
 
 
 @runtime_checkable
