@@ -230,11 +230,11 @@ class EndpointModel:
         if self._revised or self._forecast.seen < REVISED_AFTER:
             return
         self._revised = True
-        budget = self._channel.budget
-        most = budget.ceiling.tokens
-        beyond = most is not None and sum(self._forecast.rest()) + budget.sent + budget.answered > most
+        budget, (sent, answered) = self._channel.budget, self._forecast.rest()
+        sent, answered = sent + budget.sent, answered + budget.answered
+        beyond = budget.ceiling.tokens is not None and sent + answered > budget.ceiling.tokens
         self._progress.say(
-            f"estimate revised after {REVISED_AFTER} answers: "
-            f"{self._forecast.line(budget.sent, budget.answered)} in all"
-            + (", more than the ceiling: the run ends there, and goes on with a larger one" if beyond else "")
+            f"estimate revised after {REVISED_AFTER} answers: {self._forecast.words(*self._forecast.step())} in this "
+            f"step, and at most {self._forecast.words(sent, answered)} in all"
+            + ("; that is beyond the ceiling, where the run ends and can be resumed" if beyond else "")
         )

@@ -1,0 +1,70 @@
+import random
+import threading
+
+import pytest
+
+from pfl_audit.errors import UsageError
+from pfl_audit.models.endpoint.budget import Budget, Limits, Load, Prices
+from pfl_audit.models.endpoint.forecast import Forecast
+from pfl_audit.models.endpoint.reply import Usage
+
+LOAD = Load(expected=50, most=100, answer=20)
+
+
+def spend(budget: Budget) -> None:
+    for _ in range(10):
+        budget.settle(budget.reserve(LOAD), Usage(90, 20))
+
+
+def test_nothing_is_sent_before_a_ceiling_is_agreed() -> None:
+    with pytest.raises(UsageError, match="limit of requests"):
+        Budget(Prices()).reserve(LOAD)
+
+
+def test_each_limit_holds_and_names_its_option() -> None:
+    for limits, name in ((Limits(3), "requests"), (Limits(tokens=300), "tokens"), (Limits(cost=0.0003), "cost")):
+        budget = Budget(Prices(1, 1), limits)
+        with pytest.raises(UsageError, match=f"--endpoint-max-{name}"):
+            spend(budget)
+        assert budget.requests <= 3
+        assert budget.sent + budget.answered <= (330 if name == "requests" else 300)
+
+
+def test_many_threads_together_never_go_beyond_the_tokens() -> None:
+    rng, budget, used = random.Random(0), Budget(Prices(), Limits(tokens=2000)), []
+
+    def work() -> None:
+        while True:
+            try:
+                held = budget.reserve(LOAD)
+            except UsageError:
+                return
+            usage = Usage(rng.randint(1, 100), rng.randint(1, 20))
+            used.append(usage.sent + usage.answered)
+            budget.settle(held, usage)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert 2000 - 120 < sum(used) <= 2000  # no token that a request might need is left unused either
+
+
+def test_an_endpoint_that_counts_more_than_was_thought_possible_raises_the_bound() -> None:
+    budget = Budget(Prices(), Limits(tokens=10_000))
+    budget.settle(budget.reserve(LOAD), Usage(400, 20))
+    assert budget.reserve(LOAD)[0] >= 400
+
+
+def test_an_estimate_follows_usage_and_covers_later_steps() -> None:
+    forecast = Forecast(100, 50.0, 20, Prices(1e6, 2e6))
+    assert forecast.rest() == (5000, 1000)
+    assert forecast.ceiling(Limits(tokens=7)).tokens == 7
+    forecast.begin([LOAD] * 60)
+    for _ in range(30):
+        forecast.note(LOAD, Usage(100, 4))
+    assert forecast.step() == (60 * 100, 60 * 4)
+    assert forecast.rest() == (70 * 100, 70 * 4)
+    assert forecast.words(1, 1) == "1 tokens sent and 1 answered, cost 3.00"
