@@ -80,7 +80,8 @@ def open_endpoint(
         ceiling = forecast.ceiling(limits)
         require_consent(
             f"The audit asks {request.model} at {address.host} about {forecast.questions:,} questions, and sends "
-            f"{request.words()}. Estimate: {forecast.words(*forecast.rest())} at most. Ceiling: {ceiling.words()}; no request goes beyond it.",
+            f"{request.words()}. Estimate: at most {forecast.words(*forecast.rest())}. "
+            f"Ceiling: {ceiling.words()}; no request goes beyond it.",
             progress,
             yes=inputs.yes,
         )
