@@ -64,7 +64,7 @@ def test_no_arguments_show_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["mia", "--red", "x", "--nonsense"], 4, "--nonsense"),
         (["nonsense"], 4, "nonsense"),
         (["mia", "--red", "nowhere", "--model", "m"], 4, "nowhere does not exist"),
-        (["mia", "--red", "x"], 4, "one of --model and --answers"),
+        (["mia", "--red", "x"], 4, "one of --model, --answers and --endpoint"),
         (["mia", "--red", "x", "--model", "m", "--seeds", "0"], 4, "--seeds"),
         (["memorize", "--red", "x", "--model", "m", "--key", "shoe_size"], 4, "no key 'shoe_size'"),
         (["report", "nowhere"], 4, "does not exist"),

@@ -154,7 +154,7 @@ def test_names_and_values_stay_out_of_everything_but_the_private_folder(
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"model": None}, UsageError, "one of --model and --answers"),
+        ({"model": None}, UsageError, "one of --model, --answers and --endpoint"),
         ({"checks": ("nonsense",)}, UsageError, "no check 'nonsense'"),
         ({"settings": {"membership": {"nonsense": 1}}}, UsageError, "setting 'nonsense' of membership"),
         ({"settings": {"membership": {"seeds": 0}}}, UsageError, "setting 'seeds' of membership"),

@@ -350,5 +350,5 @@ def test_gradients_need_a_template_and_a_model(plan: GradientInputs, tmp_path: P
     audit = AuditPlan(title="t", out=tmp_path / "run", model="ckpt", inputs={"gradients": given(plan)})
     with pytest.raises(UsageError, match=r"nothing to audit the model with: it needs .*--template"):
         run_audit(replace(audit, inputs={}), Silent())
-    with pytest.raises(UsageError, match="recorded answers say nothing about gradients"):
+    with pytest.raises(UsageError, match="without the checkpoint nothing can be said about gradients"):
         run_audit(replace(audit, model=None, checks=("inversion",)), Silent())
