@@ -52,6 +52,17 @@ def test_many_threads_together_never_go_beyond_the_tokens() -> None:
     assert 2000 - 120 < sum(used) <= 2000  # no token that a request might need is left unused either
 
 
+def test_a_request_waits_while_those_in_flight_may_use_what_is_left() -> None:
+    budget, started = Budget(Prices(), Limits(tokens=250)), threading.Event()
+    held = [budget.reserve(LOAD), budget.reserve(LOAD)]
+    thread = threading.Thread(target=lambda: (budget.reserve(LOAD), started.set()))
+    thread.start()
+    assert not started.wait(0.1)
+    budget.settle(held[0], Usage(5, 5))
+    assert started.wait(5)
+    thread.join()
+
+
 def test_an_endpoint_that_counts_more_than_was_thought_possible_raises_the_bound() -> None:
     budget = Budget(Prices(), Limits(tokens=10_000))
     budget.settle(budget.reserve(LOAD), Usage(400, 20))
