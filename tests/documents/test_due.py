@@ -52,6 +52,13 @@ def test_a_document_becomes_a_page_of_its_own_provider(tmp_path: Path) -> None:
     assert splits == {"blue": ["blue_train", "blue_valid"], "red": ["red_test"]}
 
 
+def test_the_other_name_of_the_questions(tmp_path: Path) -> None:
+    write(tmp_path, "train", [asked("one", {"value": "42"})], [content("one")])
+    (tmp_path / "train/document.jsonl").rename(tmp_path / "train/documents.jsonl")
+    assert READER.recognises(tmp_path)
+    assert [page.provider for page in READER.read(tmp_path, "all").documents] == ["one"]
+
+
 def test_the_better_ocr_is_read(tmp_path: Path) -> None:
     row = content("one")
     better = content("one", "microsoft_cv", tokens=["Sum", "43", "x"])["contents"]

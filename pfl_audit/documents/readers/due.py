@@ -1,7 +1,8 @@
-"""Folders of the DUE benchmark: ``SPLIT/document.jsonl`` with questions, ``SPLIT/documents_content.jsonl`` with words.
+"""Folders of the DUE benchmark: questions and words of each split.
 
-Its schema is that of github.com/due-benchmark/du-schema. A document has no issuer, so each is its own provider. The
-first page counts; its image is ``images/NAME.png`` or ``.jpg`` beside the splits, where there is one.
+``SPLIT/document.jsonl`` (or ``documents.jsonl``) has the questions, ``SPLIT/documents_content.jsonl`` the words; the
+schema is that of github.com/due-benchmark/du-schema. A document has no issuer, so each is its own provider. The first page
+counts; its image is ``images/NAME.png`` or ``.jpg`` beside the splits, where there is one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pfl_audit.documents.record_validation import (
 )
 from pfl_audit.inputs import is_regular, is_there
 
-QUESTIONS, CONTENT = "document.jsonl", "documents_content.jsonl"
+QUESTIONS, CONTENT = ("document.jsonl", "documents.jsonl"), "documents_content.jsonl"
 SPLITS: Final = {"train": "blue_train", "dev": "blue_valid", "val": "blue_valid", "test": "red_test"}
 """Folder of a split to the split of a page."""
 TOOLS: Final = ("microsoft_cv", "tesseract")
@@ -64,12 +65,13 @@ READER = DueReader()
 
 
 def _is_split(folder: Path) -> bool:
-    return all(is_there(folder / name) for name in (QUESTIONS, CONTENT))
+    return is_there(folder / CONTENT) and any(is_there(folder / name) for name in QUESTIONS)
 
 
 def _read_split(root: Path, folder: str, split: str, queries: list[Query], problems: list[Problem]) -> None:
     asked: dict[str, list[Any]] = {}
-    for where, line in read_json_lines(root / folder / QUESTIONS, _REMEDY):
+    questions = next(name for name in QUESTIONS if is_there(root / folder / name))
+    for where, line in read_json_lines(root / folder / questions, _REMEDY):
         try:
             row = parse_json_line(line)
             asked.setdefault(text_of(row, "name"), []).extend(list_of(row, "annotations"))
@@ -81,7 +83,7 @@ def _read_split(root: Path, folder: str, split: str, queries: list[Query], probl
             page = _page(row, root, split)
             rows = asked.pop(page.provider, None)
             if rows is None:
-                raise RecordError(f"{QUESTIONS} has no questions about it, or they are used before")
+                raise RecordError(f"{questions} has no questions about it, or they are used before")
             queries += _queries(page, rows)
         except RECORD_ERRORS as error:
             problems.append(Problem(f"{folder}/{where}", reason_of(error)))

@@ -38,13 +38,17 @@ class FunsdReader:
 
     def read(self, path: Path) -> FormCorpus:
         """Read the forms; every entity with words becomes a field with FUNSD's label."""
-        files = [file for folder in _folders(path) for file in sorted((folder / "annotations").glob("*.json"))]
         problems: list[Problem] = []
-        forms = gather(((file.name, partial(_form, file)) for file in files), problems, pages=True)
+        forms = gather(((file.name, partial(read_form, file)) for file in annotation_files(path)), problems, pages=True)
         return FormCorpus(forms, self.name, None, tuple(problems))
 
 
 READER = FunsdReader()
+
+
+def annotation_files(path: Path) -> list[Path]:
+    """Annotation file of each form."""
+    return [file for folder in _folders(path) for file in sorted((folder / "annotations").glob("*.json"))]
 
 
 def _folders(path: Path) -> list[Path]:
@@ -52,7 +56,12 @@ def _folders(path: Path) -> list[Path]:
     return [folder for folder in folders if all((folder / name).is_dir() for name in ("annotations", "images"))]
 
 
-def _form(file: Path) -> Form:
+def read_form(file: Path) -> Form:
+    """Read the form of an annotation file.
+
+    Raises:
+        RecordError: The file or its image is missing or damaged.
+    """
     image, size = find_image(file.parent.parent / "images", file.stem)
     words: list[Any] = []
     boxes: list[Any] = []

@@ -42,16 +42,21 @@ class SroieReader:
     def read(self, path: Path) -> FormCorpus:
         """Read the forms; every entity among the words becomes a field, the others become problems."""
         problems: list[Problem] = []
-        records = [
-            (file.name, partial(_form, file, folders, problems))
-            for folders in _folders(path)
-            for file in sorted(folders["box"].iterdir())
-            if file.suffix in _TEXT
-        ]
+        records = [(file.name, partial(_form, file, folders, problems)) for file, folders in annotation_files(path)]
         return FormCorpus(gather(records, problems, pages=True), self.name, None, tuple(problems))
 
 
 READER = SroieReader()
+
+
+def annotation_files(path: Path) -> list[tuple[Path, dict[str, Path]]]:
+    """Box file of each receipt, and its folders by role (box, key, image)."""
+    return [
+        (file, folders)
+        for folders in _folders(path)
+        for file in sorted(folders["box"].iterdir())
+        if file.suffix in _TEXT
+    ]
 
 
 def _folders(path: Path) -> list[_Folders]:
@@ -69,11 +74,11 @@ def _folders(path: Path) -> list[_Folders]:
 
 def _form(file: Path, folders: _Folders, problems: list[Problem]) -> Form:
     image, size = find_image(folders["image"], file.stem)
-    words, boxes = _words(file)
+    words, boxes = read_words(file)
     document = Document(f"{file.stem}_1", "", texts_of(words), on_page(boxes, size), image)
     fields: list[Field] = []
     missed: list[Problem] = []
-    for label, value in _values(folders["key"], file.stem).items():
+    for label, value in read_values(folders["key"], file.stem).items():
         where = find_value(words, value, after="total" if label == "total" else None)
         if where is None:
             missed.append(Problem(file.name, f"the value of {label} is not among the words", is_page=True))
@@ -86,7 +91,12 @@ def _form(file: Path, folders: _Folders, problems: list[Problem]) -> Form:
     return form
 
 
-def _values(folder: Path, stem: str) -> dict[str, str]:
+def read_values(folder: Path, stem: str) -> dict[str, str]:
+    """Entities of a receipt that have a value.
+
+    Raises:
+        RecordError: The entity file is missing or damaged.
+    """
     file = next((folder / f"{stem}{suffix}" for suffix in _TEXT if is_there(folder / f"{stem}{suffix}")), None)
     if file is None:
         raise RecordError("its entity file is missing")
@@ -100,8 +110,12 @@ def _values(folder: Path, stem: str) -> dict[str, str]:
     }
 
 
-def _words(file: Path) -> tuple[list[str], list[_Box]]:
-    """Words of the lines, and boxes that divide the width of a line by the number of characters."""
+def read_words(file: Path) -> tuple[list[str], list[_Box]]:
+    """Words of the lines, and boxes that divide the width of a line by the number of characters.
+
+    Raises:
+        RecordError: The file cannot be read, or a line is not x1,y1,...,x4,y4,text.
+    """
     lines = read_lines(file)  # some files of the data set hold a stray byte
     words: list[str] = []
     boxes: list[_Box] = []
