@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from PIL import Image
 
-from pfl_audit.inputs import MIB, open_input
+from pfl_audit.inputs import MIB
 
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP")
 MAX_FILE = 256 * MIB
@@ -22,15 +21,13 @@ _SCAN = b"\xff\xda"
 
 
 @contextlib.contextmanager
-def open_image_file(path: Path) -> Iterator[Image.Image]:
-    """Open an image lazily: the header is read, the pixels are not.
+def open_picture(file: BinaryIO) -> Iterator[Image.Image]:
+    """Open the image in an open file lazily: the header is read, the pixels are not.
 
     Raises:
-        AuditError: The file is not regular, or too large.
-        UsageError: The file does not exist.
         Exception: Any exception of Pillow's decoders.
     """
-    with open_input(path, limit=MAX_FILE) as file, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with Image.open(cast("IO[bytes]", _Limited(file)), formats=FORMATS) as image:
             if image.format == "JPEG":

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO, Protocol
 
 from PIL import Image, ImageFile, ImageFilter
 
-from pfl_audit.documents.image_file import MAX_FILE, open_image_file
+from pfl_audit.documents.image_file import MAX_FILE, open_picture
 from pfl_audit.errors import AuditError, UnanswerableError, UsageError
 from pfl_audit.files import sha256_json
-from pfl_audit.inputs import sha256_input
+from pfl_audit.inputs import open_input, sha256_input
 
 Box = tuple[float, float, float, float]
 
@@ -31,6 +33,17 @@ BLUR_MARGIN = 0.5
 """Margin around a box as a share of its height: OCR boxes cut letters off (docs/scrubbing.md)."""
 
 
+class Stored(Protocol):
+    """Bytes of a picture inside of another file."""
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the bytes."""
+
+    def read(self) -> bytes:
+        """Read the bytes."""
+
+
 @dataclass(frozen=True)
 class PageImage:
     """A page image on disk, and the boxes that are blurred when it is opened.
@@ -38,10 +51,12 @@ class PageImage:
     Attributes:
         path: Image file, opened only when pixels are needed.
         blurred: Boxes to blur, as shares of the page.
+        stored: The bytes where they are not those of ``path``, which is then a name alone.
     """
 
     path: Path
     blurred: tuple[Box, ...] = ()
+    stored: Stored | None = None
 
     def open(self) -> Image.Image:
         """Read the page as RGB, with the boxes blurred.
@@ -52,7 +67,7 @@ class PageImage:
             UnanswerableError: Not an image of a supported format, more than MAX_PIXELS pixels, or a
                 side beyond MAX_SIDE or MAX_RATIO.
         """
-        page = _read(self.path)
+        page = self._read()
         return blur(page, self.blurred) if self.blurred else page
 
     def size(self) -> tuple[int, int]:
@@ -61,12 +76,26 @@ class PageImage:
         Raises:
             UnanswerableError: The file is not an image.
         """
-        with _readable(self.path), open_image_file(self.path) as image:
+        with _readable(self.path), self.file() as file, open_picture(file) as image:
             return image.size
+
+    def file(self) -> BinaryIO:
+        """Open the bytes of the picture.
+
+        Raises:
+            AuditError: The file cannot be read.
+        """
+        return io.BytesIO(self.stored.read()) if self.stored else open_input(self.path, limit=MAX_FILE)
+
+    def _read(self) -> Image.Image:
+        with _readable(self.path), self.file() as file, open_picture(file) as image:
+            if (reason := _beyond(image.width, image.height)) is not None:
+                raise _unusable(self.path, f"its header declares {image.width} x {image.height} pixels, {reason}")
+            return _decode(image)
 
     def blur(self, boxes: Sequence[Box]) -> PageImage:
         """The same image with ``boxes`` blurred as well."""
-        return PageImage(self.path, self.blurred + tuple(boxes))
+        return replace(self, blurred=self.blurred + tuple(boxes))
 
     @cached_property
     def digest(self) -> str:
@@ -76,7 +105,7 @@ class PageImage:
             UnanswerableError: The file cannot be read.
         """
         with _readable(self.path):
-            content = sha256_input(self.path, limit=MAX_FILE)
+            content = self.stored.sha256 if self.stored else sha256_input(self.path, limit=MAX_FILE)
         return (
             sha256_json([content, BLUR_RADIUS, BLUR_MARGIN, [list(box) for box in self.blurred]])
             if self.blurred
@@ -112,13 +141,6 @@ def blur(
         # Blurred from the box alone, so that nothing around it is drawn in and nothing leaks out.
         out.paste(out.crop(box).filter(ImageFilter.GaussianBlur(kernel)), box[:2])
     return out
-
-
-def _read(path: Path) -> Image.Image:
-    with _readable(path), open_image_file(path) as image:
-        if (reason := _beyond(image.width, image.height)) is not None:
-            raise _unusable(path, f"its header declares {image.width} x {image.height} pixels, {reason}")
-        return _decode(image)
 
 
 @contextlib.contextmanager

@@ -15,10 +15,11 @@ import numpy as np
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.image_file import MAX_FILE
+from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.readers.jsonl import FILE_NAME
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import atomic_write, write_json
-from pfl_audit.inputs import is_there, open_input, sha256_input
+from pfl_audit.inputs import is_there, sha256_input
 
 
 def write_jsonl(corpus: Corpus, folder: Path) -> None:
@@ -130,11 +131,11 @@ def _row(document: Document, queries: list[Query], membership: str, folder: Path
     if document.source:
         row["source"] = document.source
     if document.image is not None:
-        row["image"] = copy_image(document.image.path, folder)
+        row["image"] = copy_image(document.image, folder)
     return row
 
 
-def copy_image(source: Path, folder: Path) -> str:
+def copy_image(image: PageImage, folder: Path) -> str:
     """Copy a page image into ``images/`` and return its path relative to the folder.
 
     If another image has the same name, the copy is named by its digest.
@@ -142,11 +143,12 @@ def copy_image(source: Path, folder: Path) -> str:
     Raises:
         AuditError: The image cannot be read, or the folder cannot be written.
     """
+    source = image.path
     name = f"images/{source.name}"
-    digest = sha256_input(source, limit=MAX_FILE)
+    digest = image.stored.sha256 if image.stored else sha256_input(source, limit=MAX_FILE)
     if is_there(folder / name) and sha256_input(folder / name) != digest:
         name = f"images/{digest[:16]}{source.suffix}"
     if not is_there(folder / name):
-        with open_input(source, limit=MAX_FILE) as picture, atomic_write(folder / name, private=False) as file:
+        with image.file() as picture, atomic_write(folder / name, private=False) as file:
             shutil.copyfileobj(picture, file)
     return name

@@ -30,7 +30,7 @@ def _row(form: Form, part: FormPart | None, folder: Path) -> dict[str, Any]:
     optional = {"provider": document.provider, "split": document.split, "part": part}
     row: dict[str, Any] = {"id": form.id, **{name: value for name, value in optional.items() if value}}
     if document.image is not None:
-        row["image"] = copy_image(document.image.path, folder)
+        row["image"] = copy_image(document.image, folder)
     return row | {
         **words_of(document),
         "fields": [

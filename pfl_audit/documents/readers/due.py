@@ -1,8 +1,8 @@
 """Folders of the DUE benchmark: questions and words of each split.
 
 ``SPLIT/document.jsonl`` (or ``documents.jsonl``) has the questions, ``SPLIT/documents_content.jsonl`` the words; the
-schema is that of github.com/due-benchmark/du-schema. A document has no issuer, so each is its own provider. The first page
-counts; its image is ``images/NAME.png`` or ``.jpg`` beside the splits, where there is one.
+schema is that of github.com/due-benchmark/du-schema. A document has no issuer, so each is its own provider.
+The first page counts; its image is ``images/NAME.png`` or ``.jpg`` beside the splits, where there is one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,109 @@
+"""Parquet and Arrow files, read by a child process with limits of memory and time, some rows at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from pfl_audit.documents.image_file import MAX_FILE
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.inputs import MIB
+from pfl_audit.sandbox import Sandbox, SandboxError
+
+SUFFIXES: Final = (".parquet", ".arrow")
+_MEMORY, _SECONDS = 8 << 30, 120
+"""Address space beyond the file, which pyarrow maps or reserves rather than fills, and CPU time of a child."""
+_REASONS: Final = {
+    "memory": "it needs too much memory",
+    "time": "it takes too long to read",
+    "ended": "it is damaged, or no file of its kind",
+}
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """A picture in a row of a file, read when it is opened.
+
+    Attributes:
+        file: Parquet or Arrow file.
+        row: Number of the row.
+        column: Name of the column.
+        sha256: Digest of the bytes, as found when the row was read.
+    """
+
+    file: Path
+    row: int
+    column: str
+    sha256: str
+
+    def read(self) -> bytes:
+        """Bytes of the picture.
+
+        Raises:
+            AuditError: The file cannot be read, or the picture is larger than MAX_FILE.
+        """
+        data = call("image", self.file, self.row, (self.column,))
+        if not isinstance(data, bytes) or len(data) > MAX_FILE:
+            raise AuditError(f"{self.file} holds no picture of at most {MAX_FILE // MIB} MiB in row {self.row + 1}")
+        return data
+
+
+def head(file: Path) -> tuple[int, list[str], str]:
+    """Number of rows, names of the columns, and the metadata of `datasets` (JSON or empty).
+
+    Raises:
+        AuditError: The file cannot be read.
+        UsageError: pyarrow is missing.
+    """
+    found = call("head", file)
+    return found["rows"], found["columns"], found["metadata"]
+
+
+def rows(file: Path, count: int, columns: Collection[str]) -> Iterator[dict[str, Any] | str]:
+    """Rows of a file, or the reason why one cannot be used; bytes are {"sha256", "size"}.
+
+    Raises:
+        AuditError: The file cannot be read on.
+    """
+    at = 0
+    while at < count:
+        batch = call("rows", file, at, tuple(columns))
+        if not batch:
+            raise AuditError(f"{file} cannot be read: it holds fewer rows than its header declares", "Get it again")
+        yield from batch
+        at += len(batch)
+
+
+def call(action: str, file: Path, start: int = 0, columns: tuple[str, ...] = ()) -> Any:
+    """Call the child process; one that has used up its time is replaced once.
+
+    Raises:
+        AuditError: The file cannot be read.
+        UsageError: pyarrow is missing.
+    """
+    if find_spec("pyarrow") is None:
+        raise UsageError(f"reading {file} needs pyarrow", "Run 'pip install pfl-audit[documents]'")
+    arguments = (action, str(file.resolve()), start, columns)
+    key = (os.getpid(), threading.get_ident())
+    for fresh in (False, True):
+        if fresh:
+            _child.cache_clear()
+        try:
+            return _child(*key).call(*arguments)
+        except SandboxError as error:
+            if fresh or error.kind == "refused":
+                reason = error.text if error.kind == "refused" else _REASONS[error.kind]
+                raise AuditError(f"{file} cannot be read: {reason}", "Get it from the data set again") from error
+    raise AssertionError
+
+
+@lru_cache(maxsize=4)
+def _child(process: int, thread: int) -> Sandbox:
+    """The child of a thread: a pipe must not be shared, not by a fork either."""
+    return Sandbox("pfl_audit.documents.readers.arrow_child:answer", memory=_MEMORY, seconds=_SECONDS)

@@ -1,0 +1,218 @@
+"""Hugging Face data sets on disk: parquet files, or the Arrow files of ``save_to_disk``; no loading script is run.
+
+The columns of a row decide how it is read: ``ground_truth`` as Donut's and CORD's, ``question`` with ``answers`` as
+DocVQA's, ``tokens`` or ``words`` with ``ner_tags`` as FUNSD's, a list of linked entities as XFUND's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pfl_audit.documents.corpus import Corpus, Problem
+from pfl_audit.documents.document import Boxes, Document, Membership, as_boxes
+from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.readers import Part
+from pfl_audit.documents.readers.arrow_rows import SUFFIXES, StoredImage, head, rows
+from pfl_audit.documents.readers.donut import parse_ground_truth, questions_of, words_of_lines
+from pfl_audit.documents.readers.folder import files_below
+from pfl_audit.documents.readers.funsd import normalised
+from pfl_audit.documents.readers.gathered import (
+    SPLITS,
+    Asked,
+    Gathered,
+    field_questions,
+    membership_of,
+    provider_of,
+    question,
+    split_of,
+)
+from pfl_audit.documents.readers.jsonl import path_inside
+from pfl_audit.documents.record_validation import RecordError, answers, words
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.inputs import is_regular
+
+_IMAGE: Final = ("image", "img")
+_WORDS: Final = ("words", "tokens")
+_BOXES: Final = ("bboxes", "boxes", "bounding_boxes", "bbox")
+_TAGS: Final = ("ner_tags", "labels")
+_ENTITIES: Final = ("entities", "document", "form")
+_OTHERS: Final = ("ground_truth", "question", "query", "answers", "answer")
+_COLUMNS: Final = ("provider", "membership", "member", "split")
+_READ: Final = frozenset((*_IMAGE, *_WORDS, *_BOXES, *_TAGS, *_ENTITIES, *_OTHERS, *_COLUMNS))
+_FUNSD: Final = ("O", "B-HEADER", "I-HEADER", "B-QUESTION", "I-QUESTION", "B-ANSWER", "I-ANSWER")
+
+
+class HuggingFaceReader:
+    """Reader of parquet and Arrow files."""
+
+    name = "hugging-face"
+    precedence = 90
+
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` is such a file, or holds one at any depth."""
+        return bool(files_below(path, SUFFIXES)) if path.is_dir() else path.suffix in SUFFIXES and is_regular(path)
+
+    def read(self, path: Path, part: Part) -> Corpus:
+        """Read the pages of ``part``; a file that cannot be read is a problem, and the others are read."""
+        root = path if path.is_dir() else path.parent
+        found = Gathered()
+        pages: dict[str, Document] = {}
+        for file in files_below(path, SUFFIXES) if path.is_dir() else [path]:
+            where = str(file.relative_to(root))
+            try:
+                count, columns, metadata = head(file)
+                if not _READ & set(columns):
+                    raise AuditError(f"{file} holds no column that is known")
+                used = [name for name in dict.fromkeys(columns) if name in _READ]
+                table = _Table(root, file, _split(file, root), _tag_names(metadata), pages)
+                for number, row in enumerate(rows(file, count, used)):
+                    found.add(f"{where} row {number + 1}", partial(table.page, row, number))
+            except UsageError:
+                raise
+            except AuditError as error:
+                if "another membership" in error.problem:
+                    raise
+                found.problems.append(Problem(where, error.problem.removeprefix(f"{file} ")))
+        return found.corpus(self.name, part)
+
+
+READER = HuggingFaceReader()
+
+
+@dataclass
+class _Table:
+    root: Path
+    file: Path
+    split: str
+    tags: Sequence[str]
+    pages: dict[str, Document] = field(repr=False)
+    """Digest of a picture to its page: a question a row, several rows about a page."""
+
+    def page(self, row: Mapping[str, Any] | str, number: int) -> tuple[Document, list[Asked], Membership]:
+        if isinstance(row, str):
+            raise RecordError(row)
+        truth = parse_ground_truth(row["ground_truth"]) if row.get("ground_truth") is not None else None
+        image, key = self._image(row, number)
+        asked, found, boxes = self._content(row, truth)
+        name = f"{self.file.stem}-{number}"
+        page = Document(
+            f"{name}_1", provider_of(row, name), found, boxes, image, split_of(row, self.split)
+        )  # fmt: skip
+        known = self.pages.setdefault(key, page) if truth is None and _first(row, _TAGS) is None else page
+        if known is not page and row.get("provider") not in (None, "", known.provider):
+            raise RecordError("its page has another provider in an earlier row")
+        return known, asked, membership_of(row)
+
+    def _content(self, row: Mapping[str, Any], truth: Any) -> tuple[list[Asked], tuple[str, ...], Boxes]:
+        if truth is not None:
+            return questions_of(truth), *words_of_lines(truth)
+        entities = _first(row, _ENTITIES)
+        if entities is not None:
+            return _linked(entities), *_page_words(row)
+        found, boxes = _page_words(row)
+        asked = row.get("question", row.get("query"))
+        if asked is not None:
+            asked = asked.get("en") if isinstance(asked, Mapping) else asked
+            values = row.get("answers") if row.get("answers") is not None else row.get("answer")
+            return [question(asked, values)], found, boxes
+        tags = _first(row, _TAGS)
+        if tags is None:
+            raise RecordError("it has neither a question, nor ground_truth, nor tags")
+        return _tagged(found, tags, self.tags), found, boxes
+
+    def _image(self, row: Mapping[str, Any], number: int) -> tuple[PageImage, str]:
+        column = next((name for name in _IMAGE if row.get(name) is not None), None)
+        if column is None:
+            raise RecordError("it has no page image")
+        value = row[column]
+        if isinstance(value, Mapping) and isinstance(value.get("bytes"), Mapping):
+            value = value["bytes"]
+        if isinstance(value, Mapping) and "sha256" in value:
+            stored = StoredImage(self.file, number, column, str(value["sha256"]))
+            return PageImage(self.file.with_name(f"{stored.sha256[:16]}.img"), stored=stored), stored.sha256
+        path = path_inside(self.root, value.get("path") if isinstance(value, Mapping) else value)
+        if not is_regular(path):
+            raise RecordError("its page image is missing")
+        return PageImage(path), str(path)
+
+
+def _split(file: Path, root: Path) -> str:
+    """Split by the name of the file (``train-00000-of-00002.parquet``) or of its folder."""
+    names = (file.stem.split("-")[0], *(part.name for part in file.relative_to(root).parents))
+    return next((name for name in names if name.lower() in SPLITS), "")
+
+
+def _tag_names(metadata: str) -> Sequence[str]:
+    """Names of tags in the metadata of the file, else those of FUNSD."""
+    try:
+        features = json.loads(metadata)["info"]["features"]
+        tags = _first(features, _TAGS)
+        inner = tags[0] if isinstance(tags, list) else tags.get("feature", tags)
+        names = inner["names"]
+        return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else _FUNSD
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        return _FUNSD
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _page_words(row: Mapping[str, Any]) -> tuple[tuple[str, ...], Boxes]:
+    """Words and boxes; boxes above 1 are thousandths of the page, as LayoutLM takes them."""
+    found, values = words(_first(row, _WORDS) or []), _first(row, _BOXES) or []
+    if not found or not values:
+        return (), as_boxes([], 0)
+    boxes = np.asarray(values, dtype=np.float64).reshape(-1, 4)
+    return found, as_boxes(boxes / 1000 if boxes.max() > 1.5 else boxes, len(found))
+
+
+def _tagged(found: Sequence[str], tags: Any, names: Sequence[str]) -> list[Asked]:
+    """Questions of tags: each run of a question with the answer after it, or each run of another tag as a field."""
+    if not isinstance(tags, list) or len(tags) != len(found):
+        raise RecordError("there is not one tag for each word")
+    runs: list[tuple[str, list[str]]] = []
+    for word, tag in zip(found, tags, strict=True):
+        if isinstance(tag, int) and not 0 <= tag < len(names):
+            raise RecordError("a tag has no name")
+        begin, _, label = (names[tag] if isinstance(tag, int) else str(tag)).partition("-")
+        if label and (begin == "B" or not runs or runs[-1][0] != label.lower()):
+            runs.append((label.lower(), []))
+        if label:
+            runs[-1][1].append(word)
+        elif runs and runs[-1][1]:
+            runs.append(("", []))
+    kept = [(label, " ".join(run)) for label, run in runs if label]
+    if not {"question", "answer"} & {label for label, _ in kept}:
+        return field_questions(kept)
+    return [
+        _named(one, two) for (label, one), (after, two) in pairwise(kept) if (label, after) == ("question", "answer")
+    ]
+
+
+def _linked(entities: Any) -> list[Asked]:
+    """Questions of entities with ``id``, ``label``, ``text`` and ``linking`` (pairs of ids)."""
+    by_id = {one["id"]: one for one in entities}
+    links = {(min(pair), max(pair)) for one in entities for pair in one.get("linking") or []}
+    asked = []
+    for one in entities:
+        if str(one["label"]).lower() == "question":
+            pairs = [pair for pair in sorted(links) if one["id"] in pair]
+            others = [by_id[a if b == one["id"] else b] for a, b in pairs if {a, b} <= by_id.keys()]
+            value = " ".join(str(other["text"]) for other in others if str(other["label"]).lower() == "answer")
+            if value.strip():
+                asked.append(_named(one["text"], value))
+    return asked
+
+
+def _named(name: str, value: str) -> Asked:
+    words, _, _ = question(f"What is {name.rstrip(' :')}?", [value])
+    return words, answers([value]), normalised(name)[:1000]
