@@ -97,7 +97,8 @@ def table(tmp_path: Path) -> Path:
 
 def test_the_order_of_recognition_is_stated() -> None:
     order = {name: reader.precedence for name, reader in READERS.installed().items()}
-    assert order == {"due": 10, "jsonl": 10, "pfl-docvqa": 100}
+    low, high = {"due": 10, "jsonl": 10, "donut": 20}, {"pfl-docvqa": 100, "funsd": 102, "sroie": 103}
+    assert order == {**low, **high, "hugging-face": 110}
     order = {name: reader.precedence for name, reader in FORM_READERS.installed().items()}
     assert order == {"forms.jsonl": 10, "funsd": 20, "sroie": 30, "fcc-adbuy": 40}
 
@@ -148,7 +149,8 @@ def test_a_broken_reader_is_named_and_left_out(install, table: Path, broken: str
 
 def test_errors_list_the_installed_formats(install, tmp_path: Path) -> None:
     install(corpora="table", forms="sheets")
-    with pytest.raises(AuditError, match=r"no corpus in a known format \(due, jsonl, pfl-docvqa, table\)"):
+    names = "donut, due, funsd, hugging-face, jsonl, pfl-docvqa, sroie, table"
+    with pytest.raises(AuditError, match=rf"no corpus in a known format \({names}\)"):
         open_corpus(tmp_path)
     with pytest.raises(AuditError, match=r"no forms in a known format \(fcc-adbuy, forms\.jsonl, funsd, sheets, sroie"):
         open_forms(tmp_path)
@@ -172,4 +174,7 @@ def test_data_commands_take_readers_of_another_package(install, table: Path, tmp
 def test_import_names_the_sources(install, tmp_path: Path, capsys) -> None:
     install(corpora="table")
     assert run(["data", "import", "nothing", str(tmp_path), "--out", str(tmp_path / "out")]) == 4
-    assert "Choose one of: due, fcc-adbuy, jsonl, pfl-docvqa, table" in capsys.readouterr().err
+    assert (
+        "Choose one of: donut, due, fcc-adbuy, funsd, hugging-face, jsonl, pfl-docvqa, sroie, table"
+        in capsys.readouterr().err
+    )

@@ -53,7 +53,9 @@ class _Parquet:
         import pyarrow.parquet as parquet
 
         self._file = parquet.ParquetFile(_regular(path), thrift_string_size_limit=MAX_METADATA)
-        self._at, self._columns, self._rows = -1, (), iter(())  # type: tuple[int, tuple[str, ...], Iterator[Any]]
+        self._at = -1
+        self._columns: tuple[str, ...] = ()
+        self._rows: Any = iter(())
 
     def head(self) -> dict[str, Any]:
         return _head(self._file.metadata.num_rows, self._file.schema_arrow)

@@ -30,7 +30,7 @@ class FunsdReader:
     """Reader of FUNSD's annotation folders."""
 
     name = "funsd"
-    precedence = 30
+    precedence = 102
 
     def recognises(self, path: Path) -> bool:
         """Whether there are ``annotations/`` and ``images/``."""

@@ -54,18 +54,18 @@ class HuggingFaceReader:
     """Reader of parquet and Arrow files."""
 
     name = "hugging-face"
-    precedence = 90
+    precedence = 110
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` is such a file, or holds one at any depth."""
-        return bool(files_below(path, SUFFIXES)) if path.is_dir() else path.suffix in SUFFIXES and is_regular(path)
+        return bool(_files(path)) if path.is_dir() else path.suffix in SUFFIXES and is_regular(path)
 
     def read(self, path: Path, part: Part) -> Corpus:
         """Read the pages of ``part``; a file that cannot be read is a problem, and the others are read."""
         root = path if path.is_dir() else path.parent
         found = Gathered()
         pages: dict[str, Document] = {}
-        for file in files_below(path, SUFFIXES) if path.is_dir() else [path]:
+        for file in _files(path) if path.is_dir() else [path]:
             where = str(file.relative_to(root))
             try:
                 count, columns, metadata = head(file)
@@ -142,6 +142,11 @@ class _Table:
         if not is_regular(path):
             raise RecordError("its page image is missing")
         return PageImage(path), str(path)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Files of the data set, without the results that `datasets` keeps of transformations."""
+    return [file for file in files_below(folder, SUFFIXES) if not file.name.startswith("cache-")]
 
 
 def _split(file: Path, root: Path) -> str:

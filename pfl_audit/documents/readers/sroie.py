@@ -28,7 +28,7 @@ class SroieReader:
     """Reader of SROIE's box and entity files."""
 
     name = "sroie"
-    precedence = 40
+    precedence = 103
 
     def recognises(self, path: Path) -> bool:
         """Whether there are folders of boxes, entities and images."""
