@@ -48,9 +48,12 @@ class StoredImage:
         Raises:
             AuditError: The file cannot be read, or the picture is larger than MAX_FILE.
         """
-        data = call("image", self.file, self.row, (self.column,))
+        try:
+            data = call("image", self.file, self.row, (self.column,))
+        except AuditError as error:  # reports name no file
+            raise AuditError(error.problem.removeprefix(f"{self.file} "), error.remedy) from error
         if not isinstance(data, bytes) or len(data) > MAX_FILE:
-            raise AuditError(f"{self.file} holds no picture of at most {MAX_FILE // MIB} MiB in row {self.row + 1}")
+            raise AuditError(f"is no picture of at most {MAX_FILE // MIB} MiB", "Get the data set again")
         return data
 
 

@@ -180,6 +180,20 @@ def test_a_picture_that_is_none(tmp_path: Path) -> None:
         page.image.open()
 
 
+def test_a_file_that_is_damaged_after_reading(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet", [asked(1, 1)])
+    (page,) = READER.read(tmp_path, "all").documents
+    other = tmp_path / "b.parquet"
+    parquet(other, [asked(2, 2)])
+    READER.read(other, "all")  # the child holds one file open
+    (tmp_path / "a.parquet").write_bytes(b"Zyxwv")
+    assert page.image is not None
+    with pytest.raises(UnanswerableError) as caught:
+        page.image.open()
+    assert "cannot be read: it is damaged" in caught.value.reason
+    assert "parquet" not in caught.value.reason
+
+
 def test_two_memberships_of_a_provider(tmp_path: Path) -> None:
     parquet(tmp_path / "a.parquet", [asked(at, at, provider="P", member=bool(at)) for at in (0, 1)])
     with pytest.raises(AuditError, match="another membership"):
