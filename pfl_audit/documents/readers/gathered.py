@@ -37,6 +37,10 @@ Asked = tuple[str, tuple[str, ...], str]
 """Question, accepted answers, key."""
 
 
+class LabelError(AuditError):
+    """A provider has two memberships; the data set as a whole cannot be used."""
+
+
 class Gathered:
     """Collects the pages of a data set; a row that cannot be used becomes a problem."""
 
@@ -57,7 +61,7 @@ class Gathered:
         """Add a page and its questions; the same `Document` may be given again with more questions.
 
         Raises:
-            AuditError: A provider has two memberships.
+            LabelError: A provider has two memberships.
         """
         try:
             page, asked, label = build()
@@ -75,7 +79,7 @@ class Gathered:
         self.queries += [Query(f"{page.id}-{number}", page, *one) for number, one in enumerate(asked, count)]
         if self.membership.setdefault(page.provider, label) is not label:
             name = "a page" if is_page else where
-            raise AuditError(f"{name}: its provider has another membership in an earlier record", "Label each once")
+            raise LabelError(f"{name}: its provider has another membership in an earlier record", "Label each once")
 
     def corpus(self, name: str, part: Part) -> Corpus:
         """The pages of ``part``; pages without a split are RED."""

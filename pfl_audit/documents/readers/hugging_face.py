@@ -28,6 +28,7 @@ from pfl_audit.documents.readers.gathered import (
     SPLITS,
     Asked,
     Gathered,
+    LabelError,
     field_questions,
     membership_of,
     provider_of,
@@ -75,11 +76,9 @@ class HuggingFaceReader:
                 table = _Table(root, file, _split(file, root), _tag_names(metadata), pages)
                 for number, row in enumerate(rows(file, count, used)):
                     found.add(f"{where} row {number + 1}", partial(table.page, row, number))
-            except UsageError:
+            except (UsageError, LabelError):
                 raise
             except AuditError as error:
-                if "another membership" in error.problem:
-                    raise
                 found.problems.append(Problem(where, error.problem.removeprefix(f"{file} ")))
         return found.corpus(self.name, part)
 
