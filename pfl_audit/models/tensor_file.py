@@ -139,7 +139,7 @@ def read_tensors(path: Path, entries: Mapping[str, Entry], *, single: bool = Fal
     """
     import torch
 
-    _require_memory(path, sum(entry.bytes(single=single) for entry in set(entries.values())))
+    require_memory(path, sum(entry.bytes(single=single) for entry in set(entries.values())))
     read: dict[Entry, Tensor] = {}
     with open_input(path, limit=None) as file:
         for entry in sorted(set(entries.values()), key=lambda entry: entry.start):
@@ -163,7 +163,7 @@ def size_of(path: Path) -> int:
         return os.fstat(file.fileno()).st_size
 
 
-def _require_memory(path: Path, needed: int) -> None:
+def require_memory(path: Path, needed: int) -> None:
     free = free_memory()
     if free is not None and needed * _ROOM > free:
         raise AuditError(

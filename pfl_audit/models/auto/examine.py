@@ -1,0 +1,100 @@
+"""Opens configuration, tokenizer and processor of a folder in a child process, before this process does."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pfl_audit.errors import AuditError
+from pfl_audit.models.auto.folder import stored_elements
+from pfl_audit.models.auto.kinds import kind_of
+from pfl_audit.models.weights import read_config
+from pfl_audit.sandbox import RefusedError, SandboxError, call_sandboxed
+
+_MEMORY = 4 << 30
+"""Address space in bytes; torch and transformers take 0.9 GB of it."""
+_SECONDS = 60
+"""CPU seconds; the imports take 3, a tokenizer of 256,000 pieces 2."""
+_MOST_UNSTORED = 4
+"""Largest ratio of the network's elements to the stored ones; tied embeddings are stored once."""
+_PIECES = 64
+"""Most tokens that a letter of the sample may become."""
+_SAMPLE = "Invoice No. 4711 of 2024-05-31: EUR 1,234.56 (VAT 19 %)\tÄpfel & Söhne GmbH " * 8
+
+
+def examine(folder: Path) -> dict[str, Any]:
+    """Open a folder in a child process with limits of memory and time.
+
+    Returns:
+        "turn": The chat template around TURN, or None. "attention": "sdpa" or "eager", which the network can compute.
+
+    Raises:
+        AuditError: It cannot be opened within the limits.
+    """
+    try:
+        return dict(call_sandboxed(f"{__name__}:look", str(folder), memory=_MEMORY, seconds=_SECONDS))
+    except SandboxError as error:
+        reasons = {
+            "refused": error.text,
+            "memory": f"it takes more than {_MEMORY >> 30} GiB",
+            "time": f"it takes more than {_SECONDS} s",
+            "ended": f"transformers fails on it ({error.text or 'the process crashed'})",
+        }
+        raise AuditError(
+            f"{folder}: configuration, tokenizer or processor cannot be opened: {reasons[error.kind]}",
+            "Save the model and its processor again with save_pretrained of the installed transformers",
+        ) from error
+
+
+def look(name: str) -> dict[str, Any]:
+    """The child's side of ``examine``.
+
+    Raises:
+        RefusedError: The folder cannot be opened; the message has the reason.
+    """
+    os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", RAYON_NUM_THREADS="1")
+    tempfile.tempdir = os.sep  # no file can be written here, and torch asks for the name of the folder
+    from pfl_audit.models.auto.processor import open_config, open_processor, render_turn
+
+    folder = Path(name)
+    kind = kind_of(read_config(folder))
+    if kind is None:
+        raise RefusedError("its model type is unknown")
+    try:
+        config = open_config(folder)
+        attention = _attention(kind.auto, config, stored_elements(folder))
+        processor = open_processor(folder, kind, config)
+        turn = render_turn(processor, kind)
+        tokenizer = getattr(processor, "tokenizer", processor)
+        ids = tokenizer(text_target=_SAMPLE)["input_ids"]
+        text = tokenizer.decode(ids)
+    except RefusedError:
+        raise
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as error:  # libraries raise any exception on untrusted input
+        reason = " ".join(str(error).split())[:200]
+        raise RefusedError(f"{type(error).__name__}: {reason}") from error
+    if max(len(ids), len(text)) > _PIECES * len(_SAMPLE):
+        raise RefusedError("its tokenizer makes too much of a text")
+    return {"turn": turn, "attention": attention}
+
+
+def _attention(auto: str, config: Any, stored: int) -> str:
+    """Attention that the network can compute; it is built on the meta device, which takes no memory."""
+    import torch
+    import transformers
+
+    for attention in ("sdpa", "eager"):
+        try:
+            with torch.device("meta"):
+                network = getattr(transformers, auto).from_config(config, attn_implementation=attention)
+            break
+        except ValueError:
+            if attention == "eager":
+                raise
+    if sum(parameter.numel() for parameter in network.parameters()) > _MOST_UNSTORED * max(stored, 1):
+        raise RefusedError("config.json describes a larger network than the weights have")
+    return attention

@@ -1,0 +1,42 @@
+"""What transformers' auto classes open and no family of its own recognises. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pfl_audit.models.auto.kinds import kind_of
+from pfl_audit.models.family import QUESTIONS, Capability, Settings
+
+if TYPE_CHECKING:
+    from pfl_audit.models.protocol import DocumentModel
+
+
+class AutoFamily:
+    """Text models, vision-language models, UDOP and Pix2Struct of transformers, and LoRA adapters of them."""
+
+    name = "transformers"
+    precedence = 900
+    """After every family with a loader of its own."""
+    takes_adapters = True
+
+    def recognises(self, config: Settings, tensors: frozenset[str]) -> bool:
+        """Whether an auto class that writes text opens the model type."""
+        return kind_of(config) is not None
+
+    def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
+        """Answers with their probabilities."""
+        return QUESTIONS
+
+    def open(self, folder: Path, *, device: str) -> DocumentModel:
+        """Open a checkpoint with the default prompt of its kind."""
+        return self.open_prompted(folder, device=device, prompt=None)
+
+    def open_prompted(self, folder: Path, *, device: str, prompt: str | None) -> DocumentModel:
+        """Open a checkpoint with a prompt template."""
+        from pfl_audit.models.auto.model import AutoModel
+
+        return AutoModel(folder, device, prompt)
+
+
+FAMILY = AutoFamily()

@@ -1,0 +1,72 @@
+"""Checks of a checkpoint folder before transformers reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pfl_audit.errors import AuditError
+from pfl_audit.inputs import MIB, is_regular, sha256_input
+from pfl_audit.models.tensor_file import require_memory
+from pfl_audit.models.weights import checkpoint_files, read_config, read_entries
+
+_READ = {".json": 128 * MIB, ".txt": 64 * MIB, ".model": 64 * MIB, ".jinja": MIB}
+"""Largest size of the files beside the weights, by suffix; a tokenizer of 256,000 pieces has 35 MB."""
+_ATTENTION = frozenset({"eager", "sdpa", "flash_attention_2"})
+
+
+def side_files(folder: Path) -> list[Path]:
+    """Files beside the weights that transformers may read, sorted by name."""
+    return sorted(path for path in folder.iterdir() if path.suffix in _READ)
+
+
+def check_folder(folder: Path) -> dict[str, Any]:
+    """Check sizes, kinds and headers of the files of a checkpoint.
+
+    Returns:
+        ``config.json``.
+
+    Raises:
+        AuditError: The weights are no safetensors, a file is not regular or too large, the weights need more memory
+            than is free, or config.json asks for code, for quantised layers or for kernels from the network.
+    """
+    files = checkpoint_files(folder)
+    if files[0].suffix != ".safetensors":
+        raise AuditError(
+            f"{folder}: the weights are a pickle ({files[0].name})",
+            "Save them as safetensors: model.save_pretrained(folder)",
+        )
+    for path in side_files(folder):
+        if not is_regular(path) or path.stat().st_size > _READ[path.suffix]:
+            raise AuditError(f"{path} is no regular file, or too large", "Copy it again from its source")
+    for path in files:
+        require_memory(path, sum(entry.bytes(single=True) for entry in set(read_entries(path).values())))
+    config = read_config(folder)
+    for where, name, value in _settings(config):
+        if name == "quantization_config" and value:
+            raise AuditError(f"{folder}: the weights are quantised", "Save the model dequantised: model.dequantize()")
+        if name.endswith("attn_implementation") and isinstance(value, str) and value not in _ATTENTION:
+            raise AuditError(
+                f"{folder}: config.json{where} names an attention kernel that is not part of transformers",
+                f"Delete {name} from config.json",
+            )
+    return config
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """File name to SHA-256, for the weights and all files beside them."""
+    weights = [path for path in folder.iterdir() if path.suffix == ".safetensors"]
+    return {path.name: sha256_input(path) for path in sorted([*weights, *side_files(folder)])}
+
+
+def stored_elements(folder: Path) -> int:
+    """Elements of the tensors in the weight files."""
+    return sum(entry.elements for path in checkpoint_files(folder) for entry in set(read_entries(path).values()))
+
+
+def _settings(config: Mapping[str, Any], where: str = "") -> Iterator[tuple[str, str, Any]]:
+    for name, value in config.items():
+        yield where, name, value
+        if isinstance(value, dict):
+            yield from _settings(value, f"{where}.{name}"[:80])
