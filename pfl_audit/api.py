@@ -21,22 +21,25 @@ RUNS = Path("pfl-audit-runs")
 """Folder of runs that are given none."""
 
 
-def open_model(path: str | Path, *, device: str = "cpu", download: bool = False) -> DocumentModel:
+def open_model(
+    path: str | Path, *, device: str = "cpu", download: bool = False, prompt: str | None = None
+) -> DocumentModel:
     """Open a model that answers questions about pages.
 
     Args:
         path: Checkpoint folder, or with ``download`` a hub id.
         device: torch's name of the device.
         download: Whether a hub id may be fetched.
+        prompt: Template with {question} and maybe {words}, for families that are asked by one.
 
     Raises:
-        UsageError: There is no such folder or device.
+        UsageError: There is no such folder or device, or the family takes no prompt.
         NotAuditableError: Models of its family answer no questions.
         AuditError: It is no checkpoint of a known family, or damaged.
     """
     from pfl_audit.models.open import open_model as opened
 
-    return opened(str(path), device=device, download=download)
+    return opened(str(path), device=device, download=download, prompt=prompt)
 
 
 def open_corpus(path: str | Path, part: Part = "all") -> Corpus:

@@ -34,7 +34,7 @@ COMMAND = AuditCommand(
         Options(
             "questions",
             QuestionInputs,
-            ("red", "answers", "pretrained", "control", "references", "classes_random", *ENDPOINT_FIELDS),
+            ("red", "answers", "pretrained", "control", "references", "prompt", "classes_random", *ENDPOINT_FIELDS),
             required=("red",),
         ),
     ),

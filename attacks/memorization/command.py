@@ -79,7 +79,7 @@ COMMAND = AuditCommand(
         Options(
             "questions",
             QuestionInputs,
-            ("red", "answers", "pretrained", "blue", "control", "ocr", *ENDPOINT_FIELDS),
+            ("red", "answers", "pretrained", "blue", "control", "prompt", "ocr", *ENDPOINT_FIELDS),
             required=("red",),
         ),
     ),

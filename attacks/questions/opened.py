@@ -19,6 +19,7 @@ from pfl_audit.core.subject import AuditedModels, AuditJob, ModelFacts
 from pfl_audit.documents.corpus import Corpus, require_questions
 from pfl_audit.documents.readers import Part, open_corpus
 from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.models.auto.prompt import read_prompt
 from pfl_audit.models.open import open_model
 from pfl_audit.models.page_reader import PageReader
 from pfl_audit.models.protocol import Capability, ConcurrentModel, DocumentModel
@@ -106,8 +107,12 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
             "one of --model, --answers and --endpoint is needed, and no more than one", "Give the checkpoint folder"
         )
 
+    prompt = read_prompt(inputs.prompt) if inputs.prompt is not None else None
+    if prompt is not None and inputs.answers is not None:
+        raise UsageError("recorded answers are not asked by a prompt", "Leave --prompt out")
+
     def opened(name: str) -> DocumentModel:
-        return open_model(name, device=job.device, download=job.download)
+        return open_model(name, device=job.device, download=job.download, prompt=prompt)
 
     def engine(model: DocumentModel) -> QueryEngine:
         return QueryEngine(model, job.store, job.progress)

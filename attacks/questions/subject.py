@@ -45,6 +45,11 @@ class QuestionInputs(EndpointInputs):
         description="Checkpoint like the model that saw no provider of RED (repeat; twice at least), for LiRA and "
         "RMIA.",
     )
+    prompt: Annotated[str | None, Flag(default="the model's own", shared=True)] = Field(
+        default=None,
+        description="Prompt template with {question} and maybe {words}, or a file that has it; for models that are "
+        "asked by a prompt (docs/models.md).",
+    )
     classes_random: Annotated[bool, Flag(shared=True)] = Field(
         default=False, description="Declare that members and non-members were drawn at random."
     )

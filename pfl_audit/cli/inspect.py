@@ -14,15 +14,23 @@ from pfl_audit.cli.console import make_progress, print_json
 def inspect(
     model: Annotated[str, typer.Argument(help="Checkpoint folder.")],
     opened: Annotated[bool, typer.Option("--open", help="Open the model, and print how it was opened.")] = False,
+    red: Annotated[
+        Path | None, typer.Option("--red", help="Corpus: open the model, and ask it the first question.")
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", help="Prompt template with {question} and maybe {words}, or its file.")
+    ] = None,
+    reveal: options.Reveal = False,
     device: options.Device = "cpu",
     download: options.Download = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Describe a checkpoint, and list the checks that can be run on it.
+    """Describe a checkpoint, how it is asked, and list the checks that can be run on it.
 
-    Headers and configuration alone are read; --open loads the model. A hub id takes --open and --download.
+    Headers and configuration alone are read; --open loads the model, and --red asks it one question of a corpus. A hub
+    id takes --open and --download.
 
     Example: pfl-audit inspect ckpt
     """
@@ -31,7 +39,10 @@ def inspect(
     from pfl_audit.core.subject import SUBJECTS
 
     make_progress(quiet=quiet)  # opening shows none of ours, but the hub may
-    facts = _opened(model, device, download=download) if opened or download else _headers(model)
+    if red is not None:
+        facts = _asked(model, red, prompt, device, download=download, reveal=reveal)
+    else:
+        facts = _opened(model, prompt, device, download=download) if opened or download or prompt else _headers(model)
     subjects = SUBJECTS.installed()
     capabilities = frozenset(facts["capabilities"])
     checks = {
@@ -59,18 +70,51 @@ def _headers(model: str) -> dict[str, Any]:
         "family": facts.family,
         "path": str(facts.path),
         "parameters": facts.parameters,
+        "asked": facts.way,
         "capabilities": sorted(facts.capabilities),
     }
 
 
-def _opened(model: str, device: str, *, download: bool) -> dict[str, Any]:
+def _opened(model: str, prompt: str | None, device: str, *, download: bool) -> dict[str, Any]:
     """Facts of the opened model: the digest, and how it was opened, as well."""
-    from pfl_audit.models.open import open_any
+    from pfl_audit.models.auto.prompt import read_prompt
+    from pfl_audit.models.open import open_any, open_model
 
-    opened = open_any(model, device=device, download=download)
+    if prompt is None:
+        return _facts(open_any(model, device=device, download=download))
+    return _facts(open_model(model, device=device, download=download, prompt=read_prompt(prompt)))
+
+
+def _facts(opened: Any) -> dict[str, Any]:
     found = opened.describe()
     headers = _headers(found["path"])
-    return {**found, "capabilities": sorted({*headers["capabilities"], *opened.capabilities})}
+    able = sorted({*headers["capabilities"], *opened.capabilities})
+    return {**found, "asked": headers["asked"], "capabilities": able}
+
+
+def _asked(model: str, red: Path, prompt: str | None, device: str, *, download: bool, reveal: bool) -> dict[str, Any]:
+    """Facts of the opened model, and its answer to the first question of a corpus."""
+    from pfl_audit.core.redaction import Redactor
+    from pfl_audit.documents.corpus import require_questions
+    from pfl_audit.documents.readers import open_corpus
+    from pfl_audit.models.auto.prompt import read_prompt
+    from pfl_audit.models.open import open_model
+
+    corpus = open_corpus(red, "red")
+    require_questions(corpus, red)
+    template = read_prompt(prompt) if prompt is not None else None
+    opened = open_model(model, device=device, download=download, prompt=template)
+    query = corpus.queries[0]
+    (response,) = opened.respond([query])
+    mask = Redactor("", reveal=reveal)
+    return {
+        **_facts(opened),
+        "question": mask.value(query.question, "question") if query.key == "other" else query.question,
+        "answer": mask.value(response.answer, query.key),
+        "accepted": mask.value(query.answers[0], query.key),
+        "confidence": response.confidence,
+        "loss": response.loss,
+    }
 
 
 def list_checks(as_json: options.AsJson = False) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pfl_audit.models.family import Capability
-from pfl_audit.models.open import recognised_by
+from pfl_audit.models.adapter_folder import base_of
+from pfl_audit.models.family import Capability, DescribedFamily
+from pfl_audit.models.open import family_of
 from pfl_audit.models.weights import checkpoint_files, fingerprint_files, read_config, read_entries
 
 _STATISTICS = re.compile(r".*\.(running_mean|running_var)")
@@ -26,6 +27,7 @@ class CheckpointFacts:
             batch normalisation. Files may hold copies of tied tensors, or tensors that opening leaves out, so this
             can exceed the number of parameters of the opened network.
         capabilities: What it can be asked for.
+        way: How it is asked, or empty.
         files: File name to SHA-256 of all files that determine what the model answers; empty if not requested.
     """
 
@@ -33,6 +35,7 @@ class CheckpointFacts:
     path: Path
     parameters: int
     capabilities: frozenset[Capability]
+    way: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -46,10 +49,11 @@ def describe_checkpoint(folder: Path, *, digests: bool = True) -> CheckpointFact
         UsageError: There is no such folder.
         AuditError: No checkpoint, none of a known family, or damaged headers.
     """
-    tables = [read_entries(path) for path in checkpoint_files(folder)]
-    config = read_config(folder)
+    base = base_of(folder)
+    tables = [read_entries(path) for path in checkpoint_files(base)]
+    config = read_config(base)
     tensors = frozenset(name for table in tables for name in table)
-    family = recognised_by(folder, config, tensors)
+    family = family_of(folder)
     stored = [
         {entry for name, entry in table.items() if entry.dtype.is_floating_point and not _STATISTICS.fullmatch(name)}
         for table in tables
@@ -59,5 +63,6 @@ def describe_checkpoint(folder: Path, *, digests: bool = True) -> CheckpointFact
         path=folder,
         parameters=sum(math.prod(entry.shape) for entries in stored for entry in entries),
         capabilities=family.capabilities(config, tensors),
-        files=fingerprint_files(folder) if digests else {},
+        way=family.way(config) if isinstance(family, DescribedFamily) else "",
+        files=fingerprint_files(base) if digests else {},
     )

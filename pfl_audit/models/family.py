@@ -92,6 +92,29 @@ class AnswerFamily(Protocol):
 
 
 @runtime_checkable
+class DescribedFamily(Protocol):
+    """A family that says how its models are asked."""
+
+    def way(self, config: Settings) -> str:
+        """How a checkpoint with this ``config.json`` is asked, as part of a sentence."""
+
+
+@runtime_checkable
+class PromptedFamily(Protocol):
+    """A family whose models are asked by a prompt template."""
+
+    def open_prompted(self, folder: Path, *, device: str, prompt: str | None) -> DocumentModel:
+        """Open a checkpoint.
+
+        Args:
+            prompt: Text with {question} and maybe {words}, or None for the family's own.
+
+        Raises:
+            AuditError: It cannot be opened; the message names the tensor or setting.
+        """
+
+
+@runtime_checkable
 class GradientFamily(Protocol):
     """A family whose training gradient can be taken."""
 

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
-from pfl_audit.models.family import AnswerFamily, FormFamily, GradientFamily, ModelFamily, Precision, Settings
+from pfl_audit.models.adapter_folder import base_of
+from pfl_audit.models.family import (
+    AnswerFamily,
+    FormFamily,
+    GradientFamily,
+    ModelFamily,
+    Precision,
+    PromptedFamily,
+    Settings,
+)
+from pfl_audit.models.nearest import nearest_way
 from pfl_audit.models.weights import read_config, tensor_names
 from pfl_audit.registry import Registry
 
@@ -24,21 +34,28 @@ checkpoints by a key of its own in config.json states a lower one."""
 _REGISTRY: Final = Registry[ModelFamily]("pfl_audit.models", "model family", ("name", "recognises", "capabilities"))
 
 
-def open_model(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel:
+def open_model(name: str, *, device: str = "cpu", download: bool = False, prompt: str | None = None) -> DocumentModel:
     """Open a model that answers questions about pages.
 
     Args:
         name: Local checkpoint folder, or with ``download`` a hub id.
         device: torch's name of the device.
         download: Whether the network may be used to fetch a hub id. Without it no connection is made.
+        prompt: Template with {question} and maybe {words}, for families that are asked by one; None for their own.
 
     Raises:
-        UsageError: Not a folder and no permission to download; a device that does not exist.
+        UsageError: Not a folder and no permission to download; a device that does not exist; a prompt for a family
+            that takes none.
         NotAuditableError: Models of its family answer no questions.
         AuditError: No checkpoint, none of a known family, or it cannot be opened.
     """
     folder = _locate(name, device, download=download)
-    return _offering(AnswerFamily, folder, "answers to questions").open(folder, device=device)  # type: ignore[type-abstract]
+    family = _offering(AnswerFamily, folder, "answers to questions")  # type: ignore[type-abstract]
+    if prompt is None:
+        return family.open(folder, device=device)
+    if not isinstance(family, PromptedFamily):
+        raise UsageError(f"{folder} is asked in the way that it was trained, not by a prompt", "Leave --prompt out")
+    return family.open_prompted(folder, device=device, prompt=prompt)
 
 
 def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
@@ -106,14 +123,20 @@ def families() -> Sequence[ModelFamily]:
 
 
 def family_of(folder: Path) -> ModelFamily:
-    """The family of a checkpoint folder.
+    """The family of a checkpoint folder, or of the base of an adapter.
 
     Raises:
-        UsageError: There is no such folder.
-        AuditError: No checkpoint, or none of a known family.
+        UsageError: There is no such folder, or an adapter's base is not at hand.
+        AuditError: No checkpoint, none of a known family, or an adapter of a family that takes none.
     """
-    tensors = tensor_names(folder)
-    return recognised_by(folder, read_config(folder), tensors)
+    base = base_of(folder)
+    family = recognised_by(base, read_config(base), tensor_names(base))
+    if base != folder and not getattr(family, "takes_adapters", False):
+        raise AuditError(
+            f"{folder} is an adapter of a {family.name} checkpoint, and that family takes no adapters",
+            "Merge it into its base: model.merge_and_unload()",
+        )
+    return family
 
 
 def recognised_by(folder: Path, config: Settings, tensors: frozenset[str]) -> ModelFamily:
@@ -134,7 +157,7 @@ def recognised_by(folder: Path, config: Settings, tensors: frozenset[str]) -> Mo
     kind = config.get("model_type", "unknown")
     raise AuditError(
         f"{folder} is a checkpoint of model type '{kind!s:.80}', not of a family that can be audited",
-        f"Known families: {', '.join(family.name for family in known)}",
+        f"{nearest_way(config)}. Known families: {', '.join(family.name for family in known)}",
     )
 
 
@@ -187,7 +210,16 @@ def _download(name: str) -> Path:
     from huggingface_hub import constants, snapshot_download
 
     constants.HF_HUB_OFFLINE = False  # it was read from the environment when something else imported the hub
-    patterns = ["*.json", "*.safetensors", "pytorch_model*.bin", "spiece.model", "tokenizer*", "vocab.*", "merges.txt"]
+    patterns = [
+        "*.json",
+        "*.safetensors",
+        "pytorch_model*.bin",
+        "*.model",
+        "*.jinja",
+        "tokenizer*",
+        "vocab.*",
+        "merges.txt",
+    ]
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))
     except Exception as error:  # the hub raises many kinds

@@ -164,6 +164,15 @@ def size_of(path: Path) -> int:
 
 
 def require_memory(path: Path, needed: int) -> None:
+    """Check that a file's tensors fit into free memory.
+
+    Args:
+        path: File, for the message.
+        needed: Bytes of the tensors.
+
+    Raises:
+        AuditError: They do not.
+    """
     free = free_memory()
     if free is not None and needed * _ROOM > free:
         raise AuditError(

@@ -44,7 +44,7 @@ def merge_adapter(network: Any, folder: Path) -> Any:
         config = LoraConfig(**{name: said[name] for name in _SETTINGS if said.get(name) is not None})
         adapted = get_peft_model(network, config)
         wanted = {name for name, _ in adapted.named_parameters() if "lora_" in name or "modules_to_save" in name}
-        result = set_peft_model_state_dict(adapted, tensors)
+        result: Any = set_peft_model_state_dict(adapted, tensors)
     except Exception as error:  # peft and torch raise many kinds
         reason = " ".join(str(error).split())[:200]
         raise AuditError(f"{folder}: {ADAPTER_CONFIG} does not fit the base: {reason}", "Check the base") from error

@@ -24,6 +24,11 @@ class AutoFamily:
         """Whether an auto class that writes text opens the model type."""
         return kind_of(config) is not None
 
+    def way(self, config: Settings) -> str:
+        """How it is asked: the kind, the auto class and the default prompt."""
+        kind = kind_of(config)
+        return f"as {kind.name} through {kind.auto}, by the prompt: {kind.prompt}" if kind else ""
+
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Answers with their probabilities."""
         return QUESTIONS

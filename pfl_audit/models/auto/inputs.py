@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -215,7 +216,8 @@ class UdopInputs(TextInputs):
 
     def cost(self, query: Query) -> int:
         """Tokens of the text, and patches."""
-        return int(self._encoded(query)["input_ids"].shape[1]) + (self.config.image_size // self.config.patch_size) ** 2
+        patches = int(self.config.image_size // self.config.patch_size) ** 2
+        return int(self._encoded(query)["input_ids"].shape[1]) + patches
 
     def _encoded(self, query: Query) -> Tensors:
         question = self.prompt(query)
@@ -239,9 +241,11 @@ class HeaderInputs(TextInputs):
         Raises:
             UnanswerableError: The image cannot be read, or the question does not fit.
         """
-        made = self.loaded.processor.image_processor(
-            [page_image(query.document)], header_text=[self.prompt(query)], font_path=font(), return_tensors="pt"
-        )
+        processor = self.loaded.processor.image_processor
+        page = processor.render_header(page_image(query.document), self.prompt(query), font_path=font())
+        plain = copy(processor)
+        plain.is_vqa = False  # the header is there
+        made = plain([page], return_tensors="pt")
         return {name: made[name] for name in ("flattened_patches", "attention_mask")}
 
     def cost(self, query: Query) -> int:

@@ -18,6 +18,7 @@ class Kind:
         inputs: Class of ``auto.inputs`` that builds its inputs.
         first_line: Whether the answer ends with its first line, as a model without turns goes on writing.
         marked: Whether the prompt has the image token; else the processor adds it.
+        batched: Whether answers do not depend on the batch; else each question is asked alone.
         apart: Whether the answer is tokenised apart from the prompt.
         answer_type: ``token_type_ids`` of the answer's tokens.
         note: Sentence for the report.
@@ -29,6 +30,7 @@ class Kind:
     inputs: str
     first_line: bool = False
     marked: bool = True
+    batched: bool = True
     apart: bool = False
     answer_type: int = 0
     note: str = ""
@@ -39,7 +41,7 @@ TEXT_TO_TEXT = Kind("text-to-text", "AutoModelForSeq2SeqLM", "question: {questio
 TEXT = Kind("text", "AutoModelForCausalLM", "{words}\n\nQuestion: {question}\nAnswer:", "TextInputs", first_line=True)
 VISION = Kind("vision-language", _IMAGE, "{question}\nAnswer with a short phrase from the page.", "ImageInputs")
 SPECIAL = {
-    "udop": Kind("udop", _IMAGE, "Question answering. {question}", "UdopInputs"),
+    "udop": Kind("udop", _IMAGE, "Question answering. {question}", "UdopInputs", batched=False),
     "paligemma": Kind("vision-language", _IMAGE, "answer en {question}", "ImageInputs", apart=True, answer_type=1),
     "florence2": Kind("vision-language", _IMAGE, "{question}", "ImageInputs", marked=False),
     "pix2struct": Kind(

@@ -68,7 +68,8 @@ class AutoModel(OpenedCheckpoint):
     def batch_size(self, cost: int) -> int:
         """Largest batch within a fixed number of bytes: scores of one layer, and logits of the answer."""
         config = self.network.config.get_text_config()
-        scores = int(getattr(config, "num_attention_heads", None) or getattr(config, "num_heads", 16)) * cost * cost
+        heads: Any = getattr(config, "num_attention_heads", None) or getattr(config, "num_heads", 16)
+        scores = int(heads) * cost * cost
         per_query = 4 * (scores + LONGEST_ANSWER * int(config.vocab_size))
         return max(1, min(_MAX_BATCH, _BATCH_BYTES // per_query))
 
@@ -82,7 +83,7 @@ class AutoModel(OpenedCheckpoint):
         built = [self.inputs.build(query) for query in queries]
         targets = [self._target(query, query.answers[0]) for query in queries]
         responses: dict[int, Response] = {}
-        for rows in groups(built):
+        for rows in groups(built) if self.kind.batched else [[row] for row in range(len(built))]:
             some = [built[row] for row in rows]
             scores = self._scores(some, [targets[row] for row in rows])
             for row, (answer, confidence), score in zip(rows, self._generate(some), scores, strict=True):
@@ -113,7 +114,6 @@ class AutoModel(OpenedCheckpoint):
         """Answer and confidence of generated tokens."""
         ends = self.network.generation_config.eos_token_id
         ends = set(ends if isinstance(ends, list) else [ends])
-        # BART-like decoders may emit the end as the first token, before the answer.
         stop = next((place for place, token in enumerate(ids) if token in ends), len(ids))
         ids = ids[:stop]
         if self.kind.first_line:

@@ -35,16 +35,16 @@ def open_processor(folder: Path, kind: Kind, config: Any) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL)
     if kind.inputs == "TextInputs":
         return tokenizer
-    known = PROCESSOR_MAPPING.get(type(config), None)
+    known: Any = PROCESSOR_MAPPING.get(type(config), None)
     if known is None:
         raise ValueError(f"transformers has no processor for {type(config).__name__}")
     module = sys.modules[known.__module__]
     if getattr(module, "num2words", str) is None:
         module.num2words = str  # type: ignore[attr-defined] # SmolVLM names the time of frames of videos with it
 
-    class Processor(known):  # type: ignore[misc, valid-type]
+    class Processor(known):  # type: ignore[misc]
         def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
-            return None if argument is None else super().check_argument_for_proper_class(argument_name, argument)
+            return None if argument is None else known.check_argument_for_proper_class(self, argument_name, argument)
 
     Processor.__name__ = known.__name__
     parts = {
@@ -55,7 +55,8 @@ def open_processor(folder: Path, kind: Kind, config: Any) -> Any:
     if strange := [name for name in known.get_attributes() if name not in parts]:
         raise ValueError(f"its processor needs a {strange[0]}")
     settings, _ = known.get_processor_dict(folder, **LOCAL)
-    return Processor.from_args_and_dict([parts[name]() for name in known.get_attributes()], settings)
+    built: Any = Processor
+    return built.from_args_and_dict([parts[name]() for name in known.get_attributes()], settings)
 
 
 def render_turn(processor: Any, kind: Kind) -> str | None:
@@ -70,7 +71,7 @@ def render_turn(processor: Any, kind: Kind) -> str | None:
         return None
     picture: list[dict[str, str]] = [] if kind.inputs == "TextInputs" else [{"type": "image"}]
     content: Any = [*picture, {"type": "text", "text": TURN}] if picture else TURN
-    turn = processor.apply_chat_template(
+    turn = tokenizer.apply_chat_template(
         [{"role": "user", "content": content}], chat_template=template, add_generation_prompt=True, tokenize=False
     )
     if not isinstance(turn, str) or turn.count(TURN) != 1:

@@ -28,6 +28,10 @@ class DonutFamily:
         types = [part.get("model_type") if isinstance(part, dict) else None for part in parts]
         return config.get("model_type") == MODEL_TYPE and types == [ENCODER_TYPE, DECODER_TYPE]
 
+    def way(self, config: Settings) -> str:
+        """How it is asked."""
+        return "by Donut's prompt <s_docvqa><s_question>…</s_question><s_answer>, the page image beside it"
+
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Answers with their probabilities, the training gradient, and training."""
         return QUESTIONS | {Capability.GRADIENT, Capability.TEXT_DECODER, Capability.TRAINABLE}

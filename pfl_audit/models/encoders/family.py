@@ -23,6 +23,10 @@ class EncoderFamily:
         answers = any(name.startswith("qa_outputs.") for name in tensors)
         return config.get("model_type") in _BACKBONES and not answers
 
+    def way(self, config: Settings) -> str:
+        """How it is asked."""
+        return "on filled-in forms (pfl-audit reconstruct); it answers no questions"
+
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """The loss of forms, and with a masked-language head tokens; empty if no task can be determined."""
         from pfl_audit.models.encoders.config import task_of

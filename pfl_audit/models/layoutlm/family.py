@@ -33,6 +33,10 @@ class LayoutLmFamily:
         """Whether config.json has the model type and the weights have the head."""
         return config.get("model_type") == self.name and any(name.startswith(HEAD) for name in tensors)
 
+    def way(self, config: Settings) -> str:
+        """How it is asked."""
+        return "by question and page words; the answer is a span of the page"
+
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Answers with their probabilities, the training gradient, and training."""
         return QUESTIONS | {Capability.GRADIENT, Capability.WORD_ENCODER, Capability.TRAINABLE}

@@ -22,6 +22,10 @@ class Vt5Family:
         prefixes = {name.split(".", 1)[0] for name in tensors}
         return {"language_backbone", "spatial_embedding", "visual_embedding"} <= prefixes
 
+    def way(self, config: Settings) -> str:
+        """How it is asked."""
+        return "by 'question: … context: ' and the page's words with their boxes, the page image beside them"
+
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Answers with their probabilities, and training."""
         return QUESTIONS | {Capability.TRAINABLE}
