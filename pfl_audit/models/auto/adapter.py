@@ -16,7 +16,8 @@ _SETTINGS = (
     "fan_in_fan_out", "modules_to_save", "layers_to_transform", "layers_pattern", "bias", "task_type",
 )  # fmt: skip
 """Settings of ``adapter_config.json`` that determine the network. Others start code or concern training alone."""
-_REFUSED = ("megatron_config", "auto_mapping", "trainable_token_indices", "layer_replication", "eva_config")
+_REFUSED = ("megatron_config", "trainable_token_indices", "layer_replication")
+"""Settings that change the network in a way that is not rebuilt here."""
 
 
 def merge_adapter(network: Any, folder: Path) -> Any:

@@ -66,12 +66,12 @@ def kind_of(config: Mapping[str, Any]) -> Kind | None:
         config: Its ``config.json``; ``model_type`` and the class that was saved decide.
     """
     model_type, classes = config.get("model_type"), config.get("architectures")
-    if not isinstance(model_type, str) or model_type in _NO_QUESTIONS or "audio_config" in config:
+    if not (isinstance(model_type, str) and isinstance(classes, list)) or model_type in _NO_QUESTIONS:
         return None
     from transformers.models.auto import modeling_auto
 
     for table, kind in _TABLES:
-        opened = getattr(modeling_auto, table).get(model_type)
-        if opened is not None and (not classes or (isinstance(classes, list) and opened in classes)):
+        opened = getattr(modeling_auto, table).get(model_type, "")
+        if opened in classes and "audio_config" not in config:
             return SPECIAL.get(model_type, kind)
     return None

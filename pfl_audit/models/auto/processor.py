@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,14 @@ def open_config(folder: Path) -> Any:
     return AutoConfig.from_pretrained(folder, **LOCAL)
 
 
+def open_tokenizer(folder: Path) -> Any:
+    """The tokenizer of a folder."""
+    from transformers import AutoTokenizer
+
+    opened: Any = AutoTokenizer
+    return opened.from_pretrained(folder, **LOCAL)
+
+
 def open_processor(folder: Path, kind: Kind, config: Any) -> Any:
     """The processor of a model with images, or the tokenizer of one without.
 
@@ -29,10 +38,10 @@ def open_processor(folder: Path, kind: Kind, config: Any) -> Any:
     Raises:
         ValueError: Its class is unknown, or needs a part that pages do not have, such as audio.
     """
-    from transformers import AutoImageProcessor, AutoTokenizer
+    from transformers import AutoImageProcessor
     from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
-    tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL)
+    tokenizer = open_tokenizer(folder)
     if kind.inputs == "TextInputs":
         return tokenizer
     known: Any = PROCESSOR_MAPPING.get(type(config), None)
@@ -47,7 +56,7 @@ def open_processor(folder: Path, kind: Kind, config: Any) -> Any:
             return None if argument is None else known.check_argument_for_proper_class(self, argument_name, argument)
 
     Processor.__name__ = known.__name__
-    parts = {
+    parts: dict[str, Callable[[], Any]] = {
         "tokenizer": lambda: tokenizer,
         "image_processor": lambda: AutoImageProcessor.from_pretrained(folder, backend="pil", **LOCAL),
         "video_processor": lambda: None,

@@ -69,7 +69,7 @@ def bart(folder: Path, texts: list[str]) -> Path:
     tok = tokenizer(texts)
     config = hf.BartConfig(
         d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-        encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=256, decoder_start_token_id=2,
+        encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=2048, decoder_start_token_id=2,
         forced_bos_token_id=1, forced_eos_token_id=2, **ids(tok),
     )  # fmt: skip
     return save(folder, config, "AutoModelForSeq2SeqLM", tok)
