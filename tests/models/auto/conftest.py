@@ -41,6 +41,12 @@ def opened(checkpoint: Callable[[str], Path]) -> Callable[[str], AutoModel]:
     return make
 
 
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examination runs in this process."""
+    monkeypatch.setattr("pfl_audit.models.auto.load.examine", lambda folder: look(str(folder)))
+
+
 @pytest.fixture(scope="session")
 def queries(red: Corpus) -> list[Query]:
     """Questions about pages of different lengths."""

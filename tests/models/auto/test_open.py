@@ -14,7 +14,7 @@ import torch
 
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.models.auto.examine import examine, look
+from pfl_audit.models.auto.examine import examine
 from pfl_audit.models.auto.family import FAMILY
 from pfl_audit.models.auto.folder import check_folder
 from pfl_audit.models.auto.kinds import kind_of
@@ -30,12 +30,6 @@ Checkpoint = Callable[[str], Path]
 def copied(checkpoint: Checkpoint, tmp_path: Path) -> Callable[[str], Path]:
     """A copy of a checkpoint to damage."""
     return lambda name: Path(shutil.copytree(checkpoint(name), tmp_path / name))
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The examination runs in this process."""
-    monkeypatch.setattr("pfl_audit.models.auto.load.examine", lambda folder: look(str(folder)))
 
 
 def edit(path: Path, **settings: Any) -> None:
@@ -133,7 +127,7 @@ def test_a_missing_tensor_and_one_that_is_not_finite_are_named(copied: Checkpoin
 
     folder = copied("gpt2")
     tensors = load_file(folder / "model.safetensors")
-    name = "transformer.ln_f.weight"
+    name, weights = "transformer.ln_f.weight", folder / "model.safetensors"
     save_file(
         {key: value for key, value in tensors.items() if key != name}, folder / "model.safetensors", {"format": "pt"}
     )
@@ -142,6 +136,19 @@ def test_a_missing_tensor_and_one_that_is_not_finite_are_named(copied: Checkpoin
     save_file({**tensors, name: tensors[name] * torch.nan}, weights, {"format": "pt"})
     with pytest.raises(AuditError, match=f"the tensor {name} holds NaN"):
         AutoModel(folder)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2_vl", "smolvlm", "pix2struct"])
+def test_nothing_is_fetched_though_the_hub_may_be_used(
+    name: str, checkpoint: Checkpoint, here: None, queries: list[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(*_: object) -> None:
+        raise AssertionError("a connection was made")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("socket.socket.connect", connect)
+    monkeypatch.setattr("socket.getaddrinfo", connect)
+    assert AutoModel(checkpoint(name)).respond(queries[:1])[0].loss
 
 
 def test_generation_settings_of_the_folder_keep_the_answer_greedy_and_short(
