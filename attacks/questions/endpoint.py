@@ -23,6 +23,7 @@ from pfl_audit.models.endpoint.exchange import Exchange, RefusedError
 from pfl_audit.models.endpoint.forecast import Forecast
 from pfl_audit.models.endpoint.model import EndpointModel, Request
 from pfl_audit.models.endpoint.pace import Pace
+from pfl_audit.models.endpoint.prompt import TEMPLATE
 from pfl_audit.progress import Progress
 
 _SAMPLE = 200
@@ -35,11 +36,12 @@ _POSSIBLE = (*DIALECTS, *(replace(one, logprobs=False) for one in DIALECTS))
 
 
 def open_endpoint(
-    inputs: EndpointInputs, red: Corpus, planned: int, store: ResponseStore, progress: Progress
+    inputs: EndpointInputs, prompt: str | None, red: Corpus, planned: int, store: ResponseStore, progress: Progress
 ) -> EndpointModel:
     """Open the model behind an endpoint; the first time with one request that finds out what it takes.
 
     Args:
+        prompt: Template with {question} and maybe {words}, or None for the endpoint's own.
         red: Corpus whose pages the estimate is made from.
         planned: Questions that the audit is going to ask.
 
@@ -51,7 +53,8 @@ def open_endpoint(
         raise UsageError("an endpoint needs --endpoint and --endpoint-model", "Give both")
     prices, limits = _prices(inputs), _limits(inputs)
     address = read_address(inputs.endpoint, insecure=inputs.endpoint_insecure)
-    request = Request(inputs.endpoint_model, inputs.endpoint_send, inputs.endpoint_side, inputs.endpoint_answer_tokens)
+    sent = (inputs.endpoint_send, inputs.endpoint_side, inputs.endpoint_answer_tokens)
+    request = Request(inputs.endpoint_model, *sent, prompt or TEMPLATE)
     records, name = Records(store), sha256_json(["dialect", request.fingerprint(address)])
     dialect = _dialect(records.get(name))
     sample, mean = _sample(red, request)

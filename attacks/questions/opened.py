@@ -19,9 +19,9 @@ from pfl_audit.core.subject import AuditedModels, AuditJob, ModelFacts
 from pfl_audit.documents.corpus import Corpus, require_questions
 from pfl_audit.documents.readers import Part, open_corpus
 from pfl_audit.errors import NotAuditableError, UsageError
-from pfl_audit.models.auto.prompt import read_prompt
 from pfl_audit.models.open import open_model
 from pfl_audit.models.page_reader import PageReader
+from pfl_audit.models.prompt_template import read_prompt
 from pfl_audit.models.protocol import Capability, ConcurrentModel, DocumentModel
 from pfl_audit.models.recorded import RecordedModel
 
@@ -127,7 +127,8 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     if len(inputs.references) == 1:
         raise UsageError("one reference model shows no spread", "Give --reference twice at least, or not at all")
     references = [opened(name) for name in inputs.references]
-    model = _target(inputs, job, red)  # last: an endpoint is asked when it is opened, and nothing may be wrong then
+    # The target last: an endpoint is asked when it is opened, and nothing may be wrong then.
+    model = _target(inputs, prompt, job, red)
     _check_references(inputs.references, references, model)
     return OpenedQuestions(
         inputs=inputs,
@@ -142,14 +143,14 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     )
 
 
-def _target(inputs: QuestionInputs, job: AuditJob, red: Corpus) -> DocumentModel:
+def _target(inputs: QuestionInputs, prompt: str | None, job: AuditJob, red: Corpus) -> DocumentModel:
     """The model under audit."""
     if inputs.endpoint is not None:
         from pfl_audit.attacks.questions.endpoint import open_endpoint
 
-        return open_endpoint(inputs, red, job.planned(red), job.store, job.progress)
+        return open_endpoint(inputs, prompt, red, job.planned(red), job.store, job.progress)
     if inputs.answers is None:
-        return open_model(job.checkpoint("questions"), device=job.device, download=job.download)
+        return open_model(job.checkpoint("questions"), device=job.device, download=job.download, prompt=prompt)
     model = RecordedModel(inputs.answers)
     model.require_answers_to(red)
     return model

@@ -77,8 +77,8 @@ def _headers(model: str) -> dict[str, Any]:
 
 def _opened(model: str, prompt: str | None, device: str, *, download: bool) -> dict[str, Any]:
     """Facts of the opened model: the digest, and how it was opened, as well."""
-    from pfl_audit.models.auto.prompt import read_prompt
     from pfl_audit.models.open import open_any, open_model
+    from pfl_audit.models.prompt_template import read_prompt
 
     if prompt is None:
         return _facts(open_any(model, device=device, download=download))
@@ -97,8 +97,8 @@ def _asked(model: str, red: Path, prompt: str | None, device: str, *, download: 
     from pfl_audit.core.redaction import Redactor
     from pfl_audit.documents.corpus import require_questions
     from pfl_audit.documents.readers import open_corpus
-    from pfl_audit.models.auto.prompt import read_prompt
     from pfl_audit.models.open import open_model
+    from pfl_audit.models.prompt_template import read_prompt
 
     corpus = open_corpus(red, "red")
     require_questions(corpus, red)

@@ -16,7 +16,8 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.models.auto.load import LONGEST_ANSWER, LoadedAuto
 from pfl_audit.models.auto.processor import TURN
-from pfl_audit.models.auto.prompt import TokenFilter, fill
+from pfl_audit.models.auto.token_filter import TokenFilter
+from pfl_audit.models.prompt_template import fill
 
 Tensors = dict[str, Tensor]
 """Inputs of one query by the network's names, each with a first dimension of 1."""

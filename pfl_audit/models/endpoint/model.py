@@ -129,6 +129,7 @@ class EndpointModel:
             "sha256": self.fingerprint,
             "parameters": None,
             "notes": [
+                f"prompt: {self._request.template}",
                 f"asked over the network: the host {self._address.host}, model {self._request.model}",
                 f"sent with every question: {self._request.words()}",
                 f"asked with {self._dialect.words()}, answers of at most {self._request.answer_tokens} tokens",

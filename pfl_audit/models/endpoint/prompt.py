@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import re
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
@@ -12,12 +11,12 @@ from typing import Final
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.images import PageImage
 from pfl_audit.models.endpoint import Sent
+from pfl_audit.models.prompt_template import fill
 
 TEMPLATE: Final = "{words}\n\n{question}\nAnswer with the value alone, as it is written on the page."
 """Prompt of a question; ``{words}`` is empty where only the picture is sent."""
 _QUALITY = 90
 """Quality of JPEG."""
-_PLACES = re.compile(r"\{(words|question)\}")
 
 
 @dataclass(frozen=True)
@@ -54,16 +53,6 @@ class Prompt:
         return [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": self.text}]
 
 
-def fill(template: str, *, question: str, words: str) -> str:
-    """Prompt text from a template.
-
-    Args:
-        template: Text with the places ``{question}`` and ``{words}``; other braces stay as they are.
-    """
-    values = {"question": question, "words": words}
-    return _PLACES.sub(lambda place: values[place[1]], template).strip()
-
-
 def prompt_of(query: Query, sent: Sent, side: int, template: str = TEMPLATE) -> Prompt:
     """The prompt of a question.
 
@@ -74,7 +63,7 @@ def prompt_of(query: Query, sent: Sent, side: int, template: str = TEMPLATE) -> 
     page = query.document
     picture = page.image if sent != "words" else None
     words = "" if sent == "picture" and picture is not None else " ".join(page.words)
-    return Prompt(fill(template, question=query.question, words=words), picture, side)
+    return Prompt(fill(template, query.question, words).strip(), picture, side)
 
 
 def _fit(size: tuple[int, int], side: int) -> tuple[int, int]:

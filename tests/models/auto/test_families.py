@@ -13,7 +13,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.models.auto.inputs import font, page_image
 from pfl_audit.models.auto.load import LONGEST_ANSWER
 from pfl_audit.models.auto.model import AutoModel
-from pfl_audit.models.auto.prompt import fill
+from pfl_audit.models.prompt_template import fill
 from pfl_audit.models.protocol import CandidateModel, DocumentModel
 from tests.models.auto.zoo import FAMILIES, IMAGE_FAMILIES, TEXT_FAMILIES
 

@@ -12,7 +12,8 @@ from pfl_audit.documents.document import Document, Query, as_boxes
 from pfl_audit.errors import UnanswerableError, UsageError
 from pfl_audit.models.auto.load import LONGEST_ANSWER
 from pfl_audit.models.auto.model import AutoModel
-from pfl_audit.models.auto.prompt import TokenFilter, fill, read_prompt
+from pfl_audit.models.auto.token_filter import TokenFilter
+from pfl_audit.models.prompt_template import fill, read_prompt
 
 Opened = Callable[[str], AutoModel]
 

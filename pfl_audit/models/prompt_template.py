@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,19 +44,3 @@ def fill(template: str, question: str, words: str) -> str:
     """The template with its fields filled in; braces in question and words have no effect."""
     values = {"question": question, "words": words}
     return _FIELD.sub(lambda found: values.get(found[1], found[0]), template)
-
-
-class TokenFilter:
-    """Removes the spelling of special tokens, such as ``<image>``, from text of a document.
-
-    Args:
-        tokens: Texts of the special tokens.
-    """
-
-    def __init__(self, tokens: Iterable[str]) -> None:
-        spelled = sorted({token for token in tokens if token.strip()}, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, spelled))) if spelled else None
-
-    def __call__(self, text: str) -> str:
-        """The text with a space for each special token that it spells; removing one never spells another."""
-        return self._pattern.sub(" ", text) if self._pattern else text
