@@ -61,6 +61,14 @@ def test_an_audit_names_the_host_and_what_was_sent(server: Server, mia: Mia, tmp
     assert facts["endpoint_tokens_sent"] > 0
 
 
+def test_a_prompt_template_is_what_is_sent(server: Server, mia: Mia) -> None:
+    results = mia(server.url, prompt="Read: {question} Briefly.")
+    texts = [part["text"] for body in server.bodies for part in body["messages"][0]["content"] if "text" in part]
+    assert all(text.startswith("Read: ") and text.endswith(" Briefly.") for text in texts)
+    assert len(texts) == len(server.bodies)
+    assert "prompt: Read: {question} Briefly." in results.target.notes
+
+
 def test_confidences_open_the_checks_that_need_no_loss(mia: Mia) -> None:
     with serving(lambda *_: completion("Acme", [math.log(0.5)])) as server:
         results = mia(server.url)
