@@ -36,14 +36,19 @@ _POSSIBLE = (*DIALECTS, *(replace(one, logprobs=False) for one in DIALECTS))
 
 
 def open_endpoint(
-    inputs: EndpointInputs, prompt: str | None, red: Corpus, planned: int, store: ResponseStore, progress: Progress
+    inputs: EndpointInputs,
+    red: Corpus,
+    planned: int,
+    store: ResponseStore,
+    progress: Progress,
+    prompt: str | None = None,
 ) -> EndpointModel:
     """Open the model behind an endpoint; the first time with one request that finds out what it takes.
 
     Args:
-        prompt: Template with {question} and maybe {words}, or None for the endpoint's own.
         red: Corpus whose pages the estimate is made from.
         planned: Questions that the audit is going to ask.
+        prompt: Template with {question} and maybe {words}, or None for the endpoint's own.
 
     Raises:
         UsageError: An input is missing or wrong, the user declines, or a limit is reached.

@@ -148,7 +148,7 @@ def _target(inputs: QuestionInputs, prompt: str | None, job: AuditJob, red: Corp
     if inputs.endpoint is not None:
         from pfl_audit.attacks.questions.endpoint import open_endpoint
 
-        return open_endpoint(inputs, prompt, red, job.planned(red), job.store, job.progress)
+        return open_endpoint(inputs, red, job.planned(red), job.store, job.progress, prompt)
     if inputs.answers is None:
         return open_model(job.checkpoint("questions"), device=job.device, download=job.download, prompt=prompt)
     model = RecordedModel(inputs.answers)

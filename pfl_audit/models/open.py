@@ -130,7 +130,8 @@ def family_of(folder: Path) -> ModelFamily:
         AuditError: No checkpoint, none of a known family, or an adapter of a family that takes none.
     """
     base = base_of(folder)
-    family = recognised_by(base, read_config(base), tensor_names(base))
+    tensors = tensor_names(base)
+    family = recognised_by(base, read_config(base), tensors)
     if base != folder and not getattr(family, "takes_adapters", False):
         raise AuditError(
             f"{folder} is an adapter of a {family.name} checkpoint, and that family takes no adapters",
