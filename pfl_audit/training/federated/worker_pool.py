@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -73,8 +74,11 @@ class WorkerPool:
         self._pool = self._pool or ProcessPoolExecutor(
             self._size, mp_context=get_context("fork"), initializer=_begin, initargs=(self._trainer,)
         )
+        # Not pool.map: it cancels its futures in this thread, while the pool's own thread may fail the same futures.
+        futures = deque(self._pool.submit(_train, weights.numpy(), job) for job in jobs)
         try:
-            for update, loss in self._pool.map(_train, [weights.numpy()] * len(jobs), jobs):
+            while futures:
+                update, loss = futures.popleft().result()
                 yield torch.from_numpy(update), loss
         except BrokenProcessPool as error:
             time.sleep(_LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
@@ -82,6 +86,10 @@ class WorkerPool:
                 "a process of the training was killed, perhaps for want of memory",
                 "Repeat the command: it goes on; OMP_NUM_THREADS=1 needs the least memory",
             ) from error
+        finally:
+            if futures:  # interrupted, or the caller wants no more: the pool's own thread cancels the rest
+                self._pool.shutdown(wait=False, cancel_futures=True)
+                self._pool = None
 
 
 @contextmanager
