@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final, Protocol
 
 from torch import Tensor
@@ -20,6 +21,11 @@ class Codec(Protocol):
         """Whether the sum of encoded vectors encodes the sum, as secure aggregation needs."""
         ...
 
+    @property
+    def lossy(self) -> bool:
+        """Whether decoding rounds the numbers. The model is then sent as its difference from the start."""
+        ...
+
     def encode(self, vector: Tensor) -> Payload:
         """Map a vector, float32 (size,), to what is sent."""
 
@@ -35,6 +41,7 @@ class Float32:
     """Float32 without compression: 4 bytes a number."""
 
     summable = True
+    lossy = False
 
     def encode(self, vector: Tensor) -> Payload:
         """One tensor."""
@@ -49,7 +56,31 @@ class Float32:
 
 
 FLOAT32: Final = Float32()
-CODECS: Final[Registry[Codec]] = Registry("pfl_audit.codecs", "message codec", ("summable", "encode", "decode"))
+CODECS: Final[Registry[Codec]] = Registry(
+    "pfl_audit.codecs", "message codec", ("summable", "lossy", "encode", "decode")
+)
+
+
+def outgoing_model(codec: Codec, weights: Tensor, start: Tensor) -> Tensor:
+    """What is encoded of the global model, float32 (size,).
+
+    With a lossy codec it is the difference from the start, which every client holds: the first message is exact, and
+    rounding is relative to what was learned (pfl-docvqa-competition, Table A5: round 1 has no download).
+
+    Args:
+        start: Trained tensors of the checkpoint that the run begins with, float32 (size,).
+    """
+    return weights - start if codec.lossy else weights
+
+
+def incoming_model(codec: Codec, decoded: Tensor, start: Tensor) -> Tensor:
+    """The global model, float32 (size,), from what was decoded: the inverse of outgoing_model."""
+    return decoded + start if codec.lossy else decoded
+
+
+def vector_digest(vector: Tensor) -> str:
+    """SHA-256 of a vector, float32 (size,)."""
+    return hashlib.sha256(vector.numpy().tobytes()).hexdigest()
 
 
 def payload_bytes(payload: Payload) -> int:

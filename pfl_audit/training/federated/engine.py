@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from pfl_audit.training.federated.codecs import Codec
+from pfl_audit.training.federated.codecs import Codec, incoming_model, outgoing_model
 from pfl_audit.training.federated.messages import Report, RoundTask
 from pfl_audit.training.federated.worker import Worker
 
@@ -18,11 +18,13 @@ class LocalEngine:
     Args:
         workers: Client number to its worker.
         codec: What messages go through, so that a run here is the run over a network.
+        start: Trained tensors before the first round of the first phase, float32 (size,).
     """
 
-    def __init__(self, workers: Mapping[int, Worker], codec: Codec) -> None:
+    def __init__(self, workers: Mapping[int, Worker], codec: Codec, start: Tensor) -> None:
         self._workers = workers
         self._codec = codec
+        self._start = start
 
     def work(self, task: RoundTask) -> int:
         """Local trainings of the round."""
@@ -31,7 +33,8 @@ class LocalEngine:
     def run(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int = 0) -> Iterator[Report]:
         """Let one client after the other work."""
         advance(self.work(RoundTask(task.number, task.clients[:done])))
-        received = self._codec.decode(self._codec.encode(weights), len(weights))
+        sent = self._codec.encode(outgoing_model(self._codec, weights, self._start))
+        received = incoming_model(self._codec, self._codec.decode(sent, len(weights)), self._start)
         for client in task.clients[done:]:
             report = self._workers[client].report(task.number, len(task.clients), received, advance)
             update = self._codec.decode(self._codec.encode(report.update), len(weights))

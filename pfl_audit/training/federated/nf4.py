@@ -32,6 +32,7 @@ class Nf4:
     """Rounds every number to the nearest of 16 levels times the largest magnitude of its block: 4.5 bits a number."""
 
     summable = False
+    lossy = True
 
     def encode(self, vector: Tensor) -> Payload:
         """Codes, uint8 (ceil(size / 2),), two in a byte, the first one in the high bits, and scales, float32."""

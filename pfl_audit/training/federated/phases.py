@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError
 from pfl_audit.models.page_store import PAGES_FILE
@@ -67,10 +69,12 @@ def train_federated(
             plan, budget = federation.reserve(plan, data["commitment"], train)
         kept = {"data": data, "budget": budget}
 
+    start = trainable.read()
+
     def engine(part: Federation, plan: PrivacyPlan | None) -> Engine:
         if part.phase and pages:
-            return _engine(part, pages, trainable, plan, one_a_page(train), progress)
-        return _engine(part, model, trainable, plan, train, progress)
+            return _engine(part, pages, trainable, start, plan, one_a_page(train), progress)
+        return _engine(part, model, trainable, start, plan, train, progress)
 
     return {**lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress), **kept}
 
@@ -134,6 +138,7 @@ def _engine(
     federation: Federation,
     model: TrainableModel[Query],
     trainable: Trainable,
+    start: Tensor,
     plan: PrivacyPlan | None,
     train: Sequence[Query],
     progress: Progress,
@@ -147,4 +152,4 @@ def _engine(
     trainer = trainer_for(alone, federation.device) if plan else alone
     clients = federation.clients(train)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
-    return LocalEngine(workers, CODECS.named(federation.settings.codec))
+    return LocalEngine(workers, CODECS.named(federation.settings.codec), start)

@@ -69,7 +69,7 @@ def run_rounds(folder: Path, privacy: PrivacySettings, settings: FederatedSettin
     server = Server(settings, range(3), plan, stream, folder / STATE_FILE, run.digest)
     state, found = ServerState(torch.zeros(SIZE)), []
     for _ in range(settings.rounds):
-        server.run_round(state, LocalEngine(workers, FLOAT32), lambda _: None)
+        server.run_round(state, LocalEngine(workers, FLOAT32, torch.zeros(SIZE)), lambda _: None)
         found.append(state.weights.clone())
     drawn = [
         {client: [5 * client + at for at in workers[client].drawn(number)] for client in taken}

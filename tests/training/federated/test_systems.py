@@ -11,11 +11,14 @@ import torch
 
 from pfl_audit.cli.main import run
 from pfl_audit.errors import UsageError
+from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.messages import Report, RoundTask
+from pfl_audit.training.federated.nf4 import BLOCK, NF4, nf4_levels
 from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.server import Server
 from pfl_audit.training.federated.settings import FederatedSettings, Weighting
+from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
 
 
@@ -118,6 +121,28 @@ def test_a_run_in_nf4_sends_an_eighth_and_ends_elsewhere(federate: Federate) -> 
     assert packed["communication"]["bytes_a_message"] < plain["communication"]["bytes_a_message"] / 7
     one, other = federate.weights("plain"), federate.weights("packed")
     assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_message_in_nf4_holds_what_was_learned(federate: Federate) -> None:
+    """Competition, Table A5: of one client a round only the uploads are rounded; both downloads are exact."""
+    settings = replace(QUICK, rounds=1, clients_per_round=1)
+    federate("plain", "fl", settings=settings)
+    federate("packed", "fl", settings=replace(settings, codec="nf4"))
+    model = open_training(federate.start)
+    trainable = choose_trainable(model)
+
+    def vector(name: str) -> torch.Tensor:
+        model.network.load_state_dict(federate.weights(name))
+        return trainable.read()
+
+    start = trainable.read()
+    update = vector("plain") - start
+    learned = vector("packed") - start
+    largest = torch.nn.functional.pad(update, (0, -len(update) % BLOCK)).view(-1, BLOCK).abs().amax(dim=1)
+    widest = float(nf4_levels().diff().max()) / 2
+    assert bool(((learned - update).abs() <= widest * largest.repeat_interleave(BLOCK)[: len(update)] + 1e-7).all())
+    again = NF4.decode(NF4.encode(learned), len(update))
+    torch.testing.assert_close(again, learned, rtol=1e-4, atol=1e-6)
 
 
 def test_settings_of_earlier_versions_have_the_same_identity() -> None:

@@ -143,7 +143,7 @@ def _observe(
     if plan is None:
         raise AssertionError("the settings are those of a private run")
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
-    engine = LocalEngine(workers, FLOAT32)
+    engine = LocalEngine(workers, FLOAT32, torch.zeros(directions.size))
     path = federation.out / STATE_FILE
     server = Server(federation.settings, range(count), plan, stream, path, federation.digest)
     state = ServerState(torch.zeros(directions.size))

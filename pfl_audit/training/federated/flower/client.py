@@ -15,7 +15,7 @@ from pfl_audit.training.federated.clients import Client, own_part
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
 from pfl_audit.training.federated.flower.client_state import ClientState
 from pfl_audit.training.federated.flower.config import ClientConfig
-from pfl_audit.training.federated.flower.opened import corpus_of, open_worker, training_queries
+from pfl_audit.training.federated.flower.opened import corpus_of, model_from, open_worker, training_queries
 from pfl_audit.training.federated.flower.provider_overlap import provider_marks
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
@@ -105,6 +105,7 @@ class FlowerClient:
         if self.agreement.privacy is not None:
             self.state.answer_once(order, weights)
             self._reserve()  # a client that was refused when it joined does not work either
+        weights = model_from(self.agreement, self.config, order, weights)
         client = self._client(order.phase)
         worker = open_worker(self.agreement, self.config, self._run, self.state.sigma, client, order.phase)
         report = worker.report(order.number, self.agreement.noise_shares(order.participants), weights, lambda _: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from flwr.app import Message
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.progress import Progress
-from pfl_audit.training.federated.codecs import CODECS
+from pfl_audit.training.federated.codecs import CODECS, outgoing_model, vector_digest
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
@@ -31,6 +32,7 @@ class FlowerEngine:
         sigma: Noise multiplier, or 0 without privacy.
         grace: Longest wait for the other clients of a round once a quorum has answered, in seconds.
         progress: Reports clients that a round goes on without.
+        start: Trained tensors before the first round of the first phase, float32 (size,).
         phase: Name of the phase, whose rounds these are.
     """
 
@@ -43,6 +45,7 @@ class FlowerEngine:
         sigma: float,
         grace: float,
         progress: Progress,
+        start: Tensor,
         phase: str = "",
     ) -> None:
         self._messenger = messenger
@@ -54,6 +57,7 @@ class FlowerEngine:
         self._grace = grace
         self._progress = progress
         self._codec = CODECS.named(agreement.settings.codec)
+        self._start = start
 
     def work(self, task: RoundTask) -> int:
         """Clients of the round: what they do inside is their own business.
@@ -106,7 +110,9 @@ class FlowerEngine:
             leave_out(
                 number, AuditError(f"client {number} is away", "Start its SuperNode, then the run again: it goes on")
             )
-        content = round_content(order, weights, self._codec)
+        if self._codec.lossy:
+            order = replace(order, start=vector_digest(self._start))
+        content = round_content(order, outgoing_model(self._codec, weights, self._start), self._codec)
         messages = [Message(content, node, ROUND, group_id=str(order.number)) for node in here.values()]
 
         def absent(node: int, error: AuditError) -> None:

@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
@@ -20,8 +22,11 @@ from pfl_audit.models.pretraining import SelfPretraining, one_a_page
 from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.clients import Client
+from pfl_audit.training.federated.codecs import CODECS, incoming_model, vector_digest
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.config import ClientConfig
+from pfl_audit.training.federated.flower.refusal import RefusalError
+from pfl_audit.training.federated.flower.round_config import RoundConfig
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.plan import plan_privacy
@@ -58,7 +63,7 @@ def open_worker(
         client: Providers with rows among the training queries of the phase.
         phase: Its name, empty for the one that trains on questions.
     """
-    model, pages, trainable = _model(config.start, agreement, config.device)
+    model, pages, trainable, _ = _model(config.start, agreement, config.device)
     federation = _federation(agreement, config, run, phase)
     settings, privacy = federation.settings, federation.privacy
     queries = training_queries(config.data, phase)
@@ -72,6 +77,21 @@ def open_worker(
     known = replace(privacy, noise_multiplier=sigma, epsilon=None)  # no second search for the noise
     plan = plan_privacy(agreement.mode, known, settings, agreement.clients)
     return federation.worker(client, trainer, plan, federation.stream())
+
+
+def model_from(agreement: Agreement, config: ClientConfig, order: RoundConfig, decoded: Tensor) -> Tensor:
+    """The global model of a round, float32 (size,), from what its message was decoded to.
+
+    Raises:
+        RefusalError: It is a difference from another start than this client's.
+    """
+    codec = CODECS.named(agreement.settings.codec)
+    if not codec.lossy:
+        return decoded
+    start = _model(config.start, agreement, config.device)[3]
+    if order.start != vector_digest(start):
+        raise RefusalError("the model is sent as a difference from another start", "Use the same version everywhere")
+    return incoming_model(codec, decoded, start)
 
 
 def _federation(agreement: Agreement, config: ClientConfig, run: str, phase: str) -> Federation:
@@ -96,11 +116,14 @@ def _own_rows(client: Client) -> tuple[list[int], Client]:
 
 
 @lru_cache(maxsize=1)
-def _model(start: Path, agreement: Agreement, device: str) -> tuple[QuestionModel, SelfPretraining | None, Trainable]:
-    """The model, for questions and on its pages alone, and what is trained in all phases."""
+def _model(
+    start: Path, agreement: Agreement, device: str
+) -> tuple[QuestionModel, SelfPretraining | None, Trainable, Tensor]:
+    """The model, for questions and on its pages alone, what is trained in all phases, and its vector before that."""
     model = open_trainable(start, agreement.settings, device)
     pages = on_pages(agreement.pretraining, model)
-    return model, pages, choose(model, agreement.lora, agreement.settings, pages)[1]
+    trainable = choose(model, agreement.lora, agreement.settings, pages)[1]
+    return model, pages, trainable, trainable.read()
 
 
 @lru_cache(maxsize=_CLIENTS)

@@ -22,6 +22,7 @@ class RoundConfig:
         sigma: Noise multiplier as the server sees it, or 0 without privacy.
         quorum: Number of clients that are enough and have the whole noise, or 0 for all participants.
         phase: Name of the phase, empty for the one that trains on questions; each counts its rounds from 1.
+        start: SHA-256 of the vector whose difference to the model is sent, or empty where the model itself is sent.
     """
 
     run: str
@@ -30,6 +31,7 @@ class RoundConfig:
     sigma: float
     quorum: int = 0
     phase: str = ""
+    start: str = ""
 
     @property
     def name(self) -> str:
@@ -44,7 +46,7 @@ class RoundConfig:
     def from_dict(cls, values: Any) -> RoundConfig:
         """From scalars."""
         numbers = (int(values["number"]), int(values["participants"]), float(values["sigma"]), int(values["quorum"]))
-        return cls(str(values["run"]), *numbers, str(values["phase"]))
+        return cls(str(values["run"]), *numbers, str(values["phase"]), str(values["start"]))
 
 
 def question(values: dict[str, Any]) -> RecordDict:

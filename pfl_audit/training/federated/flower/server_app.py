@@ -115,9 +115,11 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
         if plan is not None:
             plan = replace(plan, quorum=agreement.quorum or None)
 
+        begin = trainable.read()
+
         def engine(part: Federation, plan: PrivacyPlan | None) -> Engine:
             sigma = plan.sigma if plan else 0.0
-            return FlowerEngine(messenger, nodes, agreement, run, sigma, config.grace, progress, part.phase)
+            return FlowerEngine(messenger, nodes, agreement, run, sigma, config.grace, progress, begin, part.phase)
 
         valid = _held_out(config)
         done = lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress)

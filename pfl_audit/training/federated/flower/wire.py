@@ -19,13 +19,13 @@ _VECTOR, _REPORT, _QUERIES, _SIZE = "vector", "report", "queries", "size"
 
 
 def round_content(order: RoundConfig, weights: Tensor, codec: Codec) -> RecordDict:
-    """A round's order with the global model, float32 (size,)."""
+    """A round's order with what is encoded of the global model, float32 (size,)."""
     run = {**order.to_dict(), _SIZE: len(weights)}
     return RecordDict({RUN: ConfigRecord(run), _VECTOR: _arrays(codec.encode(weights))})
 
 
 def read_round(content: RecordDict, codec: Codec) -> tuple[RoundConfig, Tensor]:
-    """The order, and the global model, float32 (size,).
+    """The order, and what was encoded of the global model, float32 (size,).
 
     Raises:
         AuditError: The model is not encoded as agreed.

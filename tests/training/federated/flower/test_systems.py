@@ -31,6 +31,33 @@ def test_groups_and_duals_end_with_the_local_model(parties: Parties) -> None:
     assert not list(parties.folder.rglob("client-memory-*"))
 
 
+def test_rounded_messages_end_with_the_local_model(parties: Parties) -> None:
+    """Adapters whose random halves both sides draw; the model is sent as its difference from the start."""
+    agreement = parties.agreement(settings=replace(QUICK, codec="nf4"), lora=2)
+    starts = list[str]()
+
+    def look(message: Message) -> None:
+        if message.metadata.message_type == "train.round" and not message.metadata.reply_to_message_id:
+            starts.append(str(message.content.config_records["run"]["start"]))
+
+    parties.lead("flower", agreement, parties.grid(agreement, look))
+    parties.local("local", agreement)
+    parties.require_equal("flower", "local")
+    assert len(set(starts)) == 1
+    assert len(starts[0]) == 64
+
+
+def test_a_difference_from_another_start_is_refused(parties: Parties) -> None:
+    agreement = parties.agreement(settings=replace(QUICK, codec="nf4"))
+
+    def another(message: Message) -> None:
+        if message.metadata.message_type == "train.round" and not message.metadata.reply_to_message_id:
+            message.content.config_records["run"]["start"] = "0" * 64
+
+    with pytest.raises(AuditError, match="the model is sent as a difference from another start"):
+        parties.lead("out", agreement, parties.grid(agreement, another))
+
+
 def test_a_client_below_the_minimum_refuses(parties: Parties) -> None:
     agreement = parties.agreement(replace(GROUPS, minimum_providers=100))
     with pytest.raises(AuditError, match="it has fewer providers than the agreed minimum"):
