@@ -26,3 +26,4 @@ model quantized $adapters $tuned --codec nf4
 model fedshampoo --rounds 3 --clients-per-round 2 --local-epochs 6 --optimizer shampoo --freeze-embeddings --learning-rate 2e-2
 .venv/bin/python docs/results/communication_table.py "$work/data" $start "$work"/baseline-$seed "$work"/lora-$seed \
     "$work"/tuned-$seed "$work"/quantized-$seed "$work"/fedshampoo-$seed
+.venv/bin/python docs/results/quantization_stages.py "$work/data" $start "$work/stages" "$seed" # Table A5

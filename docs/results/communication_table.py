@@ -10,30 +10,20 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
-from private_learning_table import scores, text
-
-from pfl_audit.documents.document import Membership
-from pfl_audit.documents.readers import open_corpus
-from pfl_audit.metrics.intervals import bootstrap_weights, resampled_mean
+from private_learning_table import HeldOut
 
 
 def main(corpus: Path, start: Path, *models: Path) -> None:
     """Print the table."""
-    red = open_corpus(corpus, "red")
-    asked = [query for query in red.queries if red.membership[query.document.provider] is Membership.NON_MEMBER]
-    names, groups = np.unique([query.document.provider for query in asked], return_inverse=True)
-    counts = np.bincount(groups).astype(float)
-    weights = bootstrap_weights(np.zeros(len(names), dtype=bool), np.random.default_rng(0))
-    found = {model: scores(model, asked, model.with_name(f"{model.name}.scores.json")) for model in models}
-    found[start] = scores(start, asked, corpus.parent / "start.scores.json")
-    print(f"{len(asked)} questions on pages of {len(names)} companies\n")
+    held = HeldOut(corpus)
+    found = {model: held.scores(model) for model in models} | {start: held.start(start)}
+    print(f"{held}\n")
     print(
         "| model | messages | bytes a message | MB | MB, the papers' way | ANLS | less the baseline |\n|" + " --- |" * 7
     )
     for model in (start, *models):
         gap = found[model] - found[models[0]]
-        cells = [text(resampled_mean(np.bincount(groups, values), counts, weights)) for values in (found[model], gap)]
+        cells = [held.mean(values) for values in (found[model], gap)]
         print(f"| {' | '.join([model.name, *sent(model), *cells])} |")
 
 

@@ -9,11 +9,6 @@ adapters="--lora 4 --lora-parts up --seed"
 private="--optimizer sgd --learning-rate 0.9 --batch-size 1 --local-steps 1 --clip 0.05 --strategy fedadam
     --provider-rate 0.2 --public-providers 4000 --validate-every 10 --half"
 
-draw() { # wordings, seed
-    [ -f "$work/$1/recipe.json" ] || pfl data make --out "$work/$1" --members 4000 --non-members 400 \
-        --red-providers 200 --documents 1.5 --red-documents 2 --questions 5 --wordings "$1" --asked payables --seed "$2"
-}
-
 model() { # name, corpus, options
     name=$1 corpus=$2
     shift 2
@@ -21,11 +16,11 @@ model() { # name, corpus, options
 }
 
 # Settings are searched on the pages of another industry, which count as public.
-draw utility 41
+sh docs/results/private_corpora.sh utility 4000 41
 model search-0.4 utility --mode central-dp $private --server-rate 0.4 --sigma 0.9 --rounds 10 $adapters 0
 .venv/bin/python docs/results/private_learning_table.py $work/utility $start $work/search-0.4
 
-draw freight 42
+sh docs/results/private_corpora.sh freight 4000 42
 models=
 for seed in ${SEEDS:-0 1 2}; do
     for epsilon in ${EPSILONS:-8 4 1}; do

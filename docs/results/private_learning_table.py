@@ -23,23 +23,52 @@ from pfl_audit.models.vt5.model import Vt5Model
 _BATCH = 32
 
 
+class HeldOut:
+    """Questions on pages of the companies outside the training set.
+
+    Attributes:
+        queries: The questions.
+        companies: Number of companies.
+    """
+
+    def __init__(self, corpus: Path) -> None:
+        """Open the corpus."""
+        red = open_corpus(corpus, "red")
+        self._corpus = corpus
+        self.queries = [one for one in red.queries if red.membership[one.document.provider] is Membership.NON_MEMBER]
+        names, self._groups = np.unique([query.document.provider for query in self.queries], return_inverse=True)
+        self.companies = len(names)
+        self._counts = np.bincount(self._groups).astype(float)
+        self._weights = bootstrap_weights(np.zeros(len(names), dtype=bool), np.random.default_rng(0))
+
+    def __str__(self) -> str:
+        return f"{len(self.queries)} questions on pages of {self.companies} companies"
+
+    def start(self, model: Path) -> np.ndarray:
+        """ANLS of every answer of a start, which may lie where nothing is written."""
+        return scores(model, self.queries, self._corpus.parent / f"{self._corpus.name}-start.scores.json")
+
+    def scores(self, model: Path) -> np.ndarray:
+        """ANLS of every answer of a trained model."""
+        return scores(model, self.queries, model.with_name(f"{model.name}.scores.json"))
+
+    def mean(self, values: np.ndarray) -> str:
+        """Mean of a value per question, in per cent, with the 95 % interval over companies."""
+        return text(resampled_mean(np.bincount(self._groups, values), self._counts, self._weights))
+
+
 def main(corpus: Path, start: Path, *models: Path) -> None:
     """Print the table."""
-    red = open_corpus(corpus, "red")
-    asked = [query for query in red.queries if red.membership[query.document.provider] is Membership.NON_MEMBER]
-    names, groups = np.unique([query.document.provider for query in asked], return_inverse=True)
-    counts = np.bincount(groups).astype(float)
-    weights = bootstrap_weights(np.zeros(len(names), dtype=bool), np.random.default_rng(0))
+    held = HeldOut(corpus)
     first: np.ndarray | None = None
-    before = scores(start, asked, corpus.parent / f"{corpus.name}-start.scores.json")
-    print(f"{len(asked)} questions on pages of {len(names)} companies\n")
+    before = held.start(start)
+    print(f"{held}\n")
     print("| model | ANLS | gain over the start | less the first model |\n| --- | --- | --- | --- |")
     for model in (start, *models):
-        after = before if model is start else scores(model, asked, model.with_name(f"{model.name}.scores.json"))
+        after = before if model is start else held.scores(model)
         first = after if first is None and model is not start else first
         compared = (after, after - before, *([after - first] if first is not None else []))
-        cells = [resampled_mean(np.bincount(groups, values), counts, weights) for values in compared]
-        print(f"| {model.name} | {' | '.join(map(text, cells))} |")
+        print(f"| {model.name} | {' | '.join(map(held.mean, compared))} |")
 
 
 def scores(model: Path, queries: list[Query], kept: Path) -> np.ndarray:

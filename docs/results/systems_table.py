@@ -1,18 +1,20 @@
-"""The table of the models that systems.sh trained: python docs/results/systems_table.py build/systems.
+"""The table of the models that systems.sh trained: systems_table.py FOLDER CORPUS START.
 
-ANLS is that of the validation part after the last round, mean and standard deviation over the seeds. The noise is the
-standard deviation of a coordinate of the weights that one round adds.
+ANLS is that on the pages of companies outside the training set, mean over the seeds, and the gain over the start on the
+same questions, with 95 % intervals over companies. The noise is the standard deviation that one round adds to a weight.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from private_learning_table import HeldOut
 
 SYSTEMS = {
     "provider": "FL-PROVIDER-DP",
@@ -29,33 +31,43 @@ def noise_of_a_round(record: dict[str, Any]) -> float:
     return float(claim["noise_multiplier"] * claim["clip"] * math.sqrt(messages) / claim["denominator"])
 
 
-def row(system: str, records: Sequence[dict[str, Any]]) -> str:
+def row(system: str, models: Sequence[Path], held: HeldOut, before: np.ndarray) -> str:
     """A line of the table: all seeds of a system at one epsilon."""
-    claim = records[0]["privacy"]
-    scores = [record["history"][-1]["anls"] for record in records]
-    spread = f" ± {statistics.stdev(scores):.3f}" if len(scores) > 1 else ""
+    record = read_record(models[0])
+    claim = record["privacy"]
+    scores = np.mean([held.scores(model) for model in models], axis=0)
     cells = (
         SYSTEMS[system],
         f"{claim['epsilon']:.3f}",
         " ".join(claim["adjacency"].split()[:3]).removesuffix(" one"),
         f"{claim['noise_multiplier']:.4f}",
-        f"{noise_of_a_round(records[0]):.2e}",
-        str(len(records)),
-        f"{statistics.mean(scores):.3f}{spread}",
+        f"{noise_of_a_round(record):.2e}",
+        str(len(models)),
+        held.mean(scores),
+        held.mean(scores - before),
     )
     return f"| {' | '.join(cells)} |"
 
 
-def main(folder: Path) -> None:
+def read_record(model: Path) -> dict[str, Any]:
+    """The public record of a training."""
+    record: dict[str, Any] = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    return record
+
+
+def main(folder: Path, corpus: Path, start: Path) -> None:
     """Print the table as Markdown."""
-    runs: dict[tuple[float, str], list[dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*.private.json")):
-        system, epsilon, _ = path.name.removesuffix(".private.json").split("-")
-        runs.setdefault((-float(epsilon.removeprefix("eps")), system), []).append(json.loads(path.read_text()))
-    print("| system | valid ε | adjacency | σ | noise of a round | seeds | ANLS |\n|" + " --- |" * 7)
-    for (_, system), records in sorted(runs.items(), key=lambda item: (item[0][0], [*SYSTEMS].index(item[0][1]))):
-        print(row(system, records))
+    runs: dict[tuple[float, str], list[Path]] = {}
+    for path in sorted(path.parent for path in folder.glob("*/model.safetensors")):
+        system, epsilon, _ = path.name.split("-")
+        runs.setdefault((-float(epsilon.removeprefix("eps")), system), []).append(path)
+    held = HeldOut(corpus)
+    before = held.start(start)
+    print(f"{held}, start {held.mean(before)}\n")
+    print("| system | valid ε | adjacency | σ | noise of a round | seeds | ANLS | gain |\n|" + " --- |" * 8)
+    for (_, system), models in sorted(runs.items(), key=lambda item: (item[0][0], [*SYSTEMS].index(item[0][1]))):
+        print(row(system, models, held, before))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

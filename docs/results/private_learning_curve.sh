@@ -1,0 +1,22 @@
+#!/bin/sh
+# Private models by the number of companies, at epsilon 8, in one place and as a federation of 10 clients that all take part in
+# every round, each with its share of the noise. Killed at any time, the same command goes on. SEEDS and COMPANIES choose the runs.
+set -e
+work=build/private-learning
+start=fixtures/vt5-pretrained
+models=
+sh docs/results/private_corpora.sh freight 4000 42
+for count in ${COMPANIES:-120 500 1000}; do
+    sh docs/results/private_corpora.sh freight-$count "$count" $((4200 + count))
+    for seed in ${SEEDS:-0 1 2}; do
+        for mode in central-dp fl-dp; do
+            out=$work/$mode-$count-$seed
+            [ -f "$out/model.safetensors" ] || .venv/bin/pfl-audit train --mode $mode --data "$work/freight-$count" --from $start \
+                --out "$out" --ledger "$out.ledger.json" --optimizer sgd --learning-rate 0.9 --batch-size 1 --local-steps 1 \
+                --clip 0.05 --strategy fedadam --server-rate 0.4 --provider-rate 0.2 --public-providers "$count" --epsilon 8 \
+                --rounds 20 --lora 4 --lora-parts up --validate-every 10 --half --seed "$seed"
+            models="$models $out"
+        done
+    done
+done
+.venv/bin/python docs/results/private_learning_table.py $work/freight $start $models
