@@ -1,4 +1,4 @@
-"""ANLS after each stage of federated rounds in NF4, as in Table A5: quantization_stages.py CORPUS START OUT SEED.
+"""ANLS after each stage of rounds in NF4, as in Table A5: quantization_stages.py CORPUS START OUT SEED [CLIENTS ...].
 
 The settings are those of the tuned LoRA of communication.sh. Finetuning and upload are means over the models of the
 drawn clients. Finished columns are kept in OUT.
@@ -127,4 +127,4 @@ def main(corpus: Path, start: Path, out: Path, seed: int, counts: Sequence[int] 
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]), int(sys.argv[4]))
+    main(*map(Path, sys.argv[1:4]), int(sys.argv[4]), [int(count) for count in sys.argv[5:]] or (1, 2))
