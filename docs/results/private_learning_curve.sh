@@ -1,15 +1,15 @@
 #!/bin/sh
-# Private models by the number of companies, at epsilon 8, in one place and as a federation of 10 clients that all take part in
-# every round, each with its share of the noise. Killed at any time, the same command goes on. SEEDS and COMPANIES choose the runs.
+# Private models by the number of companies, at epsilon 8. Killed at any time, the same command goes on. SEEDS, COMPANIES (the
+# largest last: all models are asked about pages of its corpus) and MODES choose the runs; fl-dp is the federation of 10 clients
+# that all take part in every round, each with its share of the noise.
 set -e
 work=build/private-learning
 start=fixtures/vt5-pretrained
 models=
-sh docs/results/private_corpora.sh freight 4000 42
-for count in ${COMPANIES:-120 500 1000}; do
+for count in ${COMPANIES:-120 500 1000 4000}; do
     sh docs/results/private_corpora.sh freight-$count "$count" $((4200 + count))
     for seed in ${SEEDS:-0 1 2}; do
-        for mode in central-dp fl-dp; do
+        for mode in ${MODES:-central-dp fl-dp}; do
             out=$work/$mode-$count-$seed
             [ -f "$out/model.safetensors" ] || .venv/bin/pfl-audit train --mode $mode --data "$work/freight-$count" --from $start \
                 --out "$out" --ledger "$out.ledger.json" --optimizer sgd --learning-rate 0.9 --batch-size 1 --local-steps 1 \
@@ -19,4 +19,4 @@ for count in ${COMPANIES:-120 500 1000}; do
         done
     done
 done
-.venv/bin/python docs/results/private_learning_table.py $work/freight $start $models
+.venv/bin/python docs/results/private_learning_table.py "$work/freight-$count" $start $models
