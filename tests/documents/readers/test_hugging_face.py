@@ -205,3 +205,23 @@ def test_pyarrow_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("pfl_audit.documents.readers.arrow_rows.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install"):
         READER.read(tmp_path, "all")
+
+
+def test_splits_whose_files_have_one_name_are_all_read(tmp_path: Path) -> None:
+    for shade, split in enumerate(("train", "test")):
+        arrow(tmp_path / split / "data-00000-of-00001.arrow", [asked(shade, 1)])
+    corpus = READER.read(tmp_path, "all")
+    assert corpus.problems == ()
+    assert {page.split for page in corpus.documents} == {"blue_train", "red_test"}
+    assert len({page.provider for page in corpus.documents}) == 2
+
+
+def test_many_linked_entities_are_read_in_linear_time() -> None:
+    many = 30_000  # minutes, if each question looks at every link
+    entities = [
+        {"id": at, "label": "answer" if at % 2 else "question", "text": f"t{at}", "linking": [[at, at ^ 1]]}
+        for at in range(many)
+    ]
+    asked = hugging_face._linked(entities)
+    assert len(asked) == many // 2
+    assert asked[0][1] == ("t1",)
