@@ -14,7 +14,7 @@ import torch
 
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.models.auto.examine import examine
+from pfl_audit.models.auto.examine import examine, look
 from pfl_audit.models.auto.family import FAMILY
 from pfl_audit.models.auto.folder import check_folder
 from pfl_audit.models.auto.kinds import kind_of
@@ -65,6 +65,12 @@ def test_a_chat_template_that_never_ends_costs_one_line(copied: Checkpoint, monk
     monkeypatch.setattr("pfl_audit.models.auto.examine._SECONDS", 6)
     with pytest.raises(AuditError, match="cannot be opened: it takes more than 6 s"):
         examine(folder)
+
+
+def test_the_date_in_a_chat_template_is_the_same_every_day(copied: Checkpoint) -> None:
+    folder = copied("llama")
+    (folder / "chat_template.jinja").write_text("{{ strftime_now('%d %b %Y') }} {{ messages[0]['content'] }}")
+    assert look(str(folder))["turn"] == f"26 Jul 2024 {TURN}"
 
 
 def test_a_network_that_is_larger_than_its_weights_costs_one_line(copied: Checkpoint) -> None:
