@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from PIL import Image
 
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.documents.readers import hugging_face
+from pfl_audit.documents.readers import arrow_rows, hugging_face
 from pfl_audit.documents.readers.jsonl import READER as JSONL
 from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.errors import AuditError, UnanswerableError, UsageError
@@ -225,3 +226,21 @@ def test_many_linked_entities_are_read_in_linear_time() -> None:
     asked = hugging_face._linked(entities)
     assert len(asked) == many // 2
     assert asked[0][1] == ("t1",)
+
+
+def test_many_threads_read_pictures_through_one_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrow(tmp_path / "train.arrow", [asked(shade, 1) for shade in range(8)])
+    pages = READER.read(tmp_path, "all").documents
+    started: list[object] = []
+
+    class Counted(arrow_rows.Sandbox):
+        def __init__(self, target: str, *, memory: int, seconds: float) -> None:
+            started.append(target)
+            super().__init__(target, memory=memory, seconds=seconds)
+
+    monkeypatch.setattr(arrow_rows, "Sandbox", Counted)
+    arrow_rows._child.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        sizes = list(pool.map(lambda page: page.image and page.image.open().size, pages))
+    assert sizes == [(30, 20)] * 8
+    assert len(started) == 1
