@@ -70,7 +70,7 @@ def look(name: str) -> dict[str, Any]:
 
     from pfl_audit.models.auto.processor import open_config, open_processor, render_turn
 
-    chat_template_utils.datetime = _Clock  # type: ignore[attr-defined] # of this process, which ends after the call
+    chat_template_utils.datetime = _Clock  # of this process, which ends after the call
     folder = Path(name)
     kind = kind_of(read_config(folder))
     if kind is None:
