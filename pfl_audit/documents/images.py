@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,6 +32,9 @@ BLUR_RADIUS = 20
 """Radius of the Gaussian kernel in pixels (privacy-aware-docvqa, appendix D.1.1)."""
 BLUR_MARGIN = 0.5
 """Margin around a box as a share of its height: OCR boxes cut letters off (docs/scrubbing.md)."""
+
+_DECODING = threading.Lock()
+"""Held while Pillow's switch for truncated files, which all threads share, is changed."""
 
 
 class Stored(Protocol):
@@ -172,12 +176,13 @@ def _beyond(width: int, height: int) -> str | None:
 
 
 def _decode(image: Image.Image) -> Image.Image:
-    before = ImageFile.LOAD_TRUNCATED_IMAGES
-    ImageFile.LOAD_TRUNCATED_IMAGES = True
-    try:
-        return image.convert("RGB")
-    finally:
-        ImageFile.LOAD_TRUNCATED_IMAGES = before
+    with _DECODING:
+        before = ImageFile.LOAD_TRUNCATED_IMAGES
+        ImageFile.LOAD_TRUNCATED_IMAGES = True
+        try:
+            return image.convert("RGB")
+        finally:
+            ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
 def _unusable(path: Path, reason: str) -> UnanswerableError:

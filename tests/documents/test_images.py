@@ -1,11 +1,14 @@
 import struct
+import threading
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
+from pfl_audit.documents import images
 from pfl_audit.documents.images import PageImage, blur
 from pfl_audit.errors import AuditError, UnanswerableError
 
@@ -117,3 +120,26 @@ def test_pages_of_a_shape_that_no_page_has(tmp_path: Path, size: tuple[int, int]
 def test_the_longest_page_is_read(tmp_path: Path) -> None:
     Image.new("L", (10, 200)).save(tmp_path / "x.png")
     assert PageImage(tmp_path / "x.png").open().size == (10, 200)
+
+
+def test_a_page_that_another_thread_finishes_does_not_end_the_reading_of_truncated_files() -> None:
+    inside, left = threading.Event(), threading.Event()
+
+    class First:
+        def convert(self, mode: str) -> bool:
+            inside.set()
+            left.wait(0.2)  # as long as the second may take to come in
+            return ImageFile.LOAD_TRUNCATED_IMAGES
+
+    class Second:
+        def convert(self, mode: str) -> bool:
+            left.set()
+            thread.join(5)
+            return ImageFile.LOAD_TRUNCATED_IMAGES
+
+    decode: Any = images._decode
+    thread = threading.Thread(target=decode, args=(First(),))
+    thread.start()
+    inside.wait(5)
+    assert decode(Second()) is True
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is False

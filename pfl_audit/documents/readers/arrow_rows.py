@@ -18,7 +18,9 @@ from pfl_audit.sandbox import Sandbox, SandboxError
 
 SUFFIXES: Final = (".parquet", ".arrow")
 _MEMORY, _SECONDS = 8 << 30, 120
-"""Address space beyond the file, which pyarrow maps or reserves rather than fills, and CPU time of a child."""
+"""Address space, which pyarrow maps or reserves rather than fills, and CPU time of a child."""
+_READING: Final = threading.Lock()
+"""Held by the thread that asks the child: one for each thread would start with nearly every picture."""
 _REASONS: Final = {
     "memory": "it needs too much memory",
     "time": "it takes too long to read",
@@ -93,20 +95,20 @@ def call(action: str, file: Path, start: int = 0, columns: tuple[str, ...] = ())
     if find_spec("pyarrow") is None:
         raise UsageError(f"reading {file} needs pyarrow", "Run 'pip install pfl-audit[documents]'")
     arguments = (action, str(file.resolve()), start, columns)
-    key = (os.getpid(), threading.get_ident())
-    for fresh in (False, True):
-        if fresh:
-            _child.cache_clear()
-        try:
-            return _child(*key).call(*arguments)
-        except SandboxError as error:
-            if fresh or error.kind == "refused":
-                reason = error.text if error.kind == "refused" else _REASONS[error.kind]
-                raise AuditError(f"{file} cannot be read: {reason}", "Get it from the data set again") from error
+    with _READING:
+        for fresh in (False, True):
+            if fresh:
+                _child.cache_clear()
+            try:
+                return _child(os.getpid()).call(*arguments)
+            except SandboxError as error:
+                if fresh or error.kind == "refused":
+                    reason = error.text if error.kind == "refused" else _REASONS[error.kind]
+                    raise AuditError(f"{file} cannot be read: {reason}", "Get it from the data set again") from error
     raise AssertionError
 
 
-@lru_cache(maxsize=4)
-def _child(process: int, thread: int) -> Sandbox:
-    """The child of a thread: a pipe must not be shared, not by a fork either."""
+@lru_cache(maxsize=1)
+def _child(process: int) -> Sandbox:
+    """The child of a process: a pipe must not be shared by a fork, and threads take turns."""
     return Sandbox("pfl_audit.documents.readers.arrow_child:answer", memory=_MEMORY, seconds=_SECONDS)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership
-from pfl_audit.documents.forms.form import Form
+from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.documents.forms.readers.funsd import READER as FORMS
 from pfl_audit.documents.forms.readers.funsd import annotation_files, read_form
 from pfl_audit.documents.readers import Part
@@ -60,9 +60,13 @@ def _page(file: Path, providers: Mapping[str, str]) -> tuple[Document, list[Aske
 def linked_questions(form: Form) -> list[Asked]:
     """Questions of a form: one for each field with the label ``question`` that links to answers, in their order."""
     fields = {field.id: field for field in form.fields}
+    linked: dict[str, list[Field]] = {}
+    for one, other in form.links:
+        if fields[other].label == "answer":
+            linked.setdefault(one, []).append(fields[other])
     asked: list[Asked] = []
     for field in form.fields:
-        values = [fields[other] for one, other in form.links if one == field.id and fields[other].label == "answer"]
+        values = linked.get(field.id, [])
         if field.label == "question" and values:
             value = " ".join(form.text(one) for one in sorted(values, key=lambda one: one.start))
             name = form.text(field)

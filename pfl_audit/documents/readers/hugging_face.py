@@ -101,10 +101,9 @@ class _Table:
         truth = parse_ground_truth(row["ground_truth"]) if row.get("ground_truth") is not None else None
         image, key = self._image(row, number)
         asked, found, boxes = self._content(row, truth)
-        name = f"{self.file.stem}-{number}"
-        page = Document(
-            f"{name}_1", provider_of(row, name), found, boxes, image, split_of(row, self.split)
-        )  # fmt: skip
+        file = self.file.relative_to(self.root).with_suffix("")  # the splits of save_to_disk have files of one name
+        name = f"{'-'.join(file.parts)}-{number}"
+        page = Document(f"{name}_1", provider_of(row, name), found, boxes, image, split_of(row, self.split))
         known = self.pages.setdefault(key, page) if truth is None and _first(row, _TAGS) is None else page
         if known is not page and row.get("provider") not in (None, "", known.provider):
             raise RecordError("its page has another provider in an earlier row")
@@ -206,11 +205,15 @@ def _linked(entities: Any) -> list[Asked]:
     """Questions of entities with ``id``, ``label``, ``text`` and ``linking`` (pairs of ids)."""
     by_id = {one["id"]: one for one in entities}
     links = {(min(pair), max(pair)) for one in entities for pair in one.get("linking") or []}
+    linked: dict[Any, list[Mapping[str, Any]]] = {}
+    for first, second in sorted(links):
+        if first in by_id and second in by_id:
+            linked.setdefault(first, []).append(by_id[second])
+            linked.setdefault(second, []).append(by_id[first])
     asked = []
     for one in entities:
         if str(one["label"]).lower() == "question":
-            pairs = [pair for pair in sorted(links) if one["id"] in pair]
-            others = [by_id[a if b == one["id"] else b] for a, b in pairs if {a, b} <= by_id.keys()]
+            others = linked.get(one["id"], [])
             value = " ".join(str(other["text"]) for other in others if str(other["label"]).lower() == "answer")
             if value.strip():
                 asked.append(_named(one["text"], value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ _MOST_UNSTORED = 4
 _PIECES = 64
 """Most tokens that a letter of the sample may become."""
 _SAMPLE = "Invoice No. 4711 of 2024-05-31: EUR 1,234.56 (VAT 19 %)\tÄpfel & Söhne GmbH " * 8
+
+
+class _Clock:
+    """Clock of chat templates, stopped at the default of Llama 3.1, so that prompts of different days are equal."""
+
+    @staticmethod
+    def now() -> date:
+        """The date that a template gets for today's."""
+        return date(2024, 7, 26)
 
 
 def examine(folder: Path) -> dict[str, Any]:
@@ -56,8 +66,11 @@ def look(name: str) -> dict[str, Any]:
     """
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", RAYON_NUM_THREADS="1")
     tempfile.tempdir = os.sep  # no file can be written here, and torch asks for the name of the folder
+    from transformers.utils import chat_template_utils
+
     from pfl_audit.models.auto.processor import open_config, open_processor, render_turn
 
+    chat_template_utils.datetime = _Clock  # of this process, which ends after the call
     folder = Path(name)
     kind = kind_of(read_config(folder))
     if kind is None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pfl_audit.errors import AuditError
-from pfl_audit.inputs import MIB, is_regular, sha256_input
+from pfl_audit.inputs import MIB, is_regular, is_there, sha256_input
+from pfl_audit.models.adapter_folder import ADAPTER_CONFIG
 from pfl_audit.models.tensor_file import require_memory
 from pfl_audit.models.weights import checkpoint_files, read_config, read_entries
 
@@ -29,9 +30,14 @@ def check_folder(folder: Path) -> dict[str, Any]:
 
     Raises:
         AuditError: The weights are no safetensors, a file is not regular or too large, the weights need more memory
-            than is free, or config.json asks for code, for quantised layers or for kernels from the network.
+            than is free, an adapter is beside them, or config.json names other weights, quantised layers or kernels
+            from the network.
     """
     files = checkpoint_files(folder)
+    if is_there(folder / ADAPTER_CONFIG):  # transformers would apply it by itself
+        raise AuditError(
+            f"{folder} holds a checkpoint and an adapter ({ADAPTER_CONFIG})", "Move the adapter to a folder of its own"
+        )
     if files[0].suffix != ".safetensors":
         raise AuditError(
             f"{folder}: the weights are a pickle ({files[0].name})",
@@ -40,10 +46,12 @@ def check_folder(folder: Path) -> dict[str, Any]:
     for path in side_files(folder):
         if not is_regular(path) or path.stat().st_size > _READ[path.suffix]:
             raise AuditError(f"{path} is no regular file, or too large", "Copy it again from its source")
-    for path in files:
-        require_memory(path, sum(entry.bytes(single=True) for entry in set(read_entries(path).values())))
+    needed = sum(entry.bytes(single=True) for path in files for entry in set(read_entries(path).values()))
+    require_memory(files[0] if len(files) == 1 else folder, needed)
     config = read_config(folder)
     for where, name, value in _settings(config):
+        if name == "transformers_weights" and value:
+            raise AuditError(f"{folder}: config.json names other weights", f"Delete {name} from config.json")
         if name == "quantization_config" and value:
             raise AuditError(f"{folder}: the weights are quantised", "Save the model dequantised: model.dequantize()")
         if name.endswith("attn_implementation") and isinstance(value, str) and value not in _ATTENTION:

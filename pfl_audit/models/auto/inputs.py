@@ -175,7 +175,7 @@ class ImageInputs(TextInputs):
         """Tokens that the page image takes, which depend on its size alone."""
         size = query.document.image.size() if query.document.image else _BLANK
         if size not in self._beside:
-            prompt = self._turn.replace(TURN, "x")
+            prompt = self._turn.replace(TURN, fill(self.template, "x", ""))
             length = self._process(prompt, page_image(query.document))["input_ids"].shape[1]
             self._beside[size] = max(0, length - len(self._ids(prompt)))
         return self._beside[size]
@@ -198,7 +198,7 @@ class ImageInputs(TextInputs):
             return TURN
         mark = getattr(self.loaded.processor, "image_token", None) or ""
         turn = self.loaded.turn or TURN
-        return turn if mark in turn else turn.replace(TURN, f"{mark}{TURN}")
+        return turn if mark in turn or mark in self.template else turn.replace(TURN, f"{mark}{TURN}")
 
 
 class UdopInputs(TextInputs):

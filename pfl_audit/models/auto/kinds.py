@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -41,6 +41,7 @@ TEXT_TO_TEXT = Kind("text-to-text", "AutoModelForSeq2SeqLM", "question: {questio
 TEXT = Kind("text", "AutoModelForCausalLM", "{words}\n\nQuestion: {question}\nAnswer:", "TextInputs", first_line=True)
 VISION = Kind("vision-language", _IMAGE, "{question}\nAnswer with a short phrase from the page.", "ImageInputs")
 SPECIAL = {
+    **dict.fromkeys(("recurrent_gemma", "rwkv", "xlnet"), replace(TEXT, batched=False)),  # padding reaches the answer
     "udop": Kind("udop", _IMAGE, "Question answering. {question}", "UdopInputs", batched=False),
     "paligemma": Kind("vision-language", _IMAGE, "answer en {question}", "ImageInputs", apart=True, answer_type=1),
     "florence2": Kind("vision-language", _IMAGE, "{question}", "ImageInputs", marked=False),

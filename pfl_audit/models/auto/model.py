@@ -22,7 +22,7 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.protocol import Response, Score
 
-ADAPTER_VERSION = 1
+ADAPTER_VERSION = 2
 """Incremented whenever the adapter's results change, so that stored answers are not reused."""
 
 _BATCH_BYTES = 256 << 20
@@ -116,12 +116,14 @@ class AutoModel(OpenedCheckpoint):
         ends = set(ends if isinstance(ends, list) else [ends])
         stop = next((place for place, token in enumerate(ids) if token in ends), len(ids))
         ids = ids[:stop]
-        if self.kind.first_line:
-            length = next((n for n in range(len(ids)) if "\n" in self._decode(ids[: n + 1]).lstrip()), len(ids))
-            ids = ids[:length]
+        text = self._decode(ids).lstrip()
+        if self.kind.first_line and text:
+            text = text.partition("\n")[0]
+            count = next((n for n in range(len(ids)) if self._decode(ids[:n]).lstrip().startswith(text)), len(ids))
+            ids = ids[:count]  # a token may hold the end of the line and more
         special = set(self.tokenizer.all_special_ids)
         logarithm = sum(log for token, log in zip(ids, logarithms, strict=False) if token not in special)
-        return self._decode(ids).strip(), exp(logarithm)
+        return text.strip(), exp(logarithm)
 
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))

@@ -105,6 +105,8 @@ def read_key(name: str | None, address: Address) -> Key:
         secret = os.environ.get(OPENAI_KEY) if ours else None
     elif not (secret := os.environ.get(name)):
         raise UsageError("the environment variable that --endpoint-key-env names is not set", "Export it")
-    if secret is not None and not (secret.isascii() and secret.isprintable() and 0 < len(secret) <= _LONGEST_KEY):
+    if secret is not None and not (
+        secret.isascii() and secret.isprintable() and secret.split() == [secret] and len(secret) <= _LONGEST_KEY
+    ):
         raise UsageError("the key of the endpoint has characters that no header can carry", "Export it again")
     return Key(secret or None)

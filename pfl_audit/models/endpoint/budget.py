@@ -91,6 +91,21 @@ class Limits:
         return ", ".join([*counts, *([] if self.cost is None else [f"cost {self.cost:,.2f}"])])
 
 
+@dataclass(frozen=True)
+class Held:
+    """Tokens that a request in flight may take.
+
+    Attributes:
+        sent: Tokens sent at most.
+        answered: Tokens answered at most.
+        load: Tokens of its question before it was asked.
+    """
+
+    sent: int
+    answered: int
+    load: Load
+
+
 class Budget:
     """Counts requests and tokens of a run, and refuses those that might go beyond the ceiling.
 
@@ -107,10 +122,10 @@ class Budget:
         self.requests = self.sent = self.answered = 0
         self.ceiling, self._prices = ceiling, prices
         self._held_sent = self._held_answered = 0
-        self._factor = 1.0
+        self._factors = (1.0, 1.0)
         self._changed = threading.Condition()
 
-    def reserve(self, load: Load) -> tuple[int, int]:
+    def reserve(self, load: Load) -> Held:
         """Reserve a request, waiting for those in flight where only they are in the way.
 
         Returns:
@@ -121,13 +136,13 @@ class Budget:
         """
         with self._changed:
             while True:
-                most = ceil(load.most * self._factor)
-                limit = self._reached(most, load.answer)
+                held = Held(ceil(load.most * self._factors[0]), ceil(load.answer * self._factors[1]), load)
+                limit = self._reached(held.sent, held.answered)
                 if limit is None:
                     self.requests += 1
-                    self._held_sent += most
-                    self._held_answered += load.answer
-                    return most, load.answer
+                    self._held_sent += held.sent
+                    self._held_answered += held.answered
+                    return held
                 if not self._held_sent or limit == "requests":
                     raise UsageError(
                         f"the endpoint's limit of {limit} is reached after {self.requests:,} requests and "
@@ -136,15 +151,17 @@ class Budget:
                     )
                 self._changed.wait()
 
-    def settle(self, held: tuple[int, int], usage: Usage) -> None:
+    def settle(self, held: Held, usage: Usage) -> None:
         """Replace a reservation by what was used."""
         with self._changed:
-            self._held_sent -= held[0]
-            self._held_answered -= held[1]
+            self._held_sent -= held.sent
+            self._held_answered -= held.answered
             self.sent += usage.sent
             self.answered += usage.answered
-            if usage.sent > held[0]:  # the endpoint counts more than was thought possible
-                self._factor *= _SAFETY * usage.sent / held[0]
+            self._factors = (
+                _raised(self._factors[0], usage.sent, held.sent, held.load.most),
+                _raised(self._factors[1], usage.answered, held.answered, held.load.answer),
+            )
             self._changed.notify_all()
 
     def _reached(self, sent: int, answered: int) -> str | None:
@@ -158,3 +175,8 @@ class Budget:
         if self.ceiling.cost is not None and self._prices.cost(sent, answered) > self.ceiling.cost:
             return "cost"
         return None
+
+
+def _raised(factor: float, used: int, held: int, most: int) -> float:
+    """Factor of the bound ``most``, raised where the endpoint counts more than was thought possible."""
+    return max(factor, _SAFETY * used / most) if used > held and most else factor

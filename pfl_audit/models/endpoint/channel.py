@@ -89,7 +89,7 @@ class Channel:
             used = reply.usage or Usage(round(load.expected), min(load.answer, len(reply.response.answer) // 3 + 1))
         except AgainError as error:
             if error.billed:
-                used = Usage(*held)  # nobody can say what it has cost
+                used = Usage(held.sent, held.answered)  # what it has cost is unknown
             raise
         finally:
             self.budget.settle(held, used)
@@ -97,15 +97,14 @@ class Channel:
         return reply, used
 
     def _wait(self, error: AgainError, attempt: int, stop: threading.Event) -> None:
+        seconds = self._pace.backoff(attempt)  # also where less is asked for, such as a date that the clock has passed
         if error.wait is not None:
             self._pace.close(error.wait)
             if error.wait >= _WORTH_SAYING:
                 self._progress.say(f"{self._host} asks to wait {error.wait:,.0f} s ({error})")
-        else:
-            seconds = self._pace.backoff(attempt)
-            if seconds >= _WORTH_SAYING:
-                self._progress.say(f"{self._host}: {error}; next attempt in {seconds:.0f} s")
-            self._pace.rest(seconds, stop)
+        elif seconds >= _WORTH_SAYING:
+            self._progress.say(f"{self._host}: {error}; next attempt in {seconds:.0f} s")
+        self._pace.rest(seconds, stop)
 
     def _given_up(self, error: AgainError, *, others: bool) -> Exception:
         if others and not error.busy:

@@ -72,6 +72,10 @@ class Exchange:
             import httpx
         except ImportError as error:
             raise UsageError("an endpoint needs httpx", "pip install 'pfl-audit[endpoint]'") from error
+        from pfl_audit.models.endpoint.deadline import Deadline, DeadlineTransport
+
+        self._deadline = Deadline()
+        context = ssl.create_default_context() if address.url.startswith("https:") else None  # slow to make
         self._address, self._seconds = address, seconds
         self._faults = (httpx.HTTPError, httpx.StreamError, ssl.SSLError)
         self._before = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -83,8 +87,7 @@ class Exchange:
                 **key.headers,
             },
             timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
-            limits=httpx.Limits(max_connections=connections),
-            verify=ssl.create_default_context() if address.url.startswith("https:") else False,  # slow to make
+            transport=DeadlineTransport(context, connections, self._deadline),
             follow_redirects=False,
             trust_env=False,
         )
@@ -97,10 +100,10 @@ class Exchange:
             AgainError: It failed, and may succeed later.
             EndpointError: It failed, and so would every other one.
         """
-        deadline = time.monotonic() + self._seconds
+        self._deadline.at = time.monotonic() + self._seconds
         try:
             with self._client.stream("POST", self._address.url, json=body) as response:
-                content = self._read(response, deadline)
+                content = self._read(response)
         except self._before as error:
             raise AgainError(f"no connection ({type(error).__name__})") from error
         except self._faults as error:
@@ -119,7 +122,7 @@ class Exchange:
         """Close all connections."""
         self._client.close()
 
-    def _read(self, response: httpx.Response, deadline: float) -> bytes:
+    def _read(self, response: httpx.Response) -> bytes:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise AgainError("a compressed reply that was not asked for", billed=True)
         content = bytearray()
@@ -127,8 +130,6 @@ class Exchange:
             content += part
             if len(content) > MAX_REPLY:
                 raise AgainError(f"a reply of more than {MAX_REPLY:,} bytes", billed=True)
-            if time.monotonic() > deadline:
-                raise AgainError(f"no whole reply within {self._seconds:g} s", billed=True)
         return bytes(content)
 
     def _failed(self, response: httpx.Response, content: bytes) -> Exception:

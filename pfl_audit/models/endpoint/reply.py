@@ -14,6 +14,8 @@ from pfl_audit.models.recorded import MAX_RECORDED
 _MOST_TOKENS: Final = 10**9
 _SLACK: Final = 1e-3
 """How far above 0 a rounded log-probability may be."""
+_LEAST: Final = -1e6
+"""Log-probability of a token that counts as impossible."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def _confidence(logprobs: object) -> float | None:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | float) or not value <= _SLACK:
             return None
-        total += value
+        total += max(value, _LEAST)  # JSON has whole numbers that no float can hold
     return math.exp(min(0.0, total))
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from PIL import Image
 
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.documents.readers import hugging_face
+from pfl_audit.documents.readers import arrow_rows, hugging_face
 from pfl_audit.documents.readers.jsonl import READER as JSONL
 from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.errors import AuditError, UnanswerableError, UsageError
@@ -205,3 +206,41 @@ def test_pyarrow_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("pfl_audit.documents.readers.arrow_rows.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install"):
         READER.read(tmp_path, "all")
+
+
+def test_splits_whose_files_have_one_name_are_all_read(tmp_path: Path) -> None:
+    for shade, split in enumerate(("train", "test")):
+        arrow(tmp_path / split / "data-00000-of-00001.arrow", [asked(shade, 1)])
+    corpus = READER.read(tmp_path, "all")
+    assert corpus.problems == ()
+    assert {page.split for page in corpus.documents} == {"blue_train", "red_test"}
+    assert len({page.provider for page in corpus.documents}) == 2
+
+
+def test_many_linked_entities_are_read_in_linear_time() -> None:
+    many = 30_000  # minutes, if each question looks at every link
+    entities = [
+        {"id": at, "label": "answer" if at % 2 else "question", "text": f"t{at}", "linking": [[at, at ^ 1]]}
+        for at in range(many)
+    ]
+    asked = hugging_face._linked(entities)
+    assert len(asked) == many // 2
+    assert asked[0][1] == ("t1",)
+
+
+def test_many_threads_read_pictures_through_one_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrow(tmp_path / "train.arrow", [asked(shade, 1) for shade in range(8)])
+    pages = READER.read(tmp_path, "all").documents
+    started: list[object] = []
+
+    class Counted(arrow_rows.Sandbox):
+        def __init__(self, target: str, *, memory: int, seconds: float) -> None:
+            started.append(target)
+            super().__init__(target, memory=memory, seconds=seconds)
+
+    monkeypatch.setattr(arrow_rows, "Sandbox", Counted)
+    arrow_rows._child.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        sizes = list(pool.map(lambda page: page.image and page.image.open().size, pages))
+    assert sizes == [(30, 20)] * 8
+    assert len(started) == 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import exp
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers as hf
 
 from pfl_audit.documents.document import Query
 from pfl_audit.models.auto.inputs import font, page_image
@@ -15,7 +17,7 @@ from pfl_audit.models.auto.load import LONGEST_ANSWER
 from pfl_audit.models.auto.model import AutoModel
 from pfl_audit.models.prompt_template import fill
 from pfl_audit.models.protocol import CandidateModel, DocumentModel
-from tests.models.auto.zoo import FAMILIES, IMAGE_FAMILIES, TEXT_FAMILIES
+from tests.models.auto.zoo import FAMILIES, IMAGE_FAMILIES, TEXT_FAMILIES, ids, save, tokenizer
 
 Opened = Callable[[str], AutoModel]
 
@@ -118,3 +120,10 @@ def test_the_page_image_counts_and_the_question_too(name: str, opened: Opened, q
     other = Query("other", first.document, "Is this an entirely different question?", first.answers)
     losses = [response.loss for response in model.respond([first, moved, other])]
     assert len(set(losses)) == 3
+
+
+def test_a_recurrent_model_is_asked_one_question_at_a_time(tmp_path: Path, here: None, queries: list[Query]) -> None:
+    tok = tokenizer([" ".join(query.document.words) for query in queries])
+    config = hf.RwkvConfig(hidden_size=32, num_hidden_layers=2, context_length=2048, **ids(tok))
+    model = AutoModel(save(tmp_path, config, "AutoModelForCausalLM", tok))
+    assert [model.respond([query])[0].answer for query in queries] == [one.answer for one in model.respond(queries)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import exp
 from pathlib import Path
 
 import pytest
 
 from pfl_audit.documents.document import Document, Query, as_boxes
 from pfl_audit.errors import UnanswerableError, UsageError
+from pfl_audit.models.auto.inputs import ImageInputs
 from pfl_audit.models.auto.load import LONGEST_ANSWER
 from pfl_audit.models.auto.model import AutoModel
 from pfl_audit.models.auto.token_filter import TokenFilter
@@ -108,3 +110,32 @@ def test_a_picture_that_cannot_be_read_is_unanswerable(opened: Opened, queries: 
 def test_a_batch_shrinks_as_the_input_grows(opened: Opened) -> None:
     sizes = [opened("llama").batch_size(cost) for cost in (10, 1000, 16_000)]
     assert sizes[0] > sizes[1] > sizes[2] >= 1
+
+
+def test_the_first_line_keeps_what_its_last_token_has_before_the_line_ends(opened: Opened) -> None:
+    model, end = opened("gpt2"), 1000
+    own, inc = model.tokenizer, model.tokenizer("Acme Inc")["input_ids"]
+
+    class Tokens:
+        """The tokenizer with one token more."""
+
+        all_special_ids = own.all_special_ids
+
+        def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
+            texts = [".\n\nQ" if one == end else own.decode([one], skip_special_tokens=True) for one in ids]
+            return "".join(texts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "tokenizer", Tokens())
+        logs = [-0.5] * (len(inc) + 2)
+        assert model._read([*inc, end, inc[0]], logs) == ("Acme Inc.", pytest.approx(exp(-0.5 * (len(inc) + 1))))
+        assert model._read([*inc, *own("\n")["input_ids"]], logs) == ("Acme Inc", pytest.approx(exp(-0.5 * len(inc))))
+
+
+@pytest.mark.parametrize("name", ["paligemma", "qwen2_vl"])
+def test_a_template_may_place_the_page_image(name: str, opened: Opened, queries: list[Query]) -> None:
+    loaded = replace(opened(name).inputs.loaded, turn=None)
+    mark = loaded.processor.image_token
+    inputs = ImageInputs(loaded, f"USER: {mark}\n{{question}} ASSISTANT:")
+    assert inputs.prompt(queries[0]).count(mark) == 1
+    assert inputs.build(queries[0])["input_ids"].shape[1] == inputs.cost(queries[0])

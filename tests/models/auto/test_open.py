@@ -14,7 +14,7 @@ import torch
 
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.models.auto.examine import examine
+from pfl_audit.models.auto.examine import examine, look
 from pfl_audit.models.auto.family import FAMILY
 from pfl_audit.models.auto.folder import check_folder
 from pfl_audit.models.auto.kinds import kind_of
@@ -67,6 +67,12 @@ def test_a_chat_template_that_never_ends_costs_one_line(copied: Checkpoint, monk
         examine(folder)
 
 
+def test_the_date_in_a_chat_template_is_the_same_every_day(copied: Checkpoint) -> None:
+    folder = copied("llama")
+    (folder / "chat_template.jinja").write_text("{{ strftime_now('%d %b %Y') }} {{ messages[0]['content'] }}")
+    assert look(str(folder))["turn"] == f"26 Jul 2024 {TURN}"
+
+
 def test_a_network_that_is_larger_than_its_weights_costs_one_line(copied: Checkpoint) -> None:
     folder = copied("t5")
     edit(folder / "config.json", num_layers=300, d_model=8192)
@@ -96,6 +102,7 @@ def test_damaged_settings_cost_one_line(
     [
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised"),
         ({"_attn_implementation": "evil/kernel"}, "attention kernel"),
+        ({"transformers_weights": "other.safetensors"}, "names other weights"),
         (
             {"vision_config": {"attn_implementation": "evil/kernel@main"}},
             r"config\.json\.vision_config names an attent",
@@ -119,6 +126,35 @@ def test_files_that_are_no_files_and_pickles_are_refused(copied: Checkpoint) -> 
     (folder / "added_tokens.json").unlink()
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(AuditError, match="the weights are a pickle"):
+        check_folder(folder)
+
+
+def test_an_adapter_beside_a_checkpoint_is_refused(copied: Checkpoint, tmp_path: Path) -> None:
+    folder = copied("t5")
+    save_adapter(folder, tmp_path / "lora")
+    for path in (tmp_path / "lora").glob("adapter_*"):
+        shutil.copy(path, folder)
+    with pytest.raises(AuditError, match="holds a checkpoint and an adapter"):
+        check_folder(folder)
+
+
+def test_the_weights_of_all_shards_together_must_fit_into_memory(
+    copied: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = copied("t5")
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    halves = {f"{at}.safetensors": names[at::2] for at in range(2)}
+    for file, some in halves.items():
+        save_file({name: tensors[name].clone() for name in some}, folder / file, {"format": "pt"})
+    table = {"weight_map": {name: file for file, some in halves.items() for name in some}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(table))
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    monkeypatch.setattr("pfl_audit.models.tensor_file.free_memory", lambda: size)
+    with pytest.raises(AuditError, match="GB of memory"):
         check_folder(folder)
 
 
@@ -201,13 +237,28 @@ def test_an_adapter_answers_as_peft_does(
         assert response.loss != pytest.approx(plain.respond([query])[0].loss, abs=1e-3)
 
 
+def test_a_regular_expression_of_an_adapter_is_not_evaluated(
+    checkpoint: Checkpoint, tmp_path: Path, here: None, queries: list[Query]
+) -> None:
+    save_adapter(checkpoint("t5"), tmp_path / "lora")
+    before = AutoModel(tmp_path / "lora").respond(queries[:1])
+    never_ends = r"([\w.]+)+!"
+    edit(tmp_path / "lora" / "adapter_config.json", target_modules=never_ends, exclude_modules=never_ends)
+    assert AutoModel(tmp_path / "lora").respond(queries[:1]) == before
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
         ({"peft_type": "PREFIX_TUNING"}, "no LoRA adapter"),
         ({"megatron_config": {"a": 1}, "megatron_core": "os"}, "no LoRA adapter"),
+        ({"init_lora_weights": "pissa"}, "no LoRA adapter"),
+        ({"alora_invocation_tokens": [3]}, "no LoRA adapter"),
         ({"r": 8}, "does not fit the base"),
-        ({"target_modules": ["nothing"]}, "does not fit the base"),
+        ({"r": 10**9}, "a rank in adapter_config.json is not that of the tensors"),
+        ({"rank_pattern": {"q": 10**9}}, "a rank in"),
+        ({"alpha_pattern": {r"([\w.]+)+!": 3}}, "a rank in"),
+        ({"use_dora": True}, "does not fit the base"),
         ({"base_model_name_or_path": "google/flan-t5-small"}, "no local checkpoint folder"),
         ({"base_model_name_or_path": None}, "no local checkpoint folder"),
     ],

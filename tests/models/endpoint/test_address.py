@@ -50,7 +50,7 @@ def test_the_key_goes_to_its_own_host_only(monkeypatch: pytest.MonkeyPatch) -> N
     assert "sk-open" not in repr(named)
 
 
-@pytest.mark.parametrize("value", [None, "", "sk-\nsecret", "sk-sécret", "s" * 9000])
+@pytest.mark.parametrize("value", [None, "", "sk-\nsecret", "sk-secret ", "sk-sécret", "s" * 9000])
 def test_a_key_that_is_missing_or_no_header_is_refused_without_being_quoted(
     value: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

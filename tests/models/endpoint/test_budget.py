@@ -66,7 +66,21 @@ def test_a_request_waits_while_those_in_flight_may_use_what_is_left() -> None:
 def test_an_endpoint_that_counts_more_than_was_thought_possible_raises_the_bound() -> None:
     budget = Budget(Prices(), Limits(tokens=10_000))
     budget.settle(budget.reserve(LOAD), Usage(400, 20))
-    assert budget.reserve(LOAD)[0] >= 400
+    assert budget.reserve(LOAD).sent >= 400
+
+
+def test_several_requests_in_flight_raise_the_bound_as_one_does() -> None:
+    budget = Budget(Prices(), Limits(tokens=10_000))
+    for held in [budget.reserve(LOAD) for _ in range(4)]:
+        budget.settle(held, Usage(200, 20))
+    assert budget.reserve(LOAD).sent == 250
+
+
+def test_longer_answers_than_were_asked_for_raise_the_bound_too() -> None:
+    budget = Budget(Prices(), Limits(tokens=2_000))
+    budget.settle(budget.reserve(LOAD), Usage(100, 1000))
+    with pytest.raises(UsageError, match="limit of tokens"):
+        budget.reserve(LOAD)
 
 
 def test_an_estimate_follows_usage_and_covers_later_steps() -> None:

@@ -1,7 +1,10 @@
 """An endpoint that fails in every way: the answers are those of one that does not, or the run ends in one line."""
 
+import socket
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -12,7 +15,8 @@ from pfl_audit.attacks.questions.engine import Answers, QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import EndpointError
-from pfl_audit.models.endpoint.exchange import MAX_REPLY
+from pfl_audit.models.endpoint.address import Key, read_address
+from pfl_audit.models.endpoint.exchange import MAX_REPLY, AgainError, Exchange
 from pfl_audit.models.endpoint.model import EndpointModel
 from pfl_audit.progress import Silent
 from tests.models.endpoint.said import Heard
@@ -192,3 +196,36 @@ def test_what_may_be_billed_counts_against_the_ceiling(
     used = model.work()
     assert used["endpoint_requests"] == len(server.bodies)
     assert used["endpoint_tokens_sent"] > 3000 * (len(server.bodies) - 1)
+
+
+def test_headers_that_come_byte_by_byte_do_not_extend_the_time_of_a_request() -> None:
+    whole = completion("late").body
+    lines = f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            for byte in lines:
+                connection.sendall(bytes([byte]))
+                time.sleep(0.05)
+            connection.sendall(whole)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = read_address(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
+        with pytest.raises(AgainError, match="ReadTimeout") as caught:
+            Exchange(address, Key(None), seconds=0.5, connections=1).post({})
+        thread.join()
+    assert caught.value.billed
+
+
+def test_a_question_is_not_repeated_at_once_where_no_wait_is_asked_for(
+    red: Corpus, opened: Open, store: ResponseStore
+) -> None:
+    with serving(at_first(Said(b"", 503, headers={"Retry-After": "0"}), 3)) as server:
+        answers = ask(opened(server.url, endpoint_concurrency=1), store, red, 1)
+    assert len(answers.responses) == 1
+    gaps = [after - before for before, after in zip(server.times[1:], server.times[2:], strict=False)]
+    assert sum(gaps) >= 0.5 * (0.01 + 0.02 + 0.04)

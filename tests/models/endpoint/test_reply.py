@@ -49,7 +49,8 @@ def test_what_is_no_probability_gives_no_confidence(logprobs: object) -> None:
 
 
 def test_an_impossible_token_gives_a_confidence_of_zero() -> None:
-    assert parse_reply(reply(logprobs=tokens(-math.inf))).response.confidence == 0.0
+    for impossible in (-math.inf, -(10**400)):
+        assert parse_reply(reply(logprobs=tokens(-0.5, impossible))).response.confidence == 0.0
 
 
 @pytest.mark.parametrize(
