@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
 from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Curve, Format, Metric, Role, Series, Table
+from pfl_audit.fitness.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.arrays import Bools
 
