@@ -8,12 +8,13 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
 from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Curve, Format, Metric, Role, Series, Table
+from pfl_audit.fitness.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
+from pfl_audit.fitness.document_features import KINDS
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.arrays import Bools
 
@@ -165,17 +166,6 @@ def scatter(
     return Curve(title=title, kind="scatter", x_label=axes[0], y_label=axes[1], series=series)
 
 
-_KINDS: Final = {
-    "counts": "numbers of documents, pages and questions, length of answers",
-    "keys": "share of each key among the questions",
-    "text": "words a page, their length, digits, capitals",
-    "layout": "size and place of the words, covered area, margins",
-    "dates": "years and months of the dates on the pages",
-    "images": "size, brightness, contrast, sharpness and colour of the page images",
-    "words": "the words themselves, without digits",
-}
-
-
 def present_blind(blind: Blind) -> Check:
     """The check: AUC and balanced accuracy with their intervals, and the AUC of each kind of feature alone.
 
@@ -207,7 +197,7 @@ def present_blind(blind: Blind) -> Check:
 def _table(blind: Blind) -> Table:
     rows: list[list[Cell]] = [
         [kind, text, round(found.value, 3), f"{found.low:.3f} to {found.high:.3f}"]
-        for kind, text in _KINDS.items()
+        for kind, text in KINDS.items()
         if (found := blind.kinds.get(kind)) is not None
     ]
     return Table(

@@ -12,9 +12,7 @@ import pandas as pd
 
 from pfl_audit.attacks.membership import present
 from pfl_audit.attacks.membership.attack import MembershipSettings
-from pfl_audit.attacks.membership.blind import Blind, blind_baseline
 from pfl_audit.attacks.membership.decision import decide_membership
-from pfl_audit.attacks.membership.document_features import document_features
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
 from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features
 from pfl_audit.attacks.membership.present import present_blind
@@ -45,6 +43,8 @@ from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.scrubbing.scrub import scrub
 from pfl_audit.errors import NotAuditableError
+from pfl_audit.fitness.blind import Blind, blind_baseline
+from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Bools, Floats
 from pfl_audit.models.protocol import Response
 

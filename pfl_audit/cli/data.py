@@ -16,14 +16,18 @@ from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.help import App
 from pfl_audit.cli.unused import refuse_unused
-from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.errors import EXIT_FINDING, NotAuditableError, UsageError
 from pfl_audit.files import require_new
 from pfl_audit.inputs import require_input
 
 if TYPE_CHECKING:
     from pfl_audit.documents.check import CorpusCheck
     from pfl_audit.documents.corpus import Corpus, Problem
+    from pfl_audit.documents.document import Document
     from pfl_audit.documents.forms.check import FormCheck
+    from pfl_audit.fitness.page_look import PageLooks
+    from pfl_audit.fitness.verdict import Fitness
+    from pfl_audit.progress import Progress
 
 
 def _names(*groups: str) -> str:
@@ -41,23 +45,31 @@ _Target = Annotated[Path, typer.Option("--out", help="Output folder.")]
 
 @app.command()
 def check(
+    context: typer.Context,
     path: Annotated[Path, typer.Argument(help=f"A corpus ({_names('corpora')}) or forms ({_names('forms')}).")],
+    blue: Annotated[
+        Path | None, typer.Option(help="Training corpus: near-duplicates and providers that it shares with the corpus.")
+    ] = None,
     images: Annotated[bool, typer.Option(help="Open every page image.")] = True,
+    seed: options.Seed = 0,
     reveal: options.Reveal = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Count a corpus (the paper's Table 5) or forms, and list unusable records.
+    """Count a corpus (the paper's Table 5) or forms, list unusable records, and decide whether a corpus is fit.
 
-    For a corpus with members and non-members it also prints the power of an audit by the size of the leak.
+    A corpus is unfit for an audit of membership if its documents alone distinguish members from non-members, or if
+    providers or pages are on both sides. Also prints the power of an audit by the size of the leak. Exit code 1 if the
+    corpus is unfit.
 
     Example: pfl-audit data check data/red
     """
+    from pfl_audit.cli.fitness import show_fitness
     from pfl_audit.cli.power import show_power
     from pfl_audit.core.power import power_table
-    from pfl_audit.core.redaction import visible
-    from pfl_audit.documents.check import check_corpus
+    from pfl_audit.core.redaction import Redactor, visible
+    from pfl_audit.documents.check import check_corpus, check_pages
     from pfl_audit.documents.forms.check import check_forms
     from pfl_audit.documents.forms.readers import reader_of
     from pfl_audit.documents.readers import open_corpus
@@ -65,17 +77,30 @@ def check(
     require_input(path, "Give the folder that holds the corpus or the forms")
     progress = make_progress(quiet=quiet)
     found: CorpusCheck | FormCheck
-    power = None
+    power = fitness = None
+    redactor = Redactor(secrets.token_hex(), reveal=reveal)
     if (reader := reader_of(path)) is not None:
+        refuse_unused(context, {"blue": "for forms", "seed": "for forms"})
         found = check_forms(reader.read(path), progress, images=images)
         rows, empty = _form_rows(found), not found.forms
     else:
-        corpus = open_corpus(path)
-        found, power = check_corpus(corpus, progress, images=images), power_table(corpus)
-        rows, empty = _corpus_rows(found), not found.counts
+        from pfl_audit.fitness.page_look import PageLooks
+
+        corpus, looks = open_corpus(path), PageLooks()
+        training = open_corpus(blue).documents if blue is not None else ()
+        found = check_corpus(corpus, progress, images=images, why_not=looks.unusable)
+        rows, empty, power = _corpus_rows(found), not found.counts, power_table(corpus)
+        if images:
+            check_pages(training, progress, looks.unusable)
+        if not empty:
+            fitness = _fitness(corpus, training, looks, seed, progress)
     found = replace(found, problems=_masked(found.problems, reveal=reveal))
     if as_json:
-        print_json(found.to_dict() | ({"power": power.to_dict()} if power else {}))
+        print_json(
+            found.to_dict()
+            | ({"power": power.to_dict()} if power else {})
+            | ({"fitness": fitness.to_dict(redactor)} if fitness else {})
+        )
     else:
         for row in rows:
             typer.echo(row)
@@ -86,10 +111,14 @@ def check(
         typer.echo(f"{len(found.problems)} records cannot be used")
         if power is not None:
             show_power(power)
+        if fitness is not None:
+            show_fitness(fitness, redactor)
     if empty:
         raise NotAuditableError(
             f"{path} holds no record that can be used", "Correct the records listed as unusable, or give another corpus"
         )
+    if fitness is not None and fitness.verdict == "unfit":
+        raise typer.Exit(EXIT_FINDING)
 
 
 @app.command()
@@ -247,6 +276,14 @@ def make_forms_(
         print_json({"out": str(out), "forms": len(corpus.forms), "fields": fields})
     elif not quiet:
         note(f"{len(corpus.forms)} forms with {fields} fields written to {out}")
+
+
+def _fitness(corpus: Corpus, training: Sequence[Document], looks: PageLooks, seed: int, progress: Progress) -> Fitness:
+    import numpy as np
+
+    from pfl_audit.fitness.verdict import fitness_of
+
+    return fitness_of(corpus, looks, np.random.default_rng(seed), progress, training)
 
 
 def _corpus_rows(found: CorpusCheck) -> list[str]:

@@ -31,17 +31,20 @@ class CorpusCheck:
         return {"counts": list(self.counts), "problems": [problem.to_dict() for problem in self.problems]}
 
 
-def check_corpus(corpus: Corpus, progress: Progress, *, images: bool = True) -> CorpusCheck:
+def check_corpus(
+    corpus: Corpus, progress: Progress, *, images: bool = True, why_not: Callable[[Document], str | None] | None = None
+) -> CorpusCheck:
     """Count a corpus, and open its page images.
 
     Args:
         corpus: Corpus to check; its own problems are included in the result.
         progress: Reports the pages that are done.
         images: Whether to open the page images.
+        why_not: Opens the image of a page, and returns the reason where it cannot; ``unusable`` if left out.
     """
     problems = list(corpus.problems)
     if images:
-        problems += check_pages(corpus.documents, progress)
+        problems += check_pages(corpus.documents, progress, why_not or unusable)
     questions: defaultdict[tuple[str, int | None], int] = defaultdict(int)
     pages_of: defaultdict[tuple[str, int | None], list[Document]] = defaultdict(list)
     for query in corpus.queries:

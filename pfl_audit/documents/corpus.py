@@ -101,6 +101,11 @@ class Corpus:
         return tuple(provider for provider in self.providers if self.label(provider) is membership)
 
 
+def is_training(page: Document) -> bool:
+    """Whether the split of a page (``blue...``, ``...train...``) is one for training."""
+    return page.split.startswith("blue") or "train" in page.split
+
+
 def require_questions(corpus: Corpus, path: Path) -> None:
     """Check that a corpus has questions.
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pfl_audit.attacks.membership.document_features import dates_in
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.results import read_results
 from pfl_audit.core.runner import run_audit
@@ -23,6 +22,7 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Membership, Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.writers import write_jsonl
+from pfl_audit.fitness.document_features import dates_in
 from pfl_audit.progress import Silent
 
 _SPLITS = {Membership.MEMBER: "red_test_positive", Membership.NON_MEMBER: "red_test_negative"}

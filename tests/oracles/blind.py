@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import roc_auc_score
 
-from pfl_audit.attacks.membership.blind import PENALTY
+from pfl_audit.fitness.blind import PENALTY
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus, FormPart
-from pfl_audit.documents.forms.near_duplicates import near_duplicates
+from pfl_audit.documents.near_duplicates import near_duplicates
 from pfl_audit.errors import AuditError, UsageError
 
 SHARES = (0.2, 0.4, 0.4)

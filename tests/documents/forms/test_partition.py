@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pfl_audit.documents import near_duplicates as module
 from pfl_audit.documents.document import Document
-from pfl_audit.documents.forms import near_duplicates as module
 from pfl_audit.documents.forms.form import PARTS, Field, Form, FormCorpus, FormPart
-from pfl_audit.documents.forms.near_duplicates import near_duplicates, shingles
 from pfl_audit.documents.forms.partition import partition_forms
+from pfl_audit.documents.near_duplicates import near_duplicates, shingles
 from pfl_audit.errors import AuditError, UsageError
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -6,7 +6,11 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from pfl_audit.attacks.membership.blind import (
+from pfl_audit.attacks.membership.present import present_blind
+from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.fitness.blind import (
     Blind,
     additive_kernel,
     blind_baseline,
@@ -17,11 +21,7 @@ from pfl_audit.attacks.membership.blind import (
     out_of_fold_scores,
     permutation_p_value,
 )
-from pfl_audit.attacks.membership.document_features import DocumentFeatures, document_features
-from pfl_audit.attacks.membership.present import present_blind
-from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
-from pfl_audit.documents.corpus import Corpus
-from pfl_audit.documents.readers import open_corpus
+from pfl_audit.fitness.document_features import DocumentFeatures, document_features
 from pfl_audit.metrics import ranking
 from pfl_audit.progress import Silent
 from tests.oracles import blind as oracle

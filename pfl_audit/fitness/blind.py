@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from scipy.stats import rankdata
 
-from pfl_audit.attacks.membership.document_features import DocumentFeatures
+from pfl_audit.fitness.document_features import DocumentFeatures
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.errors import UnanswerableError
+from pfl_audit.fitness.page_look import PageLook, page_look
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.progress import Progress
 
@@ -69,12 +69,20 @@ def _months(parts: dict[str, str | None]) -> Iterator[int]:
         yield int(parts.get("b") or 0)
 
 
+KINDS: Final = {
+    "counts": "numbers of documents, pages and questions, length of answers",
+    "keys": "share of each key among the questions",
+    "text": "words a page, their length, digits, capitals",
+    "layout": "size and place of the words, covered area, margins",
+    "dates": "years and months of the dates on the pages",
+    "images": "size, brightness, contrast, sharpness and colour of the page images",
+    "words": "the words themselves, without digits",
+}
+"""Kinds of features, and what they hold."""
 MAX_WORDS: Final = 2000
 """Columns of the words: those that occur most often in the corpus."""
 MAX_IMAGES: Final = 10
 """Page images that are opened of one provider, spread evenly over its pages."""
-_SIDE: Final = 256
-"""Longest side in pixels of the reduced image that brightness, contrast and sharpness are taken from."""
 _WORD: Final = r"(?u)\b[^\W\d_]{2,}\b"
 _DIGIT: Final = re.compile(r"\d")
 
@@ -89,14 +97,18 @@ class DocumentFeatures:
             float64, indexed by provider; NaN where a provider's pages do not have it.
         words: TF-IDF of the words without digits, float64 (providers, at most MAX_WORDS), rows of length one, or zero
             where a provider has no such word.
+        vocabulary: The word of each column of ``words``.
     """
 
     providers: tuple[str, ...]
     tables: Mapping[str, pd.DataFrame]
     words: Floats
+    vocabulary: tuple[str, ...] = ()
 
 
-def document_features(corpus: Corpus, progress: Progress) -> DocumentFeatures:
+def document_features(
+    corpus: Corpus, progress: Progress, look: Callable[[Document], PageLook | None] = page_look
+) -> DocumentFeatures:
     """Describe every provider of a corpus by its documents, questions and page images.
 
     Labels of membership, names of files and the order of the records are not used. An image that cannot be read
@@ -104,6 +116,7 @@ def document_features(corpus: Corpus, progress: Progress) -> DocumentFeatures:
 
     Args:
         corpus: At least one question.
+        look: Describes the image of a page; None where there is none.
     """
     groups = corpus.by_provider()
     keys = sorted({query.key for query in corpus.queries})
@@ -118,7 +131,7 @@ def document_features(corpus: Corpus, progress: Progress) -> DocumentFeatures:
                 "text": _mean([_text(page) for page in pages]),
                 "layout": _mean([_layout(page) for page in pages]),
                 "dates": _dates(pages),
-                "images": _mean([_image(page) for page in _spread(pages)]),
+                "images": _mean([seen.statistics for page in spread(pages) if (seen := look(page)) is not None]),
             }
             for kind, row in found.items():
                 rows.setdefault(kind, []).append(row)
@@ -126,7 +139,7 @@ def document_features(corpus: Corpus, progress: Progress) -> DocumentFeatures:
             task.advance()
     index = pd.Index(groups, name="provider")
     tables = {kind: pd.DataFrame(several, index=index, dtype=np.float64) for kind, several in rows.items()}
-    return DocumentFeatures(tuple(groups), tables, _words(texts))
+    return DocumentFeatures(tuple(groups), tables, *_words(texts))
 
 
 def _counts(queries: Sequence[Query], pages: Sequence[Document]) -> dict[str, float]:
@@ -185,40 +198,15 @@ def _dates(pages: Sequence[Document]) -> dict[str, float]:
     times = [year + (month - 1) / 12 for year, month in every]
     months = [month for _, month in every]
     return counts | {
+        "mean year": float(np.mean([year for year, _ in every])),
         "mean time": float(np.mean(times)),
         "earliest": min(times),
         "latest": max(times),
-        "mean year": float(np.mean([year for year, _ in every])),
         "mean month": float(np.mean(months)),
     }
 
 
-def _image(page: Document) -> dict[str, float]:
-    """Statistics of the pixels, reduced to a thumbnail; none where there is no image that can be read."""
-    if page.image is None:
-        return {}
-    try:
-        full = page.image.open()
-    except UnanswerableError:
-        return {}
-    width, height = full.size
-    small = full.reduce(max(1, max(full.size) // _SIDE))
-    planes = [np.asarray(plane, dtype=np.float64) / 255 for plane in small.split()]
-    grey = np.mean(planes, axis=0)
-    return {
-        "width": width,
-        "height": height,
-        "aspect": width / height,
-        "brightness": float(grey.mean()),
-        "contrast": float(grey.std()),
-        "dark share": float((grey < 0.5).mean()),
-        "paper": float(np.median(grey)),
-        "sharpness": float(np.abs(np.diff(grey, axis=1)).mean()) if grey.shape[1] > 1 else 0.0,
-        "colour": float((np.max(planes, axis=0) - np.min(planes, axis=0)).mean()),
-    }
-
-
-def _spread(pages: Sequence[Document]) -> list[Document]:
+def spread(pages: Sequence[Document]) -> list[Document]:
     """At most MAX_IMAGES of the pages, evenly."""
     step = math.ceil(len(pages) / MAX_IMAGES)
     return list(pages[::step])
@@ -230,10 +218,10 @@ def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([row[name] for row in rows if name in row])) for name in names}
 
 
-def _words(texts: Sequence[str]) -> Floats:
+def _words(texts: Sequence[str]) -> tuple[Floats, tuple[str, ...]]:
     vectors = TfidfVectorizer(token_pattern=_WORD, max_features=MAX_WORDS, min_df=2, sublinear_tf=True)
     try:
         found: Floats = vectors.fit_transform(texts).toarray()
     except ValueError:  # no word is on the pages of two providers
-        found = np.zeros((len(texts), 0))
-    return found
+        return np.zeros((len(texts), 0)), ()
+    return found, tuple(vectors.get_feature_names_out())

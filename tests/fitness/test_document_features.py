@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pfl_audit.attacks.membership.document_features import MAX_IMAGES, dates_in, document_features
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.images import PageImage
+from pfl_audit.fitness.document_features import MAX_IMAGES, dates_in, document_features
 from pfl_audit.progress import Silent
 
 

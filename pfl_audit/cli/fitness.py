@@ -1,0 +1,82 @@
+"""Fitness of a corpus for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from pfl_audit.core.redaction import Redactor, visible
+from pfl_audit.fitness.classes import LEVEL, ClassComparison
+from pfl_audit.fitness.document_features import KINDS
+from pfl_audit.fitness.verdict import Fitness, warnings_of
+
+_MOST: Final = 10
+"""Rows of a list that are printed; ``--json`` has all."""
+
+
+def show_fitness(fitness: Fitness, redactor: Redactor) -> None:
+    """Print what was measured of a corpus, and the verdict.
+
+    Args:
+        fitness: What was measured, and the verdict on it.
+        redactor: Masks names, pages and words.
+    """
+    console = Console(highlight=False, emoji=False, markup=False)
+    found = fitness.found
+    if found.classes is not None:
+        _show_classes(found.classes, redactor, console)
+    for warning in warnings_of(found):
+        console.print(f"warning: {warning}", soft_wrap=True)
+    names, values = found.providers, found.values
+    for title, lines in (
+        ("one provider", [_joined(one.names, redactor) for one in names.spellings if one.same]),
+        ("similar names", [_joined(one.names, redactor) for one in names.spellings if not one.same]),
+        ("on both sides", [redactor.name(name) for name in names.both_sides]),
+        ("near-duplicates", [" and ".join(map(redactor.page, pair)) for row in found.duplicates for pair in row.pairs]),
+        ("without text", [redactor.page(page) for page in values.without_text]),
+        (
+            "not on the page",
+            [f"{visible(key)}, {count} of {values.asked[key]}" for key, count in values.missing.items()],
+        ),
+    ):
+        _list(title, lines, console)
+    end = "; ".join(fitness.reasons)
+    console.print(visible(f"verdict: {fitness.verdict}{': ' + end if end else ''}", 2000), soft_wrap=True)
+
+
+def _show_classes(classes: ClassComparison, redactor: Redactor, console: Console) -> None:
+    blind = classes.blind
+    size = f"{classes.members} members and {classes.others} non-members compared without a model (chance: AUC 0.5):"
+    console.print(f"\n{size}", soft_wrap=True)
+    console.print(f"  documents alone: AUC {blind.auc.text()}, p {blind.p_value:.4f}", soft_wrap=True)
+    for kind, auc in sorted(blind.kinds.items(), key=lambda item: -item[1].value):
+        console.print(f"  {kind:>9} alone: AUC {auc.text()}, {KINDS[kind]}", soft_wrap=True)
+    for name, one in classes.distances.items():
+        text = f"distance of {name}: {one.value:.3f}, random classes {one.chance:.3f}, p {one.p_value:.4f}"
+        console.print(f"  {text}", soft_wrap=True)
+    console.print(f"  a p of at most {LEVEL:.4f} is significant", soft_wrap=True)
+    if not classes.differences:
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("largest differences", "feature", "members", "non-members", "AUC"):
+        table.add_column(column, justify="left" if column in ("largest differences", "feature") else "right")
+    for one in classes.differences[:_MOST]:
+        name = redactor.value(one.name, "word") if one.kind == "words" else visible(one.name, 60)
+        form = ".0%" if one.kind == "words" else ".6g"
+        table.add_row(one.kind, name, f"{one.members:{form}}", f"{one.others:{form}}", f"{one.auc:.2f}")
+    console.print(table)
+
+
+def _joined(names: Sequence[str], redactor: Redactor) -> str:
+    return " and ".join(map(redactor.name, names))
+
+
+def _list(title: str, lines: Sequence[str], console: Console) -> None:
+    """The first rows in an order that says nothing of names."""
+    for line in sorted(lines)[:_MOST]:
+        console.print(f"  {title}: {line}", soft_wrap=True)
+    if len(lines) > _MOST:
+        console.print(f"  {title}: {len(lines) - _MOST} more, with --json", soft_wrap=True)

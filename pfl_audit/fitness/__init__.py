@@ -1,0 +1,1 @@
+"""Fitness: whether a corpus can carry an audit, measured before a model is asked."""

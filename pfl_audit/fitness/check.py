@@ -1,0 +1,154 @@
+"""Whether a corpus can carry an audit: everything that is measured before a model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pfl_audit.documents.corpus import Corpus, is_training
+from pfl_audit.documents.document import Document, Membership
+from pfl_audit.fitness.blind import PERMUTATIONS
+from pfl_audit.fitness.classes import ClassComparison, compare_classes, describe, labels_of, sample, testable
+from pfl_audit.fitness.page_duplicates import duplicates
+from pfl_audit.fitness.page_look import PageLooks
+from pfl_audit.fitness.page_values import PageValues, page_values
+from pfl_audit.fitness.spellings import Spelling, normal_name, spellings
+from pfl_audit.progress import Progress
+
+MEMBER, NON_MEMBER, TRAINING = range(3)
+GROUPS: Final = ("members", "non-members", "training pages")
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Pages of one group that have a near-duplicate in another.
+
+    Attributes:
+        group: Group of the pages, a position in GROUPS.
+        among: Group of the near-duplicates.
+        pages: Number of pages in ``group``.
+        pairs: Ids of a page and of a near-duplicate, in the order of the corpus.
+    """
+
+    group: int
+    among: int
+    pages: int
+    pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def share(self) -> float:
+        """Share of the pages of the group, 0 to 1."""
+        return len(self.pairs) / self.pages
+
+
+@dataclass(frozen=True)
+class Providers:
+    """Providers, by what is said of them in several places.
+
+    Attributes:
+        spellings: Names of one provider, or of what may be one.
+        both_sides: Names that belong to a member and a non-member but for their spelling.
+        trained_others: Non-members that have training pages.
+        untrained_members: Members without training pages; empty where there are no training pages.
+        members: Number of members.
+        others: Number of non-members.
+    """
+
+    spellings: tuple[Spelling, ...]
+    both_sides: tuple[str, ...]
+    trained_others: tuple[str, ...]
+    untrained_members: tuple[str, ...]
+    members: int
+    others: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was measured.
+
+    Attributes:
+        classes: Comparison of the classes, or None where there are too few providers for any test.
+        duplicates: Pages with a near-duplicate in another group, for every two groups that have pages.
+        providers: Spellings and contradictions.
+        values: Pages without text, and answers that are not on their page.
+    """
+
+    classes: ClassComparison | None
+    duplicates: tuple[Duplicates, ...]
+    providers: Providers
+    values: PageValues
+
+
+def measure(
+    corpus: Corpus,
+    looks: PageLooks,
+    rng: np.random.Generator,
+    progress: Progress,
+    training: Sequence[Document] = (),
+    permutations: int = PERMUTATIONS,
+) -> Findings:
+    """Measure what would make an audit with a corpus worthless.
+
+    Args:
+        corpus: Pages that a model is asked about, and training pages (``corpus.is_training``).
+        looks: Looks of the pages whose images are compared.
+        rng: Source of all random draws.
+        training: More training pages, of another corpus.
+        permutations: Labellings of each permutation test.
+    """
+    asked = corpus.where(lambda query: not is_training(query.document))
+    trained = [page for page in corpus.documents if is_training(page)] + list(training)
+    classes = None
+    if testable(len(asked.members()), len(asked.non_members())):
+        compared = sample(asked, rng)
+        described = describe(compared, looks, progress)
+        classes = compare_classes(described, labels_of(compared, described), rng, permutations)
+    return Findings(
+        classes,
+        _duplicates(asked, trained, looks, progress),
+        compare_providers(asked, trained),
+        page_values(corpus.queries, progress),
+    )
+
+
+def compare_providers(asked: Corpus, trained: Sequence[Document]) -> Providers:
+    """Compare the names of members, non-members and providers of training pages.
+
+    Args:
+        asked: Pages that a model is asked about.
+        trained: Training pages.
+    """
+    members, others = asked.members(), asked.non_members()
+    forms = {name: normal_name(name) for name in {*asked.providers, *(page.provider for page in trained)}}
+    inside, outside = ({forms[name] for name in names} for names in (members, others))
+    known = {forms[page.provider] for page in trained}
+    return Providers(
+        spellings=tuple(spellings(forms)),
+        both_sides=tuple(name for name in sorted({*members, *others}) if forms[name] in inside & outside),
+        trained_others=tuple(name for name in others if forms[name] in known - inside),
+        untrained_members=tuple(name for name in members if known and forms[name] not in known),
+        members=len(members),
+        others=len(others),
+    )
+
+
+def _duplicates(
+    asked: Corpus, trained: Sequence[Document], looks: PageLooks, progress: Progress
+) -> tuple[Duplicates, ...]:
+    sides = {Membership.MEMBER: MEMBER, Membership.NON_MEMBER: NON_MEMBER}
+    labelled = [(page, side) for page in asked.documents if (side := sides.get(asked.label(page.provider))) is not None]
+    labelled += [(page, TRAINING) for page in trained]
+    pages, groups = [page for page, _ in labelled], np.array([group for _, group in labelled], dtype=np.int64)
+    if len(np.unique(groups)) < 2:
+        return ()
+    found = duplicates(pages, groups, looks, progress)
+    rows = []
+    for group, among in ((MEMBER, NON_MEMBER), (NON_MEMBER, MEMBER), (MEMBER, TRAINING), (NON_MEMBER, TRAINING)):
+        own = np.flatnonzero(groups == group)
+        if len(own) and (groups == among).any():
+            pairs = [(pages[one].id, pages[found[one, among]].id) for one in own if found[one, among] >= 0]
+            rows.append(Duplicates(group, among, len(own), tuple(pairs)))
+    return tuple(rows)

@@ -1,0 +1,144 @@
+"""The rule by which a corpus is fit, unfit, or cannot be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from pfl_audit.core.power import NEEDED
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Document
+from pfl_audit.fitness.as_json import as_json
+from pfl_audit.fitness.check import GROUPS, TRAINING, Findings, measure
+from pfl_audit.fitness.classes import ClassComparison
+from pfl_audit.fitness.document_features import KINDS
+from pfl_audit.fitness.page_look import PageLooks
+from pfl_audit.progress import Progress
+
+TOLERATED: Final = 0.05
+"""Share of the providers or pages of a class that may be on both sides before the corpus is unfit."""
+
+Verdict = Literal["fit", "unfit", "cannot be decided"]
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """The verdict on a corpus.
+
+    Attributes:
+        found: What was measured.
+        verdict: ``unfit`` where there is a reason, else ``cannot be decided`` with fewer than NEEDED providers of a
+            class, else ``fit``.
+        reasons: Why the corpus is unfit, or cannot be decided; without names and values.
+    """
+
+    found: Findings
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+    def to_dict(self, redactor: Redactor) -> dict[str, object]:
+        """As JSON, with names, pages and words masked."""
+        verdict = {"verdict": self.verdict, "reasons": list(self.reasons), "warnings": warnings_of(self.found)}
+        return verdict | as_json(self.found, redactor)
+
+
+def fitness_of(
+    corpus: Corpus,
+    looks: PageLooks,
+    rng: np.random.Generator,
+    progress: Progress,
+    training: Sequence[Document] = (),
+) -> Fitness:
+    """Measure a corpus and decide; the arguments are those of ``check.measure``."""
+    return decide(measure(corpus, looks, rng, progress, training))
+
+
+def decide(found: Findings) -> Fitness:
+    """Decide whether a corpus can carry an audit of membership.
+
+    Args:
+        found: What was measured.
+    """
+    reasons = tuple(_reasons(found))
+    if reasons:
+        return Fitness(found, "unfit", reasons)
+    members, others = found.providers.members, found.providers.others
+    if min(members, others) < NEEDED:
+        few = f"{members} member and {others} non-member providers, {NEEDED} of each are needed"
+        return Fitness(found, "cannot be decided", (few,))
+    return Fitness(found, "fit", ())
+
+
+def _reasons(found: Findings) -> Iterator[str]:
+    if found.classes is not None:
+        yield from _separated(found.classes)
+    names = found.providers
+    for count, of, text in (
+        (
+            len(names.both_sides),
+            names.members + names.others,
+            "providers are members and non-members under two spellings",
+        ),
+        (len(names.trained_others), names.others, "non-members have training pages"),
+        (len(names.untrained_members), names.members, "members have no training page"),
+    ):
+        if count > TOLERATED * of:
+            yield f"{count} of {of} {text}"
+    for row in found.duplicates:
+        if row.share > TOLERATED:
+            what = "training page" if row.among == TRAINING else f"page of {GROUPS[row.among]}"
+            yield f"{len(row.pairs)} of {row.pages} pages of {GROUPS[row.group]} have a near-duplicate {what}"
+
+
+def _separated(classes: ClassComparison) -> Iterator[str]:
+    """Significant tests, and the feature that differs most."""
+    most = f"; largest difference: {_largest(classes)}" if classes.differences else ""
+    if "baseline" in classes.significant:
+        auc, p_value = classes.blind.auc.text(), classes.blind.p_value
+        yield (
+            f"documents alone distinguish members from non-members, without a model (AUC {auc}, p {p_value:.4f}){most}"
+        )
+        most = ""
+    for name, what in (("text", "the words of the pages"), ("pages", "the page images")):
+        if name in classes.significant:
+            one = classes.distances[name]
+            yield (
+                f"{what} of members and non-members are distributed differently (sliced Wasserstein distance "
+                f"{one.value:.3f}, {one.chance:.3f} for random classes, p {one.p_value:.4f}){most}"
+            )
+            most = ""
+
+
+def _largest(classes: ClassComparison) -> str:
+    first = classes.differences[0]
+    if first.kind == "words":
+        return (
+            f"{KINDS['words']} (a word on pages of {first.members:.0%} of members, {first.others:.0%} of non-members)"
+        )
+    values = f"{first.name}: {first.members:.6g} for members, {first.others:.6g} for non-members"
+    return f"{KINDS[first.kind]} ({values})"
+
+
+def warnings_of(found: Findings) -> list[str]:
+    """What does not decide, but should be looked at; without names and values."""
+    names, values = found.providers, found.values
+    same, similar = (sum(one.same is kind for one in names.spellings) for kind in (True, False))
+    asked, missing = sum(values.asked.values()), sum(values.missing.values())
+    lines = [
+        (same, "providers are written in several ways"),
+        (similar, "pairs of provider names are similar"),
+        (len(names.both_sides), "provider names are on both sides but for their spelling"),
+        (len(names.trained_others), "non-members have training pages"),
+        (len(names.untrained_members), "members have no training page"),
+        (len(values.without_text), "pages have no text"),
+        (missing, f"of {asked} questions have no accepted answer on their page"),
+    ]
+    lines += [
+        (len(row.pairs), f"of {row.pages} pages of {GROUPS[row.group]} have a near-duplicate among {GROUPS[row.among]}")
+        for row in found.duplicates
+    ]
+    return [f"{count} {text}" for count, text in lines if count]
