@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.models.question_training import Example, QuestionExamples, QuestionTraining
 from pfl_audit.progress import Progress
@@ -26,17 +26,17 @@ class FieldTraining(QuestionTraining):
         """Check that the model can give the field of a query."""
 
     @abstractmethod
-    def page_example(self, document: Document, queries: Sequence[Query]) -> Example:
-        """A page with its fields.
+    def page_example(self, query: Query, fields: Sequence[Query]) -> Example:
+        """The page of a query with its fields.
 
         Args:
-            queries: Queries about the page whose keys the model has; their first accepted answers are the values.
+            fields: Queries about the page whose keys the model has; their first accepted answers are the values.
         """
 
     def example(self, query: Query) -> Example:
         """The page of a query with the fields of all queries that ``examples`` got, or with its own alone."""
         asked = self._asked.get(query.document.id, (query,))
-        return self.page_example(query.document, [one for one in asked if self.has_field(one)])
+        return self.page_example(query, [one for one in asked if self.has_field(one)])
 
     def has_field(self, query: Query) -> bool:
         """Whether the model can give the field of a query."""

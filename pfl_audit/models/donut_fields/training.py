@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.document import Query
 from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
 from pfl_audit.models.donut.training import DonutTraining
 from pfl_audit.models.donut_fields.model import FieldResponder
@@ -26,9 +26,9 @@ class TrainableDonutFields(FieldResponder, DonutTraining, FieldTraining):
         super().__init__(loaded, tags, device)
         self.start, self._train_visual = start, train_visual
 
-    def page_example(self, document: Document, queries: Sequence[Query]) -> Example:
+    def page_example(self, query: Query, fields: Sequence[Query]) -> Example:
         """The sequence of a page's fields, and the labels."""
-        made = self.inputs.page([(self.inputs.path(query), query.answers[0]) for query in queries])
+        made = self.inputs.page([(self.inputs.path(one), one.answers[0]) for one in fields])
         return Example(len(made.ids), made.tensors())
 
 
