@@ -106,7 +106,10 @@ def unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
     queries = unprompted_questions(context.red, asked_keys(context.blue), context.rng("unprompted"))
     if not queries:
         return spec.not_run("skipped", "no page of a non-member provider is without such a value")
-    answers = texts(context.target, queries, "values on pages that hold none")
+    given = context.target.ask(queries, "values on pages that hold none")
+    if not given.responses and given.problems:
+        return spec.not_run("skipped", given.problems[0].reason)
+    answers = {name: response.answer for name, response in given.responses.items()}
     control = control_name(context)
     before = texts(models(context)[control], queries, f"the same ({control})") if control else None
     listed = disclosures(queries, answers, before, context.blue)

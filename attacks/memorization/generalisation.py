@@ -87,10 +87,10 @@ def generalisation(context: QuestionContext) -> Check:
     """Ask every question of RED, as the membership attacks do: what was answered is not asked again."""
     members = labels(context)
     queries = [query for query in context.red.queries if query.document.provider in members]
-    tables = {
-        name: answers_table(queries, members, engine.ask(queries, f"new pages ({name})").responses)
-        for name, engine in models(context).items()
-    }
+    answers = {name: engine.ask(queries, f"new pages ({name})") for name, engine in models(context).items()}
+    if not answers["target"].responses and (problems := answers["target"].problems):
+        return GENERALISATION.not_run("skipped", problems[0].reason)
+    tables = {name: answers_table(queries, members, found.responses) for name, found in answers.items()}
     tables = {name: table for name, table in tables.items() if table["member"].nunique() == 2}
     if "target" not in tables:
         return GENERALISATION.not_run("skipped", "new pages of members and of non-members are both needed")

@@ -11,7 +11,15 @@ from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
-from pfl_audit.models.protocol import CandidateModel, Capability, ConcurrentModel, DocumentModel, Response, Score
+from pfl_audit.models.protocol import (
+    CandidateModel,
+    Capability,
+    ConcurrentModel,
+    DocumentModel,
+    FieldModel,
+    Response,
+    Score,
+)
 from pfl_audit.progress import Progress
 
 
@@ -175,6 +183,10 @@ class QueryEngine:
         return batches
 
     def _key(self, query: Query, *purpose: str) -> str:
-        content = [__version__, self._fingerprint, query.document.digest, query.question, query.answers[0], *purpose]
+        asked = query.question
+        if isinstance(self.model, FieldModel):
+            self.model.require_field(query)
+            asked = f"key {query.key}"
+        content = [__version__, self._fingerprint, query.document.digest, asked, query.answers[0], *purpose]
         # Recorded answers go by id, and two pages of the same content may have different ones.
         return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])

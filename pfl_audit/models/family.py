@@ -100,6 +100,18 @@ class DescribedFamily(Protocol):
 
 
 @runtime_checkable
+class DividedFamily(Protocol):
+    """A family of several kinds that ``config.json`` does not tell apart, such as by the tokens of the tokenizer."""
+
+    def kind(self, folder: Path) -> ModelFamily:
+        """The kind of a checkpoint folder that the family recognises, as a family.
+
+        Raises:
+            AuditError: It is of no kind that can be audited.
+        """
+
+
+@runtime_checkable
 class PromptedFamily(Protocol):
     """A family whose models are asked by a prompt template."""
 

@@ -11,6 +11,7 @@ from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.adapter_folder import base_of
 from pfl_audit.models.family import (
     AnswerFamily,
+    DividedFamily,
     FormFamily,
     GradientFamily,
     ModelFamily,
@@ -137,7 +138,7 @@ def family_of(folder: Path) -> ModelFamily:
             f"{folder} is an adapter of a {family.name} checkpoint, and that family takes no adapters",
             "Merge it into its base: model.merge_and_unload()",
         )
-    return family
+    return family.kind(base) if isinstance(family, DividedFamily) else family
 
 
 def recognised_by(folder: Path, config: Settings, tensors: frozenset[str]) -> ModelFamily:

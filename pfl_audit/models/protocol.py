@@ -84,6 +84,18 @@ class ConcurrentModel(Protocol):
 
 
 @runtime_checkable
+class FieldModel(Protocol):
+    """A model that takes no question and gives all fields of a page; a query is asked by its key."""
+
+    def require_field(self, query: Query) -> None:
+        """Check that the model can give the field of a query.
+
+        Raises:
+            UnanswerableError: It has no field of this key.
+        """
+
+
+@runtime_checkable
 class CandidateModel(Protocol):
     """A model that computes the losses of several candidate answers to one question at once."""
 

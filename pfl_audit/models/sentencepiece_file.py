@@ -21,6 +21,8 @@ _LARGEST_OTHER = MIB
 _LONGEST_REPLACEMENT = 64
 """Bytes; the longest of Unicode's own (NFKC) has 33."""
 _PIECE, _NORMALIZER, _DENORMALIZER, _TABLE = 1, 3, 5, 2
+_TYPE, _CONTROL = 3, b"\x03"
+"""Field of a piece that has its type, and the type of control symbols."""
 
 
 class UnfitTokenizerError(ValueError):
@@ -53,6 +55,22 @@ def read_sentencepiece(path: Path) -> bytes:
     if other > _LARGEST_OTHER:
         raise UnfitTokenizerError("it holds more than a vocabulary")
     return content
+
+
+def control_pieces(content: bytes) -> dict[str, int]:
+    """Control symbols of a model, to their ids.
+
+    Args:
+        content: What ``read_sentencepiece`` returned.
+    """
+    found, number = {}, 0
+    for field, part in _fields(memoryview(content)):
+        if field == _PIECE:
+            inner = {name: bytes(value) for name, value in _fields(part)}
+            if inner.get(_TYPE) == _CONTROL:
+                found[inner.get(_PIECE, b"").decode("utf-8", "replace")] = number
+            number += 1
+    return found
 
 
 def require_pieces(names: Collection[object]) -> None:

@@ -57,6 +57,7 @@ def test_the_description_is_that_of_the_opened_model(name: str) -> None:
 
 def test_every_family_offers_what_its_capabilities_promise() -> None:
     assert [family.name for family in families()] == [
+        "token-tagger",
         "donut",
         "form-encoder",
         "layoutlm",
@@ -99,5 +100,7 @@ def test_a_strangers_family_that_lacks_a_capability(opened: object, monkeypatch:
 def test_what_no_family_recognises(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "resnet"}')
     (tmp_path / "model.safetensors").write_bytes((FIXTURES / "donut" / "model.safetensors").read_bytes())
-    with pytest.raises(AuditError, match=r"'resnet', .* Record its answers .* Known families: donut, form-encoder, "):
+    with pytest.raises(
+        AuditError, match=r"'resnet', .* Record its answers .* Known families: token-tagger, donut, form-encoder, "
+    ):
         describe_checkpoint(tmp_path)

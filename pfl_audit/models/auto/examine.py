@@ -11,6 +11,7 @@ from typing import Any
 from pfl_audit.errors import AuditError
 from pfl_audit.models.auto.folder import stored_elements
 from pfl_audit.models.auto.kinds import kind_of
+from pfl_audit.models.tagger.kinds import tagger_kind
 from pfl_audit.models.weights import read_config
 from pfl_audit.sandbox import RefusedError, SandboxError, call_sandboxed
 
@@ -72,7 +73,8 @@ def look(name: str) -> dict[str, Any]:
 
     chat_template_utils.datetime = _Clock  # of this process, which ends after the call
     folder = Path(name)
-    kind = kind_of(read_config(folder))
+    said = read_config(folder)
+    kind = kind_of(said) or tagger_kind(said)
     if kind is None:
         raise RefusedError("its model type is unknown")
     try:
@@ -81,7 +83,8 @@ def look(name: str) -> dict[str, Any]:
         processor = open_processor(folder, kind, config)
         turn = render_turn(processor, kind)
         tokenizer = getattr(processor, "tokenizer", processor)
-        ids = tokenizer(text_target=_SAMPLE)["input_ids"]
+        tags = kind == tagger_kind(said)
+        ids = tokenizer.backend_tokenizer.encode(_SAMPLE).ids if tags else tokenizer(text_target=_SAMPLE)["input_ids"]
         text = tokenizer.decode(ids)
     except RefusedError:
         raise

@@ -64,21 +64,23 @@ def load_auto(folder: Path) -> LoadedAuto:
     found = examine(base)
     config = open_config(base)
     processor = open_processor(base, kind, config)
-    network = _network(base, kind, config, found["attention"])
+    network = open_network(base, kind, config, found["attention"])
+    _generate_greedily(network)
     files, notes = fingerprint(base), [kind.note] if kind.note else []
     if base != folder:
         network = merge_adapter(network, folder)
         files |= {f"adapter/{name}": digest for name, digest in fingerprint(folder).items()}
         notes.append("LoRA adapter, merged into its base; tokenizer of the base")
-    for name, parameter in network.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
-            raise AuditError(
-                f"{folder}: the tensor {name[:160]} holds NaN or infinite values", "Train or export the model again"
-            )
+    require_finite(folder, network)
     return LoadedAuto(kind, network.eval().requires_grad_(False), processor, found["turn"], files, tuple(notes))
 
 
-def _network(folder: Path, kind: Kind, config: Any, attention: str) -> Any:
+def open_network(folder: Path, kind: Kind, config: Any, attention: str) -> Any:
+    """The network of a folder that was examined, in float32.
+
+    Raises:
+        AuditError: It cannot be loaded, or weights are missing (a tensor is named).
+    """
     transformers.utils.logging.disable_progress_bar()
     try:
         network, info = getattr(transformers, kind.auto).from_pretrained(
@@ -95,9 +97,25 @@ def _network(folder: Path, kind: Kind, config: Any, attention: str) -> Any:
         raise AuditError(f"{folder} cannot be loaded: {type(error).__name__}: {reason}", "Export it again") from error
     if missing := sorted(map(str, info["missing_keys"])):
         raise AuditError(f"{folder}: the tensor {missing[0][:160]} is missing", "Copy all weights of the model")
+    return network
+
+
+def require_finite(folder: Path, network: Any) -> None:
+    """Check the weights of a network.
+
+    Raises:
+        AuditError: A tensor, which is named, holds NaN or infinite values.
+    """
+    for name, parameter in network.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise AuditError(
+                f"{folder}: the tensor {name[:160]} holds NaN or infinite values", "Train or export the model again"
+            )
+
+
+def _generate_greedily(network: Any) -> None:
     said = network.generation_config
     kept = {name: value for name in _GENERATION if (value := getattr(said, name, None)) is not None}
     network.generation_config = transformers.GenerationConfig(
         **kept, do_sample=False, num_beams=1, max_new_tokens=LONGEST_ANSWER, use_cache=True
     )
-    return network

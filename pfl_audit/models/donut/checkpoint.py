@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pfl_audit.models.checkpoint import require_rows
 from pfl_audit.models.donut.config import DonutConfig, config_from_folder
 from pfl_audit.models.donut.network import EMBEDDING, INDEX, LM_HEAD, build, derive
 from pfl_audit.models.donut.pixels import PixelSettings, pixel_settings
-from pfl_audit.models.donut.tokenizer import DonutTokenizer
+from pfl_audit.models.donut.tokenizer import MARKS, DonutTokenizer
 from pfl_audit.models.settings import reading_config
 from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.weights import read_config, read_state
@@ -36,15 +37,17 @@ class LoadedDonut:
     notes: tuple[str, ...] = ()
 
 
-def load_donut(folder: Path) -> LoadedDonut:
+def load_donut(folder: Path, marks: Sequence[str] = MARKS) -> LoadedDonut:
     """Open a checkpoint folder.
 
+    Args:
+        marks: Special tokens that its tokenizer must have.
+
     Raises:
-        AuditError: No checkpoint, not a Donut that answers questions, or the weights do not fit
-            (the tensors are named).
+        AuditError: No checkpoint, not a Donut, a mark is missing, or the weights do not fit (the tensors are named).
     """
     config = config_from_folder(folder, read_config(folder))
-    tokenizer = DonutTokenizer.open(folder)
+    tokenizer = DonutTokenizer.open(folder, marks)
     require_rows(folder, tokenizer.size, int(config.decoder.vocab_size))
     pixels = pixel_settings(folder, config)
     with reading_config(folder, "a Donut"), torch.device("meta"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pfl_audit.models.family import QUESTIONS, Capability, Settings
+from pfl_audit.models.family import QUESTIONS, Capability, ModelFamily, Settings
 
 if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel
@@ -35,6 +35,12 @@ class DonutFamily:
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Answers with their probabilities, the training gradient, and training."""
         return QUESTIONS | {Capability.GRADIENT, Capability.TEXT_DECODER, Capability.TRAINABLE}
+
+    def kind(self, folder: Path) -> ModelFamily:
+        """This family where the tokenizer has the markers of questions and answers, else the one that prints fields."""
+        from pfl_audit.models.donut_fields.family import fields_family
+
+        return fields_family(folder) or self
 
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint to answer questions."""

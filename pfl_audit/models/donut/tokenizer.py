@@ -1,4 +1,4 @@
-"""Donut's tokenizer: a unigram vocabulary as in XLM-R, and the markers around a question and an answer.
+"""Donut's tokenizer: a unigram vocabulary as in XLM-R, and special tokens such as the markers around an answer.
 
 From a ``tokenizer.json`` only the vocabulary with its scores and the special tokens are taken; how text is cut
 before that is fixed, as in transformers. So no rule of the file is ever carried out.
@@ -6,7 +6,8 @@ before that is fixed, as in transformers. So no rule of the file is ever carried
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from math import isfinite
 from pathlib import Path
@@ -17,6 +18,7 @@ from pfl_audit.inputs import is_there, read_json
 from pfl_audit.models.sentencepiece_file import (
     LARGEST_TOKENIZER,
     UnfitTokenizerError,
+    control_pieces,
     read_sentencepiece,
     require_pieces,
 )
@@ -46,54 +48,64 @@ class DonutTokenizer:
 
     Args:
         pieces: Encoder and decoder of the vocabulary's pieces.
-        numbers: Id of every name in MARKS, of EOS and of UNK.
-        specials: Ids of special tokens, which stand for no text.
+        specials: Id of every special token, which is no text; EOS and UNK are among them.
         size: Number of ids: the highest and one.
     """
 
-    def __init__(self, pieces: _Pieces, numbers: Mapping[str, int], specials: Collection[int], size: int) -> None:
+    def __init__(self, pieces: _Pieces, specials: Mapping[str, int], size: int) -> None:
         self._pieces = pieces
-        self._numbers = dict(numbers)
-        self._specials = frozenset(specials)
+        self.specials = dict(specials)
+        self._ids = frozenset(specials.values())
         self.size = size
         self.encode = lru_cache(maxsize=1 << 16)(self._encode)
 
     @classmethod
-    def open(cls, folder: Path) -> DonutTokenizer:
+    def open(cls, folder: Path, marks: Sequence[str] = MARKS) -> DonutTokenizer:
         """Open a folder's tokenizer: ``spiece.model`` before ``tokenizer.json``.
 
+        Args:
+            marks: Special tokens that it must have beside EOS and UNK.
+
         Raises:
-            AuditError: Neither is there, or it is damaged, of another kind, or without the marks of
-                questions and answers.
+            AuditError: Neither is there, or it is damaged, of another kind, or without a mark.
         """
-        file = next((path for name in ("spiece.model", "tokenizer.json") if is_there(path := folder / name)), None)
-        if file is None:
-            raise AuditError(f"{folder} has no tokenizer (spiece.model or tokenizer.json)", _REMEDY)
-        try:
+        file = _file(folder)
+        with _reading(folder, file):
             if file.suffix == ".model":
-                return _from_sentencepiece(read_sentencepiece(file))
-            return _from_json(read_json(file, limit=LARGEST_TOKENIZER))
-        except AuditError:
-            raise
-        except Exception as error:  # the tokenizers library raises bare exceptions
-            text = str(error) if isinstance(error, UnfitTokenizerError) else "it is damaged"
-            raise AuditError(f"the tokenizer of {folder} cannot be used: {file.name}: {text}", _REMEDY) from error
+                opened = _from_sentencepiece(read_sentencepiece(file))
+            else:
+                opened = _from_json(read_json(file, limit=LARGEST_TOKENIZER))
+            _require(opened.specials, (EOS, UNK, *marks))
+            return opened
 
     def id(self, name: str) -> int:
-        """Id of a marker, of EOS or of UNK."""
-        return self._numbers[name]
+        """Id of a special token."""
+        return self.specials[name]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of an answer, without special tokens and unknown ids."""
         return self._pieces.decode([token for token in ids if self._is_text(token)]).strip()
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        unknown = self._numbers[UNK]
+        unknown = self.specials[UNK]
         clean = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be read
-        return tuple(unknown if token in self._specials else token for token in self._pieces.encode(clean))
+        return tuple(unknown if token in self._ids else token for token in self._pieces.encode(clean))
 
     def _is_text(self, token: int) -> bool:
-        return 0 <= token < self.size and token not in self._specials
+        return 0 <= token < self.size and token not in self._ids
+
+
+def special_tokens(folder: Path) -> dict[str, int]:
+    """Special tokens of a folder's tokenizer to their ids, without opening it.
+
+    Raises:
+        AuditError: It has no tokenizer, or a damaged one.
+    """
+    file = _file(folder)
+    with _reading(folder, file):
+        if file.suffix == ".model":
+            return control_pieces(read_sentencepiece(file))
+        return _added(read_json(file, limit=LARGEST_TOKENIZER))
 
 
 class _SentencePiece:
@@ -144,6 +156,34 @@ class _Unigram:
         return "".join(self._names[token] for token in ids if token < len(self._names)).replace(_BLANK, " ")
 
 
+def _file(folder: Path) -> Path:
+    file = next((path for name in ("spiece.model", "tokenizer.json") if is_there(path := folder / name)), None)
+    if file is None:
+        raise AuditError(f"{folder} has no tokenizer (spiece.model or tokenizer.json)", _REMEDY)
+    return file
+
+
+@contextmanager
+def _reading(folder: Path, file: Path) -> Iterator[None]:
+    """A context in which a tokenizer is read; what is raised in it becomes an AuditError."""
+    try:
+        yield
+    except AuditError:
+        raise
+    except Exception as error:  # the tokenizers library raises bare exceptions
+        text = str(error) if isinstance(error, UnfitTokenizerError) else "it is damaged"
+        raise AuditError(f"the tokenizer of {folder} cannot be used: {file.name}: {text}", _REMEDY) from error
+
+
+def _added(content: Any) -> dict[str, int]:
+    """Added tokens of a ``tokenizer.json``."""
+    added = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
+    require_pieces(added)
+    if not all(isinstance(token, int) and token >= 0 for token in added.values()):
+        raise UnfitTokenizerError("the number of a token is no whole number")
+    return added
+
+
 def _from_sentencepiece(content: bytes) -> DonutTokenizer:
     from sentencepiece import SentencePieceProcessor
 
@@ -152,8 +192,8 @@ def _from_sentencepiece(content: bytes) -> DonutTokenizer:
     size = int(model.GetPieceSize())
     known = {name: model.PieceToId(name) for name in (BOS, PAD, EOS, UNK, *MARKS)}
     known = {name: token for name, token in known.items() if model.IdToPiece(token) == name}
-    control = {token for token in range(size) if model.IsControl(token)}
-    return DonutTokenizer(_SentencePiece(model), _numbers(known), control | set(known.values()), size)
+    control = {model.IdToPiece(token): token for token in range(size) if model.IsControl(token)}
+    return DonutTokenizer(_SentencePiece(model), control | known, size)
 
 
 def _from_json(content: Any) -> DonutTokenizer:
@@ -166,18 +206,13 @@ def _from_json(content: Any) -> DonutTokenizer:
     require_pieces([name for name, _ in vocabulary])
     if not all(isfinite(score) for _, score in vocabulary):
         raise UnfitTokenizerError("the score of a piece is not finite")
-    added = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
-    require_pieces(added)
-    if not all(isinstance(token, int) and token >= 0 for token in added.values()):
-        raise UnfitTokenizerError("the number of a token is no whole number")
+    added = _added(content)
     known = {name: token for token, (name, _) in enumerate(vocabulary) if name in (BOS, PAD, EOS, UNK, *MARKS)} | added
-    numbers = _numbers(known)
-    if model["unk_id"] != numbers[UNK]:
+    _require(known, (EOS, UNK))
+    if model["unk_id"] != known[UNK]:
         raise UnfitTokenizerError(f"its unknown piece is not {UNK}")
-    pieces = _Unigram(vocabulary, numbers[UNK], normal=_normalizes(content.get("normalizer")))
-    return DonutTokenizer(
-        pieces, numbers, known.values(), max(len(vocabulary), *(1 + token for token in known.values()))
-    )
+    pieces = _Unigram(vocabulary, known[UNK], normal=_normalizes(content.get("normalizer")))
+    return DonutTokenizer(pieces, known, max(len(vocabulary), *(1 + token for token in known.values())))
 
 
 def _normalizes(rule: Any) -> bool:
@@ -190,10 +225,8 @@ def _normalizes(rule: Any) -> bool:
     return bool(rules)
 
 
-def _numbers(known: Mapping[str, int]) -> dict[str, int]:
-    names = (EOS, UNK, *MARKS)
+def _require(known: Mapping[str, int], names: Sequence[str]) -> None:
     if absent := [name for name in names if name not in known]:
         raise UnfitTokenizerError(f"it has no {absent[0]}")
     if len({known[name] for name in names}) < len(names):
         raise UnfitTokenizerError("two of its special tokens have the same number")
-    return {name: known[name] for name in names}

@@ -13,24 +13,16 @@ from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
 from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.model import DonutResponder
 from pfl_audit.models.donut.network import own_tensors, page_features
+from pfl_audit.models.donut.writer import DonutWriter
 from pfl_audit.models.question_training import Example, QuestionTraining
 from pfl_audit.models.training_protocol import AdapterLayout
 
 
-class TrainableDonut(DonutResponder, QuestionTraining):
-    """A Donut under training. By default its Swin encoder is frozen, and encodes each page once.
-
-    Args:
-        loaded: The network, put into evaluation mode, with tokenizer and pixel settings.
-        start: Checkpoint whose configuration and tokenizer are saved along.
-        train_visual: Train the encoder as well, as Donut's own training does.
-    """
+class DonutTraining(DonutWriter, QuestionTraining):
+    """What all Donuts under training share. By default the Swin encoder is frozen, and encodes each page once."""
 
     adapters = AdapterLayout("decoder", ("q_proj", "v_proj"))
-
-    def __init__(self, loaded: LoadedDonut, start: Path, device: str = "cpu", *, train_visual: bool = False) -> None:
-        super().__init__(loaded, device)
-        self.start, self._train_visual = start, train_visual
+    _train_visual: bool
 
     @property
     def page_encoder(self) -> nn.Module | None:
@@ -41,15 +33,6 @@ class TrainableDonut(DonutResponder, QuestionTraining):
     def is_frozen(self, name: str) -> bool:
         """The encoder, unless it is trained."""
         return name.startswith("encoder.") and not self._train_visual
-
-    def example(self, query: Query) -> Example:
-        """Prompt and answer of a query, and the labels."""
-        return self.prompt(query.question, query.answers[0])
-
-    def prompt(self, question: str, answer: str) -> Example:
-        """Prompt and answer, and the labels."""
-        made = self.inputs.example(question, answer)
-        return Example(len(made.ids), made.tensors())
 
     def page(self, document: Document) -> Tensor:
         """Pixels, float32 and normalised; as uint8 where the encoder is trained, since every page is kept."""
@@ -74,6 +57,29 @@ class TrainableDonut(DonutResponder, QuestionTraining):
     def own_tensors(self) -> Mapping[str, Tensor]:
         """The network's tensors, tied ones once, without computed ones."""
         return own_tensors(self.network)
+
+
+class TrainableDonut(DonutResponder, DonutTraining):
+    """A Donut that answers questions under training.
+
+    Args:
+        loaded: The network, put into evaluation mode, with tokenizer and pixel settings.
+        start: Checkpoint whose configuration and tokenizer are saved along.
+        train_visual: Train the encoder as well, as Donut's own training does.
+    """
+
+    def __init__(self, loaded: LoadedDonut, start: Path, device: str = "cpu", *, train_visual: bool = False) -> None:
+        super().__init__(loaded, device)
+        self.start, self._train_visual = start, train_visual
+
+    def example(self, query: Query) -> Example:
+        """Prompt and answer of a query, and the labels."""
+        return self.prompt(query.question, query.answers[0])
+
+    def prompt(self, question: str, answer: str) -> Example:
+        """Prompt and answer, and the labels."""
+        made = self.inputs.example(question, answer)
+        return Example(len(made.ids), made.tensors())
 
 
 def open_training(folder: Path, *, device: str = "cpu", train_visual: bool = False) -> TrainableDonut:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,18 +34,22 @@ def best_span(
 
 
 def find_answer(words: Sequence[str], answer: str) -> tuple[int, int] | None:
-    """Find the first occurrence of an answer on a page, word by word, in lower case.
+    """The first place of ``find_answers``; None if the answer is not on the page, or is empty."""
+    return next(find_answers(words, answer), None)
+
+
+def find_answers(words: Sequence[str], answer: str) -> Iterator[tuple[int, int]]:
+    """Find the occurrences of an answer on a page, word by word, in lower case.
 
     Args:
         words: Words of the page. One that holds blanks counts as several.
         answer: Split at its blanks.
 
-    Returns:
-        Its first and last word; None if the answer is not on the page, or is empty.
+    Yields:
+        First and last word of each, in their order.
     """
     wanted = answer.lower().split()
     parts = [(part, number) for number, word in enumerate(words) for part in word.lower().split()]
     for at in range(len(parts) - len(wanted) + 1) if wanted else ():
         if all(parts[at + offset][0] == part for offset, part in enumerate(wanted)):
-            return parts[at][1], parts[at + len(wanted) - 1][1]
-    return None
+            yield parts[at][1], parts[at + len(wanted) - 1][1]

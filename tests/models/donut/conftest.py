@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -42,10 +42,13 @@ def save_ours(texts: list[str], folder: Path) -> None:
 
 
 def save_theirs(texts: list[str], folder: Path) -> None:
+    save_as_transformers(folder, train_unigram(texts, folder))
+
+
+def save_as_transformers(folder: Path, rows: int) -> None:
     import torch
     from transformers import DonutSwinConfig, MBartConfig, VisionEncoderDecoderConfig, VisionEncoderDecoderModel
 
-    rows = train_unigram(texts, folder)
     encoder = DonutSwinConfig(
         image_size=[80, 48], embed_dim=12, depths=[2, 1, 1], num_heads=[2, 2, 4], window_size=3, initializer_range=0.4
     )
@@ -68,7 +71,7 @@ def save_theirs(texts: list[str], folder: Path) -> None:
     (folder / "preprocessor_config.json").write_text(json.dumps(settings))
 
 
-def train_unigram(texts: list[str], folder: Path) -> int:
+def train_unigram(texts: list[str], folder: Path, marks: Sequence[str] = MARKS) -> int:
     """Write a ``tokenizer.json`` as XLM-R's, the marks added behind the vocabulary; its size."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -83,6 +86,6 @@ def train_unigram(texts: list[str], folder: Path) -> int:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
-    tokenizer.add_special_tokens([AddedToken(name, special=True) for name in MARKS])
+    tokenizer.add_special_tokens([AddedToken(name, special=True) for name in marks])
     tokenizer.save(str(folder / "tokenizer.json"))
     return int(tokenizer.get_vocab_size())

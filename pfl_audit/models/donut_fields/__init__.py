@@ -1,0 +1,1 @@
+"""Donut that prints the fields of a page as one tagged sequence."""

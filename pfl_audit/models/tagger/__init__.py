@@ -1,0 +1,1 @@
+"""Encoders with a head that labels the words of a page."""
