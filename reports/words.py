@@ -90,14 +90,37 @@ GUARANTEE: Final = (
 )
 
 
-_GLOSSARIES: Final = {"forms": FORMS_GLOSSARY, "gradients": GRADIENTS_GLOSSARY, "questions": GLOSSARY}
+_UNITS: Final = {
+    "documents": {
+        "Document": "The unit of privacy of this audit: all pages and questions of a document count as one.",
+        "Member": "A document that was in the training set. The documents that the audit asks about are those "
+        "themselves.",
+    },
+    "persons": {
+        "Person": "The unit of privacy of this audit: all documents of a person count as one.",
+        "Member": "A person whose documents were in the training set.",
+    },
+}
+"""Terms of the glossary that another unit of privacy than the provider changes."""
+
+
+def _questions(unit: str) -> dict[str, str]:
+    """Glossary of an audit by questions, in the words of its unit of privacy."""
+    if unit not in _UNITS:
+        return GLOSSARY
+    said = {term: text.replace("providers", unit) for term, text in GLOSSARY.items() if term != "Provider"}
+    return _UNITS[unit] | {term: text for term, text in said.items() if term not in _UNITS[unit]}
+
+
+_GLOSSARIES: Final = {"forms": FORMS_GLOSSARY, "gradients": GRADIENTS_GLOSSARY}
 
 
 def glossary(datasets: Sequence[Data]) -> dict[str, str]:
     """The terms that a report needs, by the subjects of its data sets."""
     terms: dict[str, list[str]] = {}
     for data in datasets:
-        for term, text in (_GLOSSARIES.get(data.subject, {}) | data.terms).items():
+        own = _questions(data.unit) if data.subject == "questions" else _GLOSSARIES.get(data.subject, {})
+        for term, text in (own | data.terms).items():
             if text not in terms.setdefault(term, []):
                 terms[term].append(text)
     return {term: " ".join(texts) for term, texts in terms.items()}

@@ -101,4 +101,4 @@ def _open(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     return open_gradients(inputs, job)
 
 
-SUBJECT = LazySubject("gradients", "shared gradients", GradientInputs, OFFERS, "template", GRADIENT, _open)
+SUBJECT = LazySubject("gradients", "shared gradients", GradientInputs, OFFERS, ("template",), GRADIENT, _open)

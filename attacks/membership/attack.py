@@ -1,4 +1,4 @@
-"""Provider membership inference: was this company's paper in the training set?
+"""Membership inference: was this company's paper, this document, or this person's in the training set?
 
 Source: privacy-aware-docvqa, section 5.2.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, JsonValue
 
-from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK, WHOLE, every_row, spec
+from pfl_audit.attacks.membership.rows import documents_spec, every_row, spec, whole_spec
 from pfl_audit.core.settings import Flag, Settings
 from pfl_audit.documents.scrubbing import THRESHOLD
 
@@ -24,7 +24,7 @@ class MembershipSettings(Settings):
     """Settings of provider membership inference (privacy-aware-docvqa, section 5.2)."""
 
     s: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        default=(0, 5, 10), description="Attack providers with more than s questions (repeat)."
+        default=(0, 5, 10), description="Attack providers (or other units) with more than s questions (repeat)."
     )
     seeds: int = Field(default=5, ge=1, le=100, description="Draws of known providers and classifiers.")
     share: float = Field(default=0.15, gt=0, lt=0.9, description="Providers whose membership APK knows (r).")
@@ -43,7 +43,7 @@ class MembershipAttack:
 
     name = "membership"
     subject = "questions"
-    specs = (WHOLE, DOCUMENTS_CHECK, *(spec(row) for row in every_row()))
+    specs = (whole_spec(), documents_spec(), *(spec(row) for row in every_row()))
     Settings = MembershipSettings
 
     def questions(self, checks: Collection[str], red: Corpus) -> dict[str, int]:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from pfl_audit.attacks.membership.attack import MembershipSettings
 from pfl_audit.attacks.questions.endpoint_inputs import ENDPOINT_FIELDS
-from pfl_audit.attacks.questions.subject import QuestionInputs
+from pfl_audit.attacks.questions.subject import CORPUS_FIELDS, QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.settings_options import Options
 from pfl_audit.core.settings import Settings
@@ -34,8 +34,16 @@ COMMAND = AuditCommand(
         Options(
             "questions",
             QuestionInputs,
-            ("red", "answers", "pretrained", "control", "references", "prompt", "classes_random", *ENDPOINT_FIELDS),
-            required=("red",),
+            (
+                *CORPUS_FIELDS,
+                "answers",
+                "pretrained",
+                "control",
+                "references",
+                "prompt",
+                "classes_random",
+                *ENDPOINT_FIELDS,
+            ),
         ),
     ),
     choice=Options("choice", Choice),

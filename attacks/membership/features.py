@@ -36,7 +36,7 @@ def query_features(
         references: The same of each reference model.
 
     Returns:
-        One row a query: ``provider``, G1, and as far as the responses carry them G2, G3, the log-likelihoods
+        One row a query: ``unit``, G1, and as far as the responses carry them G2, G3, the log-likelihoods
         and those of the reference models.
     """
     rows = []
@@ -47,7 +47,7 @@ def query_features(
         if response is None or (pretrained is not None and before is None) or len(others) < len(references):
             continue
         row = {
-            "provider": query.document.provider,
+            "unit": query.document.unit,
             "acc": accuracy(response.answer, query.answers),
             "nls": anls(response.answer, query.answers),
             "loss": _loss(response),
@@ -63,8 +63,8 @@ def query_features(
             row |= dict(zip(names(number), (_loglik(other), _loss(other)), strict=True))
         rows.append(row)
     beside = [name for number in range(len(references)) for name in names(number)]
-    frame = pd.DataFrame(rows, columns=["provider", *G1, *G2, *G3, *LIKELIHOODS, *beside])
-    return frame.astype({column: np.float64 for column in frame.columns if column != "provider"})
+    frame = pd.DataFrame(rows, columns=["unit", *G1, *G2, *G3, *LIKELIHOODS, *beside])
+    return frame.astype({column: np.float64 for column in frame.columns if column != "unit"})
 
 
 def memory_features(
@@ -85,7 +85,7 @@ def memory_features(
         scrubbed_before: Responses of the pre-trained model to ``scrubbed``; None where the model is asked by itself.
 
     Returns:
-        One row a page and feature: ``provider``, ``nls_mem``, ``delta_nls_mem``, and in nats a token ``llr_mem``, or
+        One row a page and feature: ``unit``, ``nls_mem``, ``delta_nls_mem``, and in nats a token ``llr_mem``, or
         ``loglik_mem`` where the model is asked by itself. NaN where not tested, or where one of the losses is missing.
     """
     likelihood = "loglik_mem" if scrubbed_before is None else SCRUBBED_RATIO
@@ -93,7 +93,7 @@ def memory_features(
     for query in scrubbed:
         if (response := scrubbed_answers.get(query.id)) is None:
             continue
-        row: dict[str, object] = {"provider": query.document.provider, "nls_mem": anls(response.answer, query.answers)}
+        row: dict[str, object] = {"unit": query.document.unit, "nls_mem": anls(response.answer, query.answers)}
         control = _loss(scrubbed_before.get(query.id)) if scrubbed_before is not None else 0.0
         row[likelihood] = control - _loss(response)
         rows.append(row)
@@ -103,9 +103,9 @@ def memory_features(
             if not said.strip():  # nothing was said, so nothing could be taken off
                 continue
             change = 0.0 if said == still else 1.0 - similarity(still, (said,))
-            rows.append({"provider": before.document.provider, "delta_nls_mem": change})
+            rows.append({"unit": before.document.unit, "delta_nls_mem": change})
     numbers = [*G4, likelihood]
-    return pd.DataFrame(rows, columns=["provider", *numbers]).astype(dict.fromkeys(numbers, np.float64))
+    return pd.DataFrame(rows, columns=["unit", *numbers]).astype(dict.fromkeys(numbers, np.float64))
 
 
 def aggregate(queries: pd.DataFrame, memory: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -115,11 +115,11 @@ def aggregate(queries: pd.DataFrame, memory: pd.DataFrame | None = None) -> pd.D
     ``nls_mem`` is 0. What else a provider lacks, such as an answer to no question, a loss, or a scrubbed page to take
     a likelihood ratio on, is the median. A column without any value is left out.
     """
-    groups = queries.groupby("provider", sort=True)
+    groups = queries.groupby("unit", sort=True)
     table = groups.mean(numeric_only=True)
     table["queries"] = groups.size()
     if memory is not None:
-        means = memory.groupby("provider").mean(numeric_only=True).reindex(table.index)
+        means = memory.groupby("unit").mean(numeric_only=True).reindex(table.index)
         for column in (SCRUBBED_RATIO, "loglik_mem"):
             if column in means:
                 table[column] = means[column]

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
-from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
+from pfl_audit.attacks.membership.rows import documents_spec
 from pfl_audit.core.fields import Cell
-from pfl_audit.core.metric import build_metric
+from pfl_audit.core.metric import build_metric, resampled_over
 from pfl_audit.core.results import Check, Curve, Format, Metric, Role, Series, Table
+from pfl_audit.documents.units import PROVIDER, Unit
 from pfl_audit.fitness.blind import FOLDS, PENALTY, PERMUTATIONS, Blind
 from pfl_audit.fitness.document_features import KINDS
 from pfl_audit.metrics import ranking
@@ -31,7 +32,7 @@ def primary(outcomes: Sequence[Outcome]) -> Outcome:
     return chosen if chosen is not None and enough(chosen.attacked) else by_s[min(by_s)]
 
 
-def metrics(outcome: Outcome, model: str) -> list[Metric]:
+def metrics(outcome: Outcome, model: str, unit: Unit) -> list[Metric]:
     """Every metric of an outcome, with the reason where it cannot be resolved."""
     chances = {"accuracy": outcome.chance, "balanced accuracy": 0.5, "AUC": 0.5}
     return [
@@ -40,9 +41,10 @@ def metrics(outcome: Outcome, model: str) -> list[Metric]:
             outcome.estimates.get(name),
             format=FORMATS.get(name, "percent"),
             n=len(outcome.trials[0].test),
+            **resampled_over(unit.many),
             chance=chances.get(name, float(name.split()[2]) / 100 if name.startswith("TPR") else None),
             about={"s": outcome.s, "model": model},
-            role=role_of(name, model),
+            role=role_of(name, model, unit),
             seeds=len(outcome.trials),
             std=outcome.spread.get(name),
             note=outcome.notes.get(name),
@@ -51,24 +53,28 @@ def metrics(outcome: Outcome, model: str) -> list[Metric]:
     ]
 
 
-def role_of(name: str, model: str) -> Role | None:
-    """Balanced accuracy on the model under audit is what a privacy guarantee bounds."""
-    return "bounded" if name == "balanced accuracy" and model == "target" else None
+def role_of(name: str, model: str, unit: Unit) -> Role | None:
+    """Balanced accuracy on the model under audit is what a privacy guarantee for providers bounds."""
+    bounded = name == "balanced accuracy" and model == "target" and unit is PROVIDER
+    return "bounded" if bounded else None
 
 
-def left_out(s: int, members: int, others: int) -> Metric:
+def left_out(s: int, members: int, others: int, unit: Unit) -> Metric:
     """The row of a subset that is too small to attack."""
     return build_metric(
         "accuracy",
         None,
         format="percent",
         n=members + others,
+        unit=unit.many,
         about={"s": s, "model": "target"},
         note=f"only {members} members and {others} non-members have more than {s} questions",
     )
 
 
-def accuracy_table(title: str, rows: Mapping[str, Sequence[Outcome]], missing: Sequence[tuple[str, str]] = ()) -> Table:
+def accuracy_table(
+    title: str, rows: Mapping[str, Sequence[Outcome]], unit: Unit, missing: Sequence[tuple[str, str]] = ()
+) -> Table:
     """Accuracy by attack and s, as the paper prints it, with its interval.
 
     Args:
@@ -85,8 +91,8 @@ def accuracy_table(title: str, rows: Mapping[str, Sequence[Outcome]], missing: S
         cells.append([row.title, used, row.knowledge, *accuracies])
     cells += [[name, reason, None, *(None for _ in every_s)] for name, reason in missing]
     sizes = {outcome.s: outcome for outcomes in rows.values() for outcome in outcomes}
-    note = "Mean ± deviation over the seeds, and the interval over providers. " + "; ".join(
-        f"s = {s}: chance {sizes[s].chance:.1%}, {len(sizes[s].trials[0].test)} providers attacked" for s in every_s
+    note = f"Mean ± deviation over the seeds, and the interval over {unit.many}. " + "; ".join(
+        f"s = {s}: chance {sizes[s].chance:.1%}, {len(sizes[s].trials[0].test)} {unit.many} attacked" for s in every_s
     ).replace("%", " %")
     return Table(
         title=title, columns=["Attack", "Features", "Setting", *(f"s = {s}" for s in every_s)], rows=cells, note=note
@@ -115,7 +121,7 @@ def roc(outcome: Outcome, beside: Mapping[str, Outcome] | None = None) -> Curve:
     )
 
 
-def accuracy_curve(outcomes: Sequence[Outcome]) -> Curve:
+def accuracy_curve(outcomes: Sequence[Outcome], unit: Unit) -> Curve:
     """Accuracy against s."""
     ordered = sorted(outcomes, key=lambda outcome: outcome.s)
     found = [outcome.estimates["accuracy"] for outcome in ordered]
@@ -132,7 +138,7 @@ def accuracy_curve(outcomes: Sequence[Outcome]) -> Curve:
     return Curve(
         title="Accuracy against s",
         kind="line",
-        x_label="s (providers with more than s questions)",
+        x_label=f"s ({unit.many} with more than s questions)",
         y_label="accuracy",
         series=series,
     )
@@ -144,11 +150,12 @@ def scatter(
     columns: tuple[str, str],
     axes: tuple[str, str],
     rng: np.random.Generator | None,
+    unit: Unit,
 ) -> Curve:
-    """Two features of every provider, members and non-members apart, in the order of the points.
+    """Two features of every unit, members and non-members apart, in the order of the points.
 
     Args:
-        table: One row a provider.
+        table: One row a unit.
         labels: Whether each is a member.
         columns: The features, values 0 to 1.
         axes: Their labels.
@@ -162,21 +169,21 @@ def scatter(
             points = (np.minimum(np.floor(points / CELL), round(1 / CELL) - 1) + rng.random(points.shape)) * CELL
         points = np.array(sorted(points.round(4).tolist())).reshape(-1, 2)
         series.append(Series(name=name, x=points[:, 0].tolist(), y=points[:, 1].tolist()))
-    title = "Features of providers" + (f", jittered within {CELL:g} x {CELL:g}" if rng else "")
+    title = f"Features of {unit.many}" + (f", jittered within {CELL:g} x {CELL:g}" if rng else "")
     return Curve(title=title, kind="scatter", x_label=axes[0], y_label=axes[1], series=series)
 
 
-def present_blind(blind: Blind) -> Check:
+def present_blind(blind: Blind, unit: Unit = PROVIDER) -> Check:
     """The check: AUC and balanced accuracy with their intervals, and the AUC of each kind of feature alone.
 
-    It has no finding of its own: the finding of provider membership is compared with it.
+    It has no finding of its own: the finding of membership is compared with it.
     """
     p_value = f"permutation p {blind.p_value:.4f}, {PERMUTATIONS} labellings, each fitted anew"
-    return DOCUMENTS_CHECK.ran(
+    return documents_spec(unit).ran(
         settings={
             "permutations": PERMUTATIONS,
             "penalty": PENALTY,
-            "learner": f"kernel ridge regression, {FOLDS} folds of providers",
+            "learner": f"kernel ridge regression, {FOLDS} folds of {unit.many}",
         },
         metrics=[
             build_metric(
@@ -184,17 +191,18 @@ def present_blind(blind: Blind) -> Check:
                 found,
                 format=FORMATS.get(name, "percent"),
                 n=len(blind.labels),
+                **resampled_over(unit.many),
                 chance=0.5,
                 about={"model": "documents alone"},
                 note=note,
             )
             for name, found, note in (("AUC", blind.auc, p_value), ("balanced accuracy", blind.balanced_accuracy, None))
         ],
-        tables=[_table(blind)],
+        tables=[_table(blind, unit)],
     )
 
 
-def _table(blind: Blind) -> Table:
+def _table(blind: Blind, unit: Unit) -> Table:
     rows: list[list[Cell]] = [
         [kind, text, round(found.value, 3), f"{found.low:.3f} to {found.high:.3f}"]
         for kind, text in KINDS.items()
@@ -204,5 +212,5 @@ def _table(blind: Blind) -> Table:
         title="Members and non-members distinguished by one kind of feature alone",
         columns=["Kind", "Features", "AUC", "Interval"],
         rows=rows,
-        note="Chance is 0.5; below it nothing was learnt. Kinds in which all companies are alike are left out.",
+        note=f"Chance is 0.5; below it nothing was learnt. Kinds in which all {unit.whose} are alike are left out.",
     )

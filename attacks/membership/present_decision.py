@@ -1,4 +1,4 @@
-"""Finding, metrics and table of the decision on provider membership."""
+"""Finding, metrics and table of the decision on membership."""
 
 from __future__ import annotations
 
@@ -11,33 +11,47 @@ from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, tpr_name
 from pfl_audit.attacks.membership.present import FORMATS, role_of
 from pfl_audit.attacks.membership.rows import ACCESS
 from pfl_audit.core.fields import Cell
-from pfl_audit.core.metric import build_metric
+from pfl_audit.core.metric import build_metric, resampled_over
 from pfl_audit.core.results import Finding, Metric, SliceValue, Table
+from pfl_audit.documents.units import DOCUMENT, Unit
 from pfl_audit.metrics.arrays import Bools
 from pfl_audit.metrics.intervals import Estimate
 
-REMEDY = (
-    "Train with differential privacy for providers, cap the documents that one provider contributes, stop before the "
-    "gap between seen and unseen providers opens, and do not return confidences to callers who need none."
-)
+_CAP = {
+    "provider": "cap the documents that one provider contributes",
+    "document": "remove duplicates and cap the questions about one document",
+    "person": "cap the documents of one person",
+}
+
+
+def remedy(unit: Unit) -> str:
+    """What to do against membership inference."""
+    return (
+        f"Train with differential privacy for {unit.many}, {_CAP[unit.name]}, stop before the gap between seen and "
+        f"unseen {unit.many} opens, and do not return confidences to callers who need none."
+    )
+
+
 PERCENT = (".1f", 100.0, " %")
 _LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}
 _BESIDE = {"control": "the control", "documents": "the documents alone"}
 
 
-def finding(decision: Decision, control: str | None, *, trusted: bool) -> Finding:
+def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: bool) -> Finding:
     """Finding of the decision.
 
     Args:
         decision: On the primary subset.
         control: What the control is, or None.
+        unit: Unit of privacy.
         trusted: As ``decide_membership`` takes it.
     """
     strongest = decision.strongest
     outcome = strongest.outcome
     members, others = int(outcome.attacked.sum()), int((~outcome.attacked).sum())
-    who = f"Among {members} member and {others} non-member providers with more than {outcome.s} questions each"
+    who = f"Among {members} member and {others} non-member {unit.many} with more than {outcome.s} questions each"
     beside = "".join(f", {_BESIDE[name]} {other.other.text(*PERCENT)}" for name, other in strongest.beside.items())
+    what = "what" if unit is DOCUMENT else "who"
     attacks = sum(map(len, decision.by_access.values()))
     numbers = (
         f"{outcome.row.title}, with {ACCESS[outcome.row.access]}: {outcome.metric} {strongest.found.text(*PERCENT)}, "
@@ -45,26 +59,26 @@ def finding(decision: Decision, control: str | None, *, trusted: bool) -> Findin
     )
     would = f"an attack with {outcome.metric} of {100 * strongest.smallest:.0f} % would have been found in four of five"
     text = {
-        "leak": f"{who}, an attack distinguishes who was trained on. {numbers}.",
+        "leak": f"{who}, an attack distinguishes {what} was trained on. {numbers}.",
         "weak": f"{who}, there is a sign of membership. {numbers}.",
-        "none": f"{who}, no attack distinguishes who was trained on beyond chance, control and documents alone "
+        "none": f"{who}, no attack distinguishes {what} was trained on beyond chance, control and documents alone "
         f"({would} such audits). {numbers}.",
-        "unresolved": f"{who}, nothing can be said: {_why_unresolved(decision, would)}. {numbers}.",
+        "unresolved": f"{who}, nothing can be said: {_why_unresolved(decision, would, unit)}. {numbers}.",
     }[decision.level]
     return Finding(
         level=decision.level,
         text=f"{text} {_assumed(control, trusted=trusted)}",
-        remedy=REMEDY,
+        remedy=remedy(unit),
         metric=outcome.metric,
         slice=_slice(outcome.row.title, "target"),
         smallest_effect=strongest.smallest,
     )
 
 
-def _why_unresolved(decision: Decision, would: str) -> str:
+def _why_unresolved(decision: Decision, would: str, unit: Unit) -> str:
     attacked = decision.strongest.outcome.attacked
     if min(int(attacked.sum()), int((~attacked).sum())) < ENOUGH:
-        return f"{ENOUGH} attacked providers of each class are needed"
+        return f"{ENOUGH} attacked {unit.many} of each class are needed"
     if decision.strongest.smallest >= 1.0:
         return "what the control or the documents alone show leaves no room for an attack to exceed it"
     return f"only {would} such audits, and {100 * LARGEST_UNSEEN:.0f} % must be"
@@ -82,23 +96,31 @@ def _assumed(control: str | None, *, trusted: bool) -> str:
     return f"The control is {control}."
 
 
-def metrics(decision: Decision, control: str) -> list[Metric]:
+def metrics(decision: Decision, control: str, unit: Unit) -> list[Metric]:
     """Metrics that the finding rests on, and those that are subtracted from it."""
     strongest = decision.strongest
     name, title = strongest.outcome.metric, strongest.outcome.row.title
     count, form = len(strongest.outcome.attacked), FORMATS.get(name, "percent")
+    over = resampled_over(unit.many)
     models = {"control": control, "documents": "documents alone"}
 
     def level(found: Estimate, model: str) -> Metric:
         return build_metric(
-            name, found, format=form, n=count, chance=0.5, about=_slice(title, model), role=role_of(name, model)
+            name,
+            found,
+            format=form,
+            n=count,
+            **over,
+            chance=0.5,
+            about=_slice(title, model),
+            role=role_of(name, model, unit),
         )
 
     found = [level(strongest.found, "target")]
     for what, other in strongest.beside.items():
         found.append(level(other.other, models[what]))
         about = _slice(title, f"target minus {models[what]}")
-        gap = build_metric(f"{name} gap", other.difference, format="points", n=count, chance=0.0, about=about)
+        gap = build_metric(f"{name} gap", other.difference, format="points", n=count, **over, chance=0.0, about=about)
         found.append(gap)
     return found
 
@@ -107,20 +129,20 @@ def _slice(attack: str, model: str) -> dict[str, SliceValue]:
     return {"attack": attack, "model": model}
 
 
-def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]], labels: Bools) -> Table:
+def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]], labels: Bools, unit: Unit) -> Table:
     """Every attack beside the control and the documents alone, by what the attacker sees.
 
     Args:
         decision: On the primary subset.
-        accuracies: Model to its share of right answers about each provider.
-        labels: Membership of the providers, bool (n,).
+        accuracies: Model to its share of right answers about each unit.
+        labels: Membership of the units, bool (n,).
     """
     rows = [_row(access, one) for access, judged in decision.by_access.items() for one in judged]
     columns = ["Attacker sees", "Attack", "Metric", "Model", "Control", "Documents alone", "p", tpr_name(FPR_LIMITS[0]),
                "Would have been found", "By itself"]  # fmt: skip
     note = (
-        "Intervals resample providers; p is of a permutation, adjusted for the attacks of each access (max-T) and for "
-        "the levels of access. An attack is a leak where it also exceeds the control and the documents alone. "
+        f"Intervals resample {unit.many}; p is of a permutation, adjusted for the attacks of each access (max-T) and "
+        "for the levels of access. An attack is a leak where it also exceeds the control and the documents alone. "
         "Right answers on pages of members and of non-members: "
     )
     means = {name: found.groupby(labels).mean() for name, found in accuracies.items()}

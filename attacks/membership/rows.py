@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
 from pfl_audit.attacks.questions.subject import PRETRAINED, REFERENCES
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.documents.units import PROVIDER as PROVIDER_UNIT
+from pfl_audit.documents.units import Unit
 from pfl_audit.models.family import Capability
 
 if TYPE_CHECKING:
@@ -154,18 +156,18 @@ ABLATION: Final = (
 """Rows of Table 11, at s = 5."""
 
 _SEES = {
-    "ZK": "answers of the model to questions about new documents of the company",
+    "ZK": "answers of the model to questions about {asked}",
     "PK": "answers, confidences and losses of the model and of the public model it was trained from",
-    "RK": "answers and losses of the model, and of several models like it that the company's documents did not train",
+    "RK": "answers and losses of the model, and of several models like it that {own} did not train",
 }
 _KNOWS = {
-    "U": "the right answers; no membership of any company",
-    "S": "the right answers, and of some 15 % of the companies whether they were trained on",
+    "U": "the right answers; no membership of any {who}",
+    "S": "the right answers, and of some 15 % of the {whose} whether they were trained on",
 }
 
 
-def spec(row: AttackRow) -> CheckSpec:
-    """The check of a row."""
+def spec(row: AttackRow, unit: Unit = PROVIDER_UNIT) -> CheckSpec:
+    """The check of a row, in the words of a unit of privacy."""
     knowledge, learning = row.knowledge.split("+")
     return CheckSpec(
         id=f"membership.{row.id}",
@@ -174,32 +176,67 @@ def spec(row: AttackRow) -> CheckSpec:
         part_of=PROVIDER,
         optional=REFERENCES in row.needs,
         threat_model={
-            "knows": _KNOWS[learning],
-            "sees": _SEES[knowledge],
-            "does": "decides from this which companies' documents were in the training set",
+            "knows": _said(_KNOWS[learning], unit),
+            "sees": _said(_SEES[knowledge], unit),
+            "does": _said("decides from this which {possessed} were in the training set", unit),
         },
     )
 
 
-WHOLE: Final = CheckSpec(
-    id=PROVIDER,
-    title="Provider membership",
-    needs=frozenset({Capability.ANSWER}),
-    threat_model={
-        "knows": "new documents of a company, and the right answers about them",
-        "sees": "what each attack says: answers alone, or losses and the public model as well",
-        "does": "decides from this whether the company's documents were in the training set",
-    },
-)
+def whole_spec(unit: Unit = PROVIDER_UNIT) -> CheckSpec:
+    """The check that has the finding of all attacks."""
+    return CheckSpec(
+        id=PROVIDER,
+        title=f"{unit.name.capitalize()} membership",
+        needs=frozenset({Capability.ANSWER}),
+        threat_model={
+            "knows": _said("{any_asked}, and the right answers about {them}", unit),
+            "sees": "what each attack says: answers alone, or losses and the public model as well",
+            "does": _said("decides from this whether {own} {was} in the training set", unit),
+        },
+    )
 
-DOCUMENTS_CHECK: Final = CheckSpec(
-    id=BLIND,
-    title="From the documents alone",
-    needs=frozenset({Capability.ANSWER}),
-    part_of=PROVIDER,
-    threat_model={
-        "knows": "of nine in ten companies whether they were trained on",
-        "sees": "new documents of the companies and the questions about them; no answer of the model",
-        "does": "decides from this which companies' documents were in the training set",
+
+def documents_spec(unit: Unit = PROVIDER_UNIT) -> CheckSpec:
+    """The check of the blind baseline."""
+    return CheckSpec(
+        id=BLIND,
+        title="From the documents alone",
+        needs=frozenset({Capability.ANSWER}),
+        part_of=PROVIDER,
+        threat_model={
+            "knows": _said("of nine in ten {whose} whether they were trained on", unit),
+            "sees": _said("{all_asked} and the questions about them; no answer of the model", unit),
+            "does": _said("decides from this which {possessed} were in the training set", unit),
+        },
+    )
+
+
+_PHRASES: Final = {
+    "provider": {
+        "any_asked": "new documents of a company",
+        "all_asked": "new documents of the companies",
+        "own": "the company's documents",
+        "them": "them",
+        "was": "were",
     },
-)
+    "document": {
+        "any_asked": "a document",
+        "all_asked": "the documents",
+        "own": "the document",
+        "them": "it",
+        "was": "was",
+    },
+    "person": {
+        "any_asked": "documents of a person",
+        "all_asked": "documents of the persons",
+        "own": "the person's documents",
+        "them": "them",
+        "was": "were",
+    },
+}
+
+
+def _said(template: str, unit: Unit) -> str:
+    words = {name: getattr(unit, name) for name in ("who", "whose", "possessed", "asked")}
+    return template.format(**words, **_PHRASES[unit.name])

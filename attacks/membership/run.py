@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -29,10 +28,10 @@ from pfl_audit.attacks.membership.rows import (
     ROWS,
     SCORES,
     SCRUBBED_RATIO,
-    WHOLE,
     AttackRow,
     every_row,
     spec,
+    whole_spec,
 )
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
@@ -42,17 +41,22 @@ from pfl_audit.documents.corpus import require_both_classes
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.scrubbing.scrub import scrub
+from pfl_audit.documents.units import Unit
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.fitness.blind import Blind, blind_baseline
 from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Bools, Floats
 from pfl_audit.models.protocol import Response
 
-_CONTROLS: Final = {
-    "control": "a model that saw neither class (--control)",
-    "pre-trained": "the pre-trained model: it excludes what an untrained reader sees in the pages, not what training "
-    "on other companies would change; a model of equal competence that saw neither class (--control) would",
-}
+
+def _control_text(control: str, unit: Unit) -> str:
+    """What a control is and excludes."""
+    if control == "control":
+        return "a model that saw neither class (--control)"
+    return (
+        "the pre-trained model: it excludes what an untrained reader sees in the pages, not what training on other "
+        f"{unit.whose} would change; a model of equal competence that saw neither class (--control) would"
+    )
 
 
 def run_checks(context: QuestionContext, settings: MembershipSettings) -> list[Check]:
@@ -73,10 +77,8 @@ class _Run:
     """
 
     def __init__(self, context: QuestionContext, settings: MembershipSettings) -> None:
-        self.context, self.settings = context, settings
-        self.corpus = context.red.where(
-            lambda query: context.red.label(query.document.provider) is not Membership.UNKNOWN
-        )
+        self.context, self.settings, self.unit = context, settings, context.unit
+        self.corpus = context.red.where(lambda query: context.red.label(query.document.unit) is not Membership.UNKNOWN)
         chosen = [_bound(row, settings) for row in every_row() if f"membership.{row.id}" in context.checks]
         self.rows = chosen or [ROWS[0]]
         self.tables = self._tables()
@@ -92,8 +94,10 @@ class _Run:
             for name in ("target", "control")
         )
         described = document_features(self.corpus, self.context.progress)
-        blind = blind_baseline(described, self._members(described.providers), self.context.rng("membership", "blind"))
-        missing = [present.left_out(s, *self._sizes(s)) for s in sorted(set(self.settings.s) - set(self.subsets))]
+        blind = blind_baseline(described, self._members(described.units), self.context.rng("membership", "blind"))
+        missing = [
+            present.left_out(s, *self._sizes(s), self.unit) for s in sorted(set(self.settings.s) - set(self.subsets))
+        ]
         checks = [
             self._part(row, outcomes[row.id], control.get(row.id, []), missing)
             for row in self.rows
@@ -102,11 +106,11 @@ class _Run:
         if PROVIDER in self.context.checks:
             checks.append(self._whole(outcomes, control, blind))
         if BLIND in self.context.checks:
-            checks.append(present_blind(blind))
+            checks.append(present_blind(blind, self.unit))
         return checks
 
-    def _members(self, providers: Iterable[str]) -> Bools:
-        return np.array([self.corpus.label(provider) is Membership.MEMBER for provider in providers])
+    def _members(self, units: Iterable[str]) -> Bools:
+        return np.array([self.corpus.label(unit) is Membership.MEMBER for unit in units])
 
     def _part(
         self, row: AttackRow, outcomes: Sequence[Outcome], control: Sequence[Outcome], missing: Sequence[Metric]
@@ -114,17 +118,17 @@ class _Run:
         """One attack; what it means is said of all attacks together."""
         used = [*columns_used(row, self.table), *(column for column in row.columns if column not in row.features)]
         unused = [column for column in row.columns if column not in self.table]
-        return spec(row).ran(
+        return spec(row, self.unit).ran(
             settings={
                 **self.settings.model_dump(mode="json"),
                 "features": {column: MEANING[column] for column in used},
                 **({"features without values": unused} if unused else {}),
                 "decided at s": present.primary(outcomes).s,
             },
-            metrics=[metric for outcome in outcomes for metric in present.metrics(outcome, "target")]
+            metrics=[metric for outcome in outcomes for metric in present.metrics(outcome, "target", self.unit)]
             + [*missing]
-            + [metric for outcome in control for metric in present.metrics(outcome, self.control_name)],
-            curves=[present.roc(present.primary(outcomes)), present.accuracy_curve(outcomes)],
+            + [metric for outcome in control for metric in present.metrics(outcome, self.control_name, self.unit)],
+            curves=[present.roc(present.primary(outcomes)), present.accuracy_curve(outcomes, self.unit)],
         )
 
     def _whole(
@@ -145,18 +149,22 @@ class _Run:
         others = {"control": beside[strongest.row.id]} if strongest.row.id in beside else {}
         others["documents alone"] = documents
         overview, curves = self._overview(outcomes)
-        by_access = access_table(decision, {name: table["acc"] for name, table in self.tables.items()}, self.labels)
-        return WHOLE.ran(
+        by_access = access_table(
+            decision, {name: table["acc"] for name, table in self.tables.items()}, self.labels, self.unit
+        )
+        return whole_spec(self.unit).ran(
             settings={"alpha": context.budget.leak, "classes drawn at random": context.classes_random},
-            metrics=metrics(decision, self.control_name),
+            metrics=metrics(decision, self.control_name, self.unit),
             tables=[by_access, *overview],
             curves=[present.roc(strongest, others), *curves],
-            finding=finding(decision, _CONTROLS[self.control_name] if control else None, trusted=trusted),
+            finding=finding(
+                decision, _control_text(self.control_name, self.unit) if control else None, self.unit, trusted=trusted
+            ),
         )
 
     def _documents_alone(self, blind: Blind, s: int) -> Outcome:
         """The blind baseline on the providers that the attacks are judged on, resampled like these."""
-        scores = pd.Series(blind.scores, index=list(blind.providers))
+        scores = pd.Series(blind.scores, index=list(blind.units))
         chosen, labels = subset(self.table, self.labels, s)
         found: Floats = np.asarray(scores[chosen.index], dtype=np.float64)
         trials = tuple(trial_of(found, found > 0, labels, seed, self.settings.share) for seed in self._seeds)
@@ -226,8 +234,8 @@ class _Run:
         kept = [s for s in sorted(set(wanted)) if min(self._sizes(s)) >= 4]
         if not kept:
             raise NotAuditableError(
-                "fewer than four member or non-member providers have questions enough",
-                "Add RED documents, or lower --s",
+                f"fewer than four member or non-member {self.unit.many} have questions enough",
+                "Add documents to ask about, or lower --s",
             )
         return kept
 
@@ -255,10 +263,10 @@ class _Run:
 
     def _overview(self, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[list[Table], list[Curve]]:
         """The paper's tables, and two features of the providers."""
-        tables = [present.accuracy_table("Accuracy of all attacks, per cent", outcomes)]
+        tables = [present.accuracy_table("Accuracy of all attacks, per cent", outcomes, self.unit)]
         rng = None if self.context.redactor.reveal else self.context.rng("membership", "points")
         axes = (MEANING["acc"], MEANING["nls"])
-        curves = [present.scatter(self.table, self.labels, ("acc", "nls"), axes, rng)]
+        curves = [present.scatter(self.table, self.labels, ("acc", "nls"), axes, rng, self.unit)]
         if self.settings.ablate:
             have = set(self.table.columns)
             usable = [row for row in ABLATION if set(row.columns) <= have]
@@ -269,7 +277,7 @@ class _Run:
             ]
             title = "Ablation (KM: K-Means, RF: random forest), accuracy in per cent"
             ablation = self._outcomes(usable, self.table, [5] if 5 in self._large_enough((0, 5)) else [0])
-            tables.append(present.accuracy_table(title, ablation, missing))
+            tables.append(present.accuracy_table(title, ablation, self.unit, missing))
         return tables, curves
 
 

@@ -15,6 +15,7 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.settings import Settings
 from pfl_audit.documents.keys import PROVIDER_KEYS
 from pfl_audit.documents.scrubbing import THRESHOLD
+from pfl_audit.documents.units import DOCUMENT, UNITS, Unit
 from pfl_audit.models.family import Capability
 
 if TYPE_CHECKING:
@@ -35,38 +36,56 @@ class MemorizationSettings(Settings):
     shown_pages: int = Field(default=4, ge=0, le=50, description="Of these pages, how many the report shows.")
 
 
-_THREAT = {
-    "knows": "a page of the company on which the value cannot be read",
-    "sees": "the model's answer to a question for that value",
-    "does": "reads the value off the answer, although the page does not give it",
-}
-_UNPROMPTED_THREAT = {
-    "knows": "pages of companies that were not trained on, which hold no such value",
-    "sees": "the model's answers to questions for values of the company",
-    "does": "collects values that belong to companies in the training set",
-}
-KEYS: Final = tuple(
-    CheckSpec(
-        f"memorization.{key}", f"Memorization of {key.replace('_', ' ')}", frozenset({Capability.ANSWER}), _THREAT
-    )
-    for key in PROVIDER_KEYS
-)
-UNPROMPTED: Final = CheckSpec(
-    "memorization.unprompted",
-    "Unprompted disclosure of values of trained companies",
-    frozenset({Capability.ANSWER, Capability.LIVE}),
-    _UNPROMPTED_THREAT,
-)
-GENERALISATION = CheckSpec(
-    "memorization.generalisation",
-    "Utility: reading of new pages, known companies against others",
-    frozenset({Capability.ANSWER}),
-    {
-        "knows": "new pages of a company, none of which was trained on",
+def _specs(unit: Unit) -> dict[str, CheckSpec]:
+    """Every check by id, in the words of a unit of privacy."""
+    recall = {
+        "knows": f"a page of the {unit.who} on which the value cannot be read",
+        "sees": "the model's answer to a question for that value",
+        "does": "reads the value off the answer, although the page does not give it",
+    }
+    unprompted = {
+        "knows": f"pages of {unit.whose} that were not trained on, which hold no such value",
+        "sees": f"the model's answers to questions for values of the {unit.who}",
+        "does": f"collects values that belong to {unit.whose} in the training set",
+    }
+    pages = "pages" if unit is DOCUMENT else "new pages"
+    asked = "a document" if unit is DOCUMENT else f"new pages of a {unit.who}, none of which was trained on"
+    generalisation = {
+        "knows": asked,
         "sees": "the model's answers to questions about them",
-        "does": "compares how well it reads them with how well it reads pages of other companies",
-    },
-)
+        "does": f"compares how well it reads them with how well it reads pages of other {unit.whose}",
+    }
+    answer = frozenset({Capability.ANSWER})
+    specs = [
+        *(
+            CheckSpec(f"memorization.{key}", f"Memorization of {key.replace('_', ' ')}", answer, recall)
+            for key in PROVIDER_KEYS
+        ),
+        CheckSpec(
+            "memorization.unprompted",
+            f"Unprompted disclosure of values of trained {unit.whose}",
+            answer | {Capability.LIVE},
+            unprompted,
+        ),
+        CheckSpec(
+            "memorization.generalisation",
+            f"Utility: reading of {pages}, known {unit.whose} against others",
+            answer,
+            generalisation,
+        ),
+    ]
+    return {spec.id: spec for spec in specs}
+
+
+_BY_UNIT: Final = {name: _specs(unit) for name, unit in UNITS.items()}
+KEYS: Final = tuple(_BY_UNIT["provider"][f"memorization.{key}"] for key in PROVIDER_KEYS)
+UNPROMPTED: Final = _BY_UNIT["provider"]["memorization.unprompted"]
+GENERALISATION: Final = _BY_UNIT["provider"]["memorization.generalisation"]
+
+
+def in_words(spec: CheckSpec, unit: Unit) -> CheckSpec:
+    """The same check in the words of a unit of privacy."""
+    return _BY_UNIT[unit.name][spec.id]
 
 
 class MemorizationAttack:
@@ -83,7 +102,7 @@ class MemorizationAttack:
 
         found = {spec.id.partition(".")[2]: len(red.documents) for spec in KEYS if spec.id in checks}
         if UNPROMPTED.id in checks:
-            pages = Counter(page.provider for page in red.documents)
+            pages = Counter(page.unit for page in red.documents)
             asked = sum(min(PAGES_PER_PROVIDER, pages[name]) for name in red.non_members())
             found["unprompted"] = asked * len(asked_keys(None)) * QUESTIONS_PER_PAGE
         if GENERALISATION.id in checks:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from pfl_audit.attacks.memorization.attack import MemorizationSettings
 from pfl_audit.attacks.questions.endpoint_inputs import ENDPOINT_FIELDS
-from pfl_audit.attacks.questions.subject import QuestionInputs
+from pfl_audit.attacks.questions.subject import CORPUS_FIELDS, QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.console import note, print_json
 from pfl_audit.cli.settings_options import Options
@@ -79,8 +79,7 @@ COMMAND = AuditCommand(
         Options(
             "questions",
             QuestionInputs,
-            ("red", "answers", "pretrained", "blue", "control", "prompt", "ocr", *ENDPOINT_FIELDS),
-            required=("red",),
+            (*CORPUS_FIELDS, "answers", "pretrained", "blue", "control", "prompt", "ocr", *ENDPOINT_FIELDS),
         ),
     ),
     choice=Options("choice", Choice),

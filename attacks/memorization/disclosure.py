@@ -12,6 +12,7 @@ from scipy.special import pdtr
 from scipy.stats import hypergeom
 
 from pfl_audit.attacks.memorization import present_unprompted as present
+from pfl_audit.attacks.memorization.attack import in_words
 from pfl_audit.attacks.memorization.decoys import SETS, Hits, hits
 from pfl_audit.attacks.memorization.recall import control_name, models, texts
 from pfl_audit.attacks.memorization.scores import score_mean
@@ -103,9 +104,10 @@ def disclosed(
 
 def unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
     """Ask for values on pages that hold none."""
+    spec = in_words(spec, context.unit)
     queries = unprompted_questions(context.red, asked_keys(context.blue), context.rng("unprompted"))
     if not queries:
-        return spec.not_run("skipped", "no page of a non-member provider is without such a value")
+        return spec.not_run("skipped", f"no page of a non-member {context.unit.name} is without such a value")
     given = context.target.ask(queries, "values on pages that hold none")
     if not given.responses and given.problems:
         return spec.not_run("skipped", given.problems[0].reason)
@@ -113,7 +115,7 @@ def unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
     control = control_name(context)
     before = texts(models(context)[control], queries, f"the same ({control})") if control else None
     listed = disclosures(queries, answers, before, context.blue)
-    tables = present.disclosure_tables(listed, context.redactor.within(spec.id), control)
+    tables = present.disclosure_tables(listed, context.redactor.within(spec.id), control, context.unit)
     settings = {"questions": len(queries), "keys": ", ".join(asked_keys(context.blue))}
     if context.blue is None:
         finding = Finding(
@@ -127,15 +129,15 @@ def unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
     rng = context.rng("unprompted", "decoys")
     found = disclosed(set(new.values()), set(secrets), unseen_values(context.red), len(answers), context.budget, rng)
     owners = {owner for answer in set(new.values()) for owner in secrets.get(answer, ())}
-    rows = [(query.document.provider, float(new.get(query.id) in secrets)) for query in queries if query.id in answers]
-    asked = pd.DataFrame(rows, columns=["provider", "hit"])
+    rows = [(query.document.unit, float(new.get(query.id) in secrets)) for query in queries if query.id in answers]
+    asked = pd.DataFrame(rows, columns=["unit", "hit"])
     share = score_mean(asked, "hit", rng) if rows else None
     others = len(set(new.values()) & other_values(context.blue))
     return spec.ran(
         settings=settings | {"secrets": len(secrets), "decoy sets": SETS},
-        metrics=present.disclosure_metrics(found, share, others, asked["provider"].nunique()),
+        metrics=present.disclosure_metrics(found, share, others, asked["unit"].nunique(), context.unit),
         tables=tables,
-        finding=present.disclosure_finding(found, len(answers), len(secrets), len(owners), control),
+        finding=present.disclosure_finding(found, len(answers), len(secrets), len(owners), control, context.unit),
     )
 
 

@@ -37,7 +37,7 @@ def keep_evidence(
     def rank(query: Query) -> tuple[bool, bool, float, str]:
         """Right answers before wrong ones, members first, the most confident first; never by name."""
         right = bool(accuracy(answers[query].answer, query.answers))
-        member = context.red.label(query.document.provider) is Membership.MEMBER
+        member = context.red.label(query.document.unit) is Membership.MEMBER
         return not right, not member, -(answers[query].confidence or 0.0), hide.order(query.id)
 
     evidence: list[Evidence] = []
@@ -54,7 +54,7 @@ def keep_evidence(
             continue
         facts: dict[str, Cell] = {
             "provider": hide.name(query.document.provider),
-            "class": str(context.red.label(query.document.provider)),
+            "class": str(context.red.label(query.document.unit)),
             "question": query.question if hide.reveal else query.key,
             "taken off the page": hide.value(query.answers[0], query.key),
             "the model's answer": _answer(hide, answers[query].answer, query),

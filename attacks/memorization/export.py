@@ -6,12 +6,12 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from pfl_audit.attacks.questions.corpora import audited_corpus, read_corpus
 from pfl_audit.attacks.questions.subject import QuestionInputs
 from pfl_audit.core.redaction import Redactor
-from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.writers import write_questions
-from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.errors import NotAuditableError
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,18 @@ def export_questions(
         reveal: Whether names of pages are shown.
 
     Raises:
-        UsageError: The documents are not given as a path.
+        UsageError: The documents are not given.
         NotAuditableError: No question can be written.
     """
-    if not isinstance(inputs.red, Path):
-        raise UsageError("--red is needed", "Give the folder of the documents")
-    corpus = open_corpus(inputs.red, "red")
-    trained = open_corpus(inputs.blue, "blue") if isinstance(inputs.blue, Path) else None
+    corpus = audited_corpus(inputs)
+    trained = read_corpus(inputs.blue, "blue") if inputs.blue is not None else None
     sets = [scrubbed_questions(corpus, key, seed=seed, blue=trained, threshold=threshold) for key in keys]
     queries = [query for found in sets for query in found.queries]
     unreadable = {problem.record: problem.reason for problem in write_questions(queries, folder)}
     asked = [query for query in queries if query.id not in unreadable]
     if unreadable and not asked:
         reason = next(iter(unreadable.values()))
-        raise NotAuditableError(f"no question can be written: {reason}", f"Run 'pfl-audit data check {inputs.red}'")
+        raise NotAuditableError(f"no question can be written: {reason}", "Run 'pfl-audit data check'")
     skipped = [(problem.record, found.key, problem.reason) for found in sets for problem in found.skipped]
     skipped += [(query.document.id, query.key, unreadable[query.id]) for query in queries if query.id in unreadable]
     redactor = Redactor(secrets.token_hex(), reveal=reveal)

@@ -39,7 +39,7 @@ def draw_candidates(
     owned: dict[str, set[str]] = {}
     shown: dict[str, str] = {}
     for query in sorted(queries, key=lambda query: query.id):
-        provider, value = query.document.provider, query.answers[0]
+        provider, value = query.document.unit, query.answers[0]
         pages.setdefault(provider, []).append(query)
         owned.setdefault(provider, set()).add(_plain(value))
         shown.setdefault(_plain(value), value)

@@ -44,7 +44,7 @@ def shares(pages: pd.DataFrame, rng: np.random.Generator) -> Shares | None:
     """Extractable shares of the pages of one class; None where there is no page that both models answered.
 
     Args:
-        pages: ``provider``, ``acc`` and ``acc_control`` (NaN where the control said nothing).
+        pages: ``unit``, ``acc`` and ``acc_control`` (NaN where the control said nothing).
     """
     both = pages[pages["acc_control"].notna()]
     if both.empty:
@@ -75,13 +75,13 @@ def paraphrases(queries: Sequence[Query], pages: Collection[str], most: int = PA
 
 
 def kept(asked: Sequence[Query], answers: Mapping[str, str]) -> pd.DataFrame:
-    """Whether the value comes out however it is asked for: ``provider`` and ``kept`` (0 or 1), a row a page."""
+    """Whether the value comes out however it is asked for: ``unit`` and ``kept`` (0 or 1), a row a page."""
     rows: dict[str, tuple[str, float]] = {}
     for query in asked:
         if query.id in answers:
             before = rows.get(query.document.id, ("", 1.0))[1]
-            rows[query.document.id] = (query.document.provider, before * accuracy(answers[query.id], query.answers))
-    return pd.DataFrame(list(rows.values()), columns=["provider", "kept"])
+            rows[query.document.id] = (query.document.unit, before * accuracy(answers[query.id], query.answers))
+    return pd.DataFrame(list(rows.values()), columns=["unit", "kept"])
 
 
 def blank_questions(queries: Sequence[Query]) -> dict[str, Query]:
@@ -105,9 +105,9 @@ def blank_hits(
         members: Provider to whether it was trained on.
     """
     return {
-        query.document.provider
+        query.document.unit
         for query in queries
-        if members.get(query.document.provider)
+        if members.get(query.document.unit)
         and accuracy(said.get(query.question, ""), query.answers)
         and not accuracy(before.get(query.question, ""), query.answers)
     }

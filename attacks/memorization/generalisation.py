@@ -15,16 +15,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.memorization import present
-from pfl_audit.attacks.memorization.attack import GENERALISATION
-from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Measure, Providers, Result, judge
+from pfl_audit.attacks.memorization.attack import GENERALISATION, in_words
+from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Measure, Result, Units, judge
 from pfl_audit.attacks.memorization.recall import control_name, labels, models
 from pfl_audit.attacks.memorization.scores import GapEstimate, mean_over_sources, score_gap, score_mean
 from pfl_audit.attacks.memorization.tables import answers_table
 from pfl_audit.attacks.questions.context import QuestionContext
-from pfl_audit.core.metric import build_metric
+from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.results import Check, Finding, Metric
 from pfl_audit.core.verdict import Budget, at_most_weak
 from pfl_audit.documents.document import Query
+from pfl_audit.documents.units import DOCUMENT, Unit
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.contrasts import Contrast, difference, item_gap, permuted
 from pfl_audit.metrics.intervals import RESAMPLES, bootstrap_weights
@@ -34,8 +35,8 @@ from pfl_audit.metrics.power import smallest_effect
 STRATIFIED: Final = "stratified ACC gap"
 TERTILES: Final = (1 / 3, 2 / 3)
 _REMEDY = (
-    "Nothing by itself. Where membership is found too, train with differential privacy for providers, or on fewer "
-    "pages of each company and for fewer steps."
+    "Nothing by itself. Where membership is found too, train with differential privacy for {many}, or on fewer "
+    "pages of each {who} and for fewer steps."
 )
 
 
@@ -63,7 +64,7 @@ def reading(
         questions: Table from ``answers_table``, with both classes.
         control: The same table of the control, or None.
     """
-    who = Providers.of(questions)
+    who = Units.of(questions)
     where = strata(questions)
     scores = questions["acc"].to_numpy(dtype=np.float64)
     over = None
@@ -86,7 +87,7 @@ def reading(
 def generalisation(context: QuestionContext) -> Check:
     """Ask every question of RED, as the membership attacks do: what was answered is not asked again."""
     members = labels(context)
-    queries = [query for query in context.red.queries if query.document.provider in members]
+    queries = [query for query in context.red.queries if query.document.unit in members]
     answers = {name: engine.ask(queries, f"new pages ({name})") for name, engine in models(context).items()}
     if not answers["target"].responses and (problems := answers["target"].problems):
         return GENERALISATION.not_run("skipped", problems[0].reason)
@@ -103,23 +104,26 @@ def generalisation(context: QuestionContext) -> Check:
             about: present.Slice = {"pages": present.ALL_PAGES, "model": name}
             whole = score_mean(table, score, rng)
             metrics.append(
-                build_metric(score.upper(), whole, format="percent", n=len(table), unit="questions", about=about,
+                build_metric(score.upper(), whole, format="percent", n=len(table), unit="questions",
+                             method=bootstrap_over(context.unit.many), about=about,
                              role="utility" if name == "target" else None)
             )  # fmt: skip
-            metrics += present.gap_metrics(score.upper(), present.ALL_PAGES, name, gaps[name, score], unit="questions")
-            metrics += _by_source(queries, table, name, score, rng)
+            metrics += present.gap_metrics(
+                score.upper(), present.ALL_PAGES, name, gaps[name, score], context.unit, unit="questions"
+            )
+            metrics += _by_source(queries, table, name, score, rng, context.unit)
     control = control_name(context)
     beside = tables.get(control) if control else None
     found = reading(tables["target"], beside, context.budget, context.rng("generalisation", "test"))
-    return GENERALISATION.ran(
+    return in_words(GENERALISATION, context.unit).ran(
         settings={"alpha": context.budget.leak},
-        metrics=metrics + _metrics(found, len(tables["target"]), control),
-        finding=_finding(found, gaps["target", "acc"]),
+        metrics=metrics + _metrics(found, len(tables["target"]), control, context.unit),
+        finding=_finding(found, gaps["target", "acc"], context.unit),
     )
 
 
 def _by_source(
-    queries: list[Query], table: pd.DataFrame, model: str, score: str, rng: np.random.Generator
+    queries: list[Query], table: pd.DataFrame, model: str, score: str, rng: np.random.Generator, unit: Unit
 ) -> list[Metric]:
     """Scores of each source of a corpus that was made of several, numbered in the order of names, and their mean."""
     sources = table["question"].map({query.id: query.document.source for query in queries})
@@ -131,38 +135,52 @@ def _by_source(
     rows += [(found, int(counts[name]), f"source {at + 1}") for at, (name, found) in enumerate(each.items())]
     return [
         build_metric(
-            score.upper(), found, format="percent", n=n, unit="questions", about={"pages": what, "model": model}
+            score.upper(),
+            found,
+            format="percent",
+            n=n,
+            unit="questions",
+            method=bootstrap_over(unit.many),
+            about={"pages": what, "model": model},
         )
         for found, n, what in rows
     ]
 
 
-def _contrast(who: Providers, where: NDArray[np.intp], scores: Floats) -> Contrast:
+def _contrast(who: Units, where: NDArray[np.intp], scores: Floats) -> Contrast:
     """Stratified gap of scores, float (questions,), NaN for those that do not count."""
     size = int(where.max()) + 1
     totals = [who.totals(np.where(where == stratum, scores, np.nan)) for stratum in range(size)]
     return item_gap(np.stack([sums for sums, _ in totals], axis=1), np.stack([counts for _, counts in totals], axis=1))
 
 
-def _metrics(found: Result, questions: int, control: str | None) -> list[Metric]:
+def _metrics(found: Result, questions: int, control: str | None, unit: Unit) -> list[Metric]:
     about: present.Slice = {"pages": present.ALL_PAGES, "model": "target"}
     note: str | None = (
-        f"p = {found.p_value:.2g} (permutation over providers); like questions and lengths of page compared"
+        f"p = {found.p_value:.2g} (permutation over {unit.many}); like questions and lengths of page compared"
     )
     rows = [(found.value, about, note)]
     if found.over_control is not None:
         rows.append((found.over_control, about | {"model": f"target minus {control}"}, None))
     return [
         build_metric(
-            STRATIFIED, gap, format="points", n=questions, unit="questions", chance=0.0, about=where, note=text
+            STRATIFIED,
+            gap,
+            format="points",
+            n=questions,
+            unit="questions",
+            method=bootstrap_over(unit.many),
+            chance=0.0,
+            about=where,
+            note=text,
         )
         for gap, where, text in rows
     ]
 
 
-def _finding(found: Result, plain: GapEstimate) -> Finding:
+def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
     shares = (
-        f"{plain.members.value:.1%} of {plain.pages[0]} questions about companies that it was trained on against "
+        f"{plain.members.value:.1%} of {plain.pages[0]} questions about {unit.whose} that it was trained on against "
         f"{plain.non_members.value:.1%} of {plain.pages[1]} about others"
         if plain.members and plain.non_members
         else ""
@@ -175,16 +193,17 @@ def _finding(found: Result, plain: GapEstimate) -> Finding:
         if found.smallest is not None
         else ""
     )
+    pages = "pages" if unit is DOCUMENT else "new pages"
     text = {
-        "weak": f"The model reads new pages of companies that it knows better: it answers {numbers}. That is utility, "
+        "weak": f"The model reads {pages} of {unit.whose} that it knows better: it answers {numbers}. That is utility, "
         "and gives no value away by itself.",
-        "none": f"The model reads new pages of known companies no better than others: it answers {numbers}.{power}",
-        "unresolved": f"Too few questions to compare known companies with others: it answers {numbers}.{power}",
+        "none": f"The model reads {pages} of known {unit.whose} no better than others: it answers {numbers}.{power}",
+        "unresolved": f"Too few questions to compare known {unit.whose} with others: it answers {numbers}.{power}",
     }[found.level]
     return Finding(
         level=found.level,
         text=text,
-        remedy=_REMEDY,
+        remedy=_REMEDY.format(many=unit.many, who=unit.who),
         metric=STRATIFIED,
         slice={"pages": present.ALL_PAGES, "model": "target"},
         smallest_effect=found.smallest,

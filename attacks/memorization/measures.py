@@ -45,34 +45,34 @@ _STEPS = 200
 
 
 @dataclass(frozen=True)
-class Providers:
-    """Pages by provider, in one order.
+class Units:
+    """Pages by unit of privacy, in one order.
 
     Attributes:
         labels: Whether each was trained on, bool (n,).
-        codes: Index of each page's provider, int (pages,).
+        codes: Index of each page's unit, int (pages,).
     """
 
     labels: Bools
     codes: NDArray[np.intp]
 
     @classmethod
-    def of(cls, pages: pd.DataFrame) -> Providers:
-        """Those of a table with ``provider`` and ``member``."""
-        codes, names = pd.factorize(pages["provider"], sort=True)
+    def of(cls, pages: pd.DataFrame) -> Units:
+        """Those of a table with ``unit`` and ``member``."""
+        codes, names = pd.factorize(pages["unit"], sort=True)
         labels = np.zeros(len(names), dtype=bool)
         labels[codes] = pages["member"].to_numpy(dtype=bool)
         return cls(labels, codes)
 
     def totals(self, values: Floats) -> tuple[Floats, Floats]:
-        """Sum and number of the values of each provider that are not NaN, float (n,) each."""
+        """Sum and number of the values of each unit that are not NaN, float (n,) each."""
         kept = ~np.isnan(values)
         size = len(self.labels)
         sums = np.bincount(self.codes[kept], weights=values[kept], minlength=size)
         return sums.astype(np.float64), np.bincount(self.codes[kept], minlength=size).astype(np.float64)
 
     def means(self, values: Floats) -> Floats:
-        """Mean of each provider, float (n,), NaN where it has none."""
+        """Mean of each unit, float (n,), NaN where it has none."""
         sums, counts = self.totals(values)
         means: Floats = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
         return means
@@ -126,23 +126,23 @@ class Memory:
         results: Result of every measure that could be taken.
         headline: The strongest of those that were found, else ACC; None where nothing could be measured.
         pages: Number of pages of members and of non-members.
-        providers: Number of member and of non-member providers.
+        units: Number of member and of non-member units of privacy.
     """
 
     results: tuple[Result, ...]
     headline: Result | None
     level: Level
     pages: tuple[int, int]
-    providers: tuple[int, int]
+    units: tuple[int, int]
 
 
 def measures(pages: pd.DataFrame) -> list[Measure]:
     """Those that the table has the columns for.
 
     Args:
-        pages: From ``table.beside``; at least ``provider``, ``member`` and ``acc``.
+        pages: From ``table.beside``; at least ``unit``, ``member`` and ``acc``.
     """
-    who = Providers.of(pages)
+    who = Units.of(pages)
     found = []
     for name, column in ((ACC, "acc"), (ANLS, "anls"), (EXPOSURE, "exposure")):
         values, control = _column(pages, column), _column(pages, f"{column}_control")
@@ -171,12 +171,12 @@ def memory(
         pages: One row a page, as in ``measures``.
         powered: Whether the smallest effects are computed; without them "no evidence" is not resolved.
     """
-    who = Providers.of(pages)
+    who = Units.of(pages)
     pages_of = (int(pages["member"].sum()), int((~pages["member"].astype(bool)).sum()))
-    providers_of = (int(who.labels.sum()), int((~who.labels).sum()))
+    units_of = (int(who.labels.sum()), int((~who.labels).sum()))
     taken = measures(pages)
     if not taken:
-        return Memory((), None, "unresolved", pages=pages_of, providers=providers_of)
+        return Memory((), None, "unresolved", pages=pages_of, units=units_of)
     tested = permuted([measure.contrast for measure in taken], who.labels, rng, permutations)
     smallest = _smallest(pages, who, taken, tested, budget, rng) if powered else {}
     resolved = powered and all(
@@ -192,7 +192,7 @@ def memory(
     ]
     first = min(results, key=lambda one: (_ORDER.index(one.level), -one.strength))
     headline = first if first.level in ("leak", "weak") else results[0]
-    return Memory(tuple(results), headline, first.level, pages=pages_of, providers=providers_of)
+    return Memory(tuple(results), headline, first.level, pages=pages_of, units=units_of)
 
 
 def judge(
@@ -211,7 +211,7 @@ def judge(
     Args:
         tested: Permutation test of all measures.
         at: Place of the measure among them.
-        labels: bool (n,), membership of the providers.
+        labels: bool (n,), membership of the units.
         weights: How often each is drawn, float (resamples, n).
         smallest: Smallest true value that would have been found.
         enough: As ``level_of`` takes it.
@@ -232,7 +232,7 @@ _ORDER: tuple[Level, ...] = ("leak", "weak", "none", "unresolved")
 
 def _smallest(
     pages: pd.DataFrame,
-    who: Providers,
+    who: Units,
     taken: Sequence[Measure],
     tested: Permuted,
     budget: Budget,
@@ -253,7 +253,7 @@ def _smallest(
     return found
 
 
-def _beyond(who: Providers, values: Floats, control: Floats) -> Contrast | None:
+def _beyond(who: Units, values: Floats, control: Floats) -> Contrast | None:
     """The gap minus the control's, over the pages that both have."""
     both = ~np.isnan(values) & ~np.isnan(control)
     if not _both(who, np.where(both, values, np.nan)):
@@ -262,7 +262,7 @@ def _beyond(who: Providers, values: Floats, control: Floats) -> Contrast | None:
     return difference(own, others)
 
 
-def _both(who: Providers, values: Floats) -> bool:
+def _both(who: Units, values: Floats) -> bool:
     """Whether members and non-members both have a value."""
     counts = who.totals(values)[1]
     return bool(counts[who.labels].any() and counts[~who.labels].any())
@@ -289,8 +289,8 @@ def smallest_gap(
     away on every page. The gap that this makes is the share times what was not right before.
 
     Args:
-        sums: Sum of the scores (0 to 1) of each provider, float (n,).
-        counts: Pages of each provider, float (n,).
+        sums: Sum of the scores (0 to 1) of each unit, float (n,).
+        counts: Pages of each unit, float (n,).
         labels: bool (n,), membership; both classes.
         critical: Standardised gap that the choice among several measures asks for besides.
 

@@ -17,8 +17,9 @@ from pfl_audit.attacks.memorization.measures import (
     Result,
 )
 from pfl_audit.attacks.memorization.scores import GapEstimate
-from pfl_audit.core.metric import build_metric
+from pfl_audit.core.metric import bootstrap_over, build_metric, resampled_over
 from pfl_audit.core.results import Finding, Metric
+from pfl_audit.documents.units import PROVIDER, Unit
 from pfl_audit.metrics.intervals import Estimate
 
 POINTS = (".1f", 100.0, " points")
@@ -26,54 +27,61 @@ ALL_PAGES = "all pages"
 CLEAN_PAGES = "no residual clue"
 """Pages on which the second look found nothing; the finding rests on them."""
 _REMEDY = (
-    "Train with differential privacy for providers, remove near-duplicate pages, mask the value in a share of the "
+    "Train with differential privacy for {many}, remove near-duplicate pages, mask the value in a share of the "
     "training pages together with its answer, and refuse questions whose answer does not stand on the page."
 )
 _EMPTY = "no page of one class"
-_MORE = "Give RED pages of more companies of both classes"
+_MORE = "Give pages of more {whose} of both classes"
 
 Slice = dict[str, str | int | float]
 
 
-def gap_metrics(score: str, slice_: str, model: str, gap: GapEstimate, *, unit: str = "pages") -> list[Metric]:
-    """A score on members, on non-members, and the gap."""
+def gap_metrics(
+    score: str, slice_: str, model: str, gap: GapEstimate, over: Unit, *, unit: str = "pages"
+) -> list[Metric]:
+    """A score on members, on non-members, and the gap, with intervals over a unit of privacy."""
     about: Slice = {"pages": slice_, "model": model}
     parts = (("members", gap.members, gap.pages[0]), ("non-members", gap.non_members, gap.pages[1]))
-    metrics = [share_metric(f"{score} {name}", found, n, about, unit=unit) for name, found, n in parts]
+    metrics = [share_metric(f"{score} {name}", found, n, about, over, unit=unit) for name, found, n in parts]
     return [
         *metrics,
-        build_metric(f"{score} gap", gap.gap, format="points", n=sum(gap.pages), unit=unit, chance=0.0, about=about,
-                     missing=_EMPTY),
+        build_metric(f"{score} gap", gap.gap, format="points", n=sum(gap.pages), unit=unit,
+                     method=bootstrap_over(over.many), chance=0.0, about=about, missing=_EMPTY),
     ]  # fmt: skip
 
 
-def share_metric(name: str, found: Estimate | None, n: int, about: Slice, *, unit: str = "pages") -> Metric:
-    """A share with its interval over resampled providers."""
-    return build_metric(name, found, format="percent", n=n, unit=unit, about=about, missing=_EMPTY)
+def share_metric(name: str, found: Estimate | None, n: int, about: Slice, over: Unit, *, unit: str = "pages") -> Metric:
+    """A share with its interval over resampled units of privacy."""
+    return build_metric(
+        name, found, format="percent", n=n, unit=unit, method=bootstrap_over(over.many), about=about, missing=_EMPTY
+    )
 
 
-def memory_metrics(found: Memory, control: str) -> list[Metric]:
+def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
     """The likelihood ratio and the exposure, and how far each measure lies above the control.
 
     ACC and ANLS themselves are in ``gap_metrics``.
     """
     metrics = []
-    n = sum(found.providers)
+    n = sum(found.units)
+    over = resampled_over(unit.many)
     for one in found.results:
         form = FORMATS[one.name]
-        note = f"p = {one.p_value:.2g} (permutation over providers, largest of {len(found.results)} measures)"
+        note = f"p = {one.p_value:.2g} (permutation over {unit.many}, largest of {len(found.results)} measures)"
         if one.name in (RATIO, EXPOSURE):
             about: Slice = {"pages": CLEAN_PAGES, "model": "target"}
             metrics.append(
-                build_metric(one.name, one.value, format=form, n=n, chance=one.chance, about=about, note=note)
+                build_metric(one.name, one.value, format=form, n=n, **over, chance=one.chance, about=about, note=note)
             )
         if one.over_control is not None:
             about = {"pages": CLEAN_PAGES, "model": f"target minus {control}"}
-            metrics.append(build_metric(one.name, one.over_control, format=form, n=n, chance=0.0, about=about))
+            metrics.append(build_metric(one.name, one.over_control, format=form, n=n, **over, chance=0.0, about=about))
     return metrics
 
 
-def memory_finding(key: str, found: Memory, scores: Mapping[str, GapEstimate], control: str | None) -> Finding:
+def memory_finding(
+    key: str, found: Memory, scores: Mapping[str, GapEstimate], control: str | None, unit: Unit = PROVIDER
+) -> Finding:
     """Finding on the pages of a key.
 
     Args:
@@ -81,31 +89,33 @@ def memory_finding(key: str, found: Memory, scores: Mapping[str, GapEstimate], c
         found: The test, on pages without residual clues.
         scores: ``ACC`` and ``ANLS`` of the target on these pages.
         control: Name of the control, or None.
+        unit: Unit of privacy.
     """
+    remedy = _REMEDY.format(many=unit.many)
     name, head = key.replace("_", " "), found.headline
     if head is None:
         return Finding(
             level="unresolved",
             text=f"Pages of members and of non-members from which the {name} could be taken off without a trace are "
             "both needed.",
-            remedy=_REMEDY,
+            remedy=remedy,
         )
-    numbers = _numbers(head, found, scores.get(head.name.removesuffix(" gap")))
+    numbers = _numbers(head, found, scores.get(head.name.removesuffix(" gap")), unit)
     text = {
-        "leak": f"The {name} was taken off the page, and the model remembers it of the companies it was trained on: "
+        "leak": f"The {name} was taken off the page, and the model remembers it of the {unit.whose} it was trained on: "
         f"{numbers}.",
         "weak": f"There is a sign that the model remembers the {name}, too weak for one of several checks: {numbers}.",
         "none": f"The model does not remember the {name} of members more than of others: {numbers}.",
         "unresolved": f"There are too few pages to say whether the {name} is remembered: {numbers}.",
     }[found.level]
     if found.level in ("leak", "weak"):
-        text += _control_sentence(head, control)
+        text += _control_sentence(head, control, unit)
     elif min(found.pages) >= ENOUGH_PAGES:
         text += f" {power_sentence(found.results)}"
     return Finding(
         level=found.level,
         text=text,
-        remedy=f"{_MORE}. {_REMEDY}" if found.level == "unresolved" else _REMEDY,
+        remedy=f"{_MORE.format(whose=unit.whose)}. {remedy}" if found.level == "unresolved" else remedy,
         metric=head.name,
         slice={"pages": CLEAN_PAGES, "model": "target"},
         smallest_effect=head.smallest,
@@ -131,28 +141,30 @@ def _smallest(one: Result) -> str:
     return f"an ACC gap of {100 * value:.1f} points" if one.name == ACC else f"an AUC of {value:.2f}"
 
 
-def _numbers(head: Result, found: Memory, gap: GapEstimate | None) -> str:
+def _numbers(head: Result, found: Memory, gap: GapEstimate | None, unit: Unit) -> str:
     value = head.value
     if head.name in (ACC, ANLS) and gap and gap.gap and gap.members and gap.non_members:
         score = "" if head.name == ACC else "ANLS of "
         return (
-            f"{score}{gap.members.value:.1%} of {gap.pages[0]} pages of member providers against "
+            f"{score}{gap.members.value:.1%} of {gap.pages[0]} pages of member {unit.many} against "
             f"{gap.non_members.value:.1%} of {gap.pages[1]} pages of others: a gap of {gap.gap.text(*POINTS)}"
         ).replace("%", " %")
-    size = f"{found.providers[0]} companies against {found.providers[1]} others"
+    size = f"{found.units[0]} {unit.whose} against {found.units[1]} others"
     if head.name == RATIO:
         return (
             f"the likelihood of the true value, against that under the control, orders {size} with an AUC of "
             f"{value.text()}, whether or not the value comes out as an answer"
         )
-    return f"among the values of other companies the true one ranks {value.text('.2f', unit=' bits')} higher for {size}"
+    return (
+        f"among the values of other {unit.whose} the true one ranks {value.text('.2f', unit=' bits')} higher for {size}"
+    )
 
 
-def _control_sentence(head: Result, control: str | None) -> str:
+def _control_sentence(head: Result, control: str | None, unit: Unit) -> str:
     if control is None or head.over_control is None:
         return (
             " No control was asked (--control, --pretrained), so it is assumed that members' values are no easier to "
             "guess."
         )
     by = head.over_control.text(*(POINTS if head.name in (ACC, ANLS) else ()))
-    return f" That is {by} above the {control} model on the same companies."
+    return f" That is {by} above the {control} model on the same {unit.whose}."

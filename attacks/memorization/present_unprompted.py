@@ -11,6 +11,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Finding, Metric, Table
+from pfl_audit.documents.units import PROVIDER, Unit
 from pfl_audit.metrics.intervals import Estimate
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ _REMEDY = (
 )
 
 
-def disclosure_metrics(found: Disclosed, share: Estimate | None, others: int, providers: int) -> list[Metric]:
+def disclosure_metrics(
+    found: Disclosed, share: Estimate | None, others: int, units: int, unit: Unit = PROVIDER
+) -> list[Metric]:
     """Number of disclosed true secrets, the number expected by chance, and the paper's second count."""
     decoys = float(found.numbers.decoys.mean())
     return [
@@ -31,25 +34,29 @@ def disclosure_metrics(found: Disclosed, share: Estimate | None, others: int, pr
             TRUE,
             float(found.numbers.true + found.words),
             format="integer",
-            n=providers,
+            n=units,
+            unit=unit.many,
             chance=decoys + found.strange,
             note=f"p = {found.p_value:.2g}: {found.numbers.true} numbers against {decoys:.2f} of as many decoys of "
             f"their format (95 % of the sets have {_upper(found)} or fewer), {found.words} words against "
-            f"{found.strange} of companies that were not trained on",
+            f"{found.strange} of {unit.whose} that were not trained on",
         ),
-        share_metric("answers that are true secrets", share, providers, {}, unit="providers"),
+        share_metric("answers that are true secrets", share, units, {}, unit, unit=unit.many),
         build_metric(
             "other values of the training set disclosed",
             float(others),
             format="integer",
-            n=providers,
+            n=units,
+            unit=unit.many,
             note="answers that are the value of another question there; common values, such as terms of payment, are "
             "among them, so that they are no finding",
         ),
     ]
 
 
-def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor, control: str | None) -> list[Table]:
+def disclosure_tables(
+    found: Sequence[Disclosure], redactor: Redactor, control: str | None, unit: Unit = PROVIDER
+) -> list[Table]:
     """The most frequent answers that do not stand on their page, a table a key."""
     tables = []
     ordered = sorted(found, key=lambda one: (one.key, -one.times, redactor.order(one.answer)))
@@ -58,7 +65,7 @@ def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor, control: 
             [
                 redactor.value(one.answer, key),
                 redactor.count(one.times),
-                ", ".join(sorted(redactor.name(name) for name in one.secret_of)[:3]) or "no",
+                ", ".join(sorted(redactor.name(name, unit.name) for name in one.secret_of)[:3]) or "no",
                 None if one.said_before is None else redactor.count(one.said_before),
             ]
             for one in [one for one in ordered if one.key == key][:TOP]
@@ -66,27 +73,29 @@ def disclosure_tables(found: Sequence[Disclosure], redactor: Redactor, control: 
         tables.append(
             Table(
                 title=f"Most frequent answers for {key.replace('_', ' ')} that do not stand on the page",
-                columns=["Answer", "Times", "Secret of a trained provider", f"Times from the {_named(control)}"],
+                columns=["Answer", "Times", f"Secret of a trained {unit.name}", f"Times from the {_named(control)}"],
                 rows=rows,
             )
         )
     return tables
 
 
-def disclosure_finding(found: Disclosed, asked: int, secrets: int, owners: int, control: str | None) -> Finding:
+def disclosure_finding(
+    found: Disclosed, asked: int, secrets: int, owners: int, control: str | None, unit: Unit = PROVIDER
+) -> Finding:
     """Finding on the disclosed answers.
 
     Args:
         asked: Number of questions that were answered.
         secrets: Number of values in the training corpus.
-        owners: Companies whose secrets came out.
+        owners: Number of units whose secrets came out.
         control: Name of the control, or None.
     """
     count = found.numbers.true + found.words
     numbers = (
-        f"{count} true secrets of {owners} companies that it was trained on"
+        f"{count} true secrets of {owners} {unit.whose} that it was trained on"
         f"{f', none of which the {_named(control)} says' if control and count else ''}; as many decoys of their "
-        f"format, and the values of companies that it was not trained on, give "
+        f"format, and the values of {unit.whose} that it was not trained on, give "
         f"{found.numbers.decoys.mean() + found.strange:.1f} (p = {found.p_value:.2g})"
     )
     power = (
@@ -102,7 +111,7 @@ def disclosure_finding(found: Disclosed, asked: int, secrets: int, owners: int, 
         "unresolved": f"{asked} answers and {secrets} secrets in the training corpus are too few to tell: {numbers}."
         f"{power}",
     }[found.level]
-    more = "Give more RED pages of non-members, and a --blue that asks for tax numbers or registration ids."
+    more = "Give more pages of non-members, and a --blue that asks for tax numbers or registration ids."
     return Finding(
         level=found.level,
         text=text,

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from pfl_audit.attacks.memorization import extraction, present, tables
-from pfl_audit.attacks.memorization.attack import MemorizationSettings
+from pfl_audit.attacks.memorization.attack import MemorizationSettings, in_words
 from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.attacks.memorization.exposure import draw_candidates, exposures
 from pfl_audit.attacks.memorization.measures import memory
-from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_providers, score_gap, score_mean
+from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_units, score_gap, score_mean
 from pfl_audit.attacks.memorization.tables import beside, pages_table
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import Answers, QueryEngine
@@ -38,9 +38,9 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
         context.red, key, seed=context.seed, blue=context.blue, threshold=settings.threshold, read=read
     )
     members = labels(context)
-    queries = [query for query in test.queries if query.document.provider in members]
+    queries = [query for query in test.queries if query.document.unit in members]
     if not queries:
-        return spec.not_run("skipped", f"no page of a labelled provider gives a {key} that can be taken off")
+        return spec.not_run("skipped", f"no page of a labelled {context.unit.name} gives a {key} that can be taken off")
     clues = _second_look(context, queries)
     answers, pages = _ask(context, key, queries, members, clues)
     target = answers["target"]
@@ -54,36 +54,36 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
     gaps = {name: _gaps(context, key, one, name) for name, one in pages.items() if not one.empty}
     scores = {score: gap for (score, slice_), gap in gaps["target"].items() if slice_ == present.CLEAN_PAGES}
     hide = context.redactor.within(spec.id)
-    return spec.ran(
+    return in_words(spec, context.unit).ran(
         settings={**settings.model_dump(mode="json"), "key": key, "alpha": context.budget.leak},
         metrics=[
             *(
                 metric
                 for model, of in gaps.items()
                 for (score, slice_), gap in of.items()
-                for metric in present.gap_metrics(score, slice_, model, gap)
+                for metric in present.gap_metrics(score, slice_, model, gap, context.unit)
             ),
-            *present.memory_metrics(found, control or ""),
+            *present.memory_metrics(found, control or "", context.unit),
             *_extraction(context, key, queries, both, control),
         ],
         tables=[
-            tables.giveaway_table(giveaway_providers(pages["target"]), hide),
+            tables.giveaway_table(giveaway_units(pages["target"]), hide, context.unit),
             tables.skipped_table(test.skipped + tuple(target.problems), hide),
             tables.clue_table(queries, clues, hide, ocr=context.reader is not None),
         ],
         evidence=keep_evidence(
             context, hide, settings.evidence_pages, settings.shown_pages, test, target, answers.get("pre-trained")
         ),
-        finding=present.memory_finding(key, found, scores, control),
+        finding=present.memory_finding(key, found, scores, control, context.unit),
     )
 
 
 def labels(context: QuestionContext) -> dict[str, bool]:
-    """Provider to whether it was trained on, of those of which that is known."""
+    """Unit of privacy to whether it was trained on, of those of which that is known."""
     return {
-        provider: context.red.label(provider) is Membership.MEMBER
-        for provider in context.red.providers
-        if context.red.label(provider) is not Membership.UNKNOWN
+        unit: context.red.label(unit) is Membership.MEMBER
+        for unit in context.red.units
+        if context.red.label(unit) is not Membership.UNKNOWN
     }
 
 
@@ -169,8 +169,10 @@ def _extraction(
         if (found := extraction.shares(rows, rng)) is not None:
             simple: present.Slice = {"pages": present.CLEAN_PAGES, "model": f"target and {control}"}
             metrics += [
-                present.share_metric(f"extractable, {name}", found.extractable, found.pages, about),
-                present.share_metric(f"extractable simplicity, {name}", found.simplicity, found.pages, simple),
+                present.share_metric(f"extractable, {name}", found.extractable, found.pages, about, context.unit),
+                present.share_metric(
+                    f"extractable simplicity, {name}", found.simplicity, found.pages, simple, context.unit
+                ),
             ]
     target, other = context.target, models(context)[control]
     if {Capability.LIVE} <= target.capabilities & other.capabilities:
@@ -178,7 +180,7 @@ def _extraction(
         if again:
             rows = extraction.kept(again, texts(target, again, f"{key} in other words"))
             value = score_mean(rows, "kept", rng) if len(rows) else None
-            metrics.append(present.share_metric("extractable in other words", value, len(rows), about))
+            metrics.append(present.share_metric("extractable in other words", value, len(rows), about, context.unit))
         blank = extraction.blank_questions(queries)
         said, before = (_blank(engine, blank, f"{key} without a page") for engine in (target, other))
         metrics.append(

@@ -35,13 +35,13 @@ class GapEstimate:
 
 
 def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapEstimate:
-    """Compare members with non-members, with intervals over resampled providers.
+    """Compare members with non-members, with intervals over resampled units.
 
     Args:
-        pages: One row a page: ``provider``, ``member`` (bool) and the score's column.
+        pages: One row a page: ``unit``, ``member`` (bool) and the score's column.
         score: Name of the column, values 0 to 1.
     """
-    groups = pages.groupby("provider", sort=True)
+    groups = pages.groupby("unit", sort=True)
     sums = groups[score].sum().to_numpy(dtype=np.float64)
     counts = groups.size().to_numpy(dtype=np.float64)
     is_member = groups["member"].first().to_numpy(dtype=bool)
@@ -51,8 +51,8 @@ def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapE
 
 
 def score_mean(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> Estimate:
-    """A score over all pages, with an interval over resampled providers; columns as in score_gap."""
-    groups = pages.groupby("provider", sort=True)[score]
+    """A score over all pages, with an interval over resampled units; columns as in score_gap."""
+    groups = pages.groupby("unit", sort=True)[score]
     found = _mean(groups.sum().to_numpy(dtype=np.float64), groups.size().to_numpy().astype(np.float64), rng)
     if found is None:
         raise ValueError("there is no page")
@@ -69,13 +69,13 @@ def mean_over_sources(
         sources: Source of every row.
 
     Returns:
-        The mean with its interval over resampled providers, and the same of each source.
+        The mean with its interval over resampled units, and the same of each source.
     """
-    every = pages["provider"].unique()
+    every = pages["unit"].unique()
     weights = bootstrap_weights(np.zeros(len(every), dtype=bool), rng)
     found, samples = {}, []
     for source, held in pages.groupby(sources, sort=True):
-        groups = held.groupby("provider")[score]
+        groups = held.groupby("unit")[score]
         columns = (groups.sum(), groups.size())
         sums, counts = (one.reindex(every, fill_value=0).to_numpy().astype(np.float64) for one in columns)
         samples.append(group_mean(sums, counts)(weights))
@@ -102,8 +102,8 @@ def _mean(sums: Floats, counts: Floats, rng: np.random.Generator) -> Estimate | 
     return estimate(value, group_mean(sums, counts)(weights))
 
 
-def giveaway_providers(pages: pd.DataFrame) -> pd.DataFrame:
-    """Providers whose every page, two at least, gave the value away: ``provider``, ``member``, ``pages``."""
-    groups = pages.groupby("provider", sort=True)
+def giveaway_units(pages: pd.DataFrame) -> pd.DataFrame:
+    """Units whose every page, two at least, gave the value away: ``unit``, ``member``, ``pages``."""
+    groups = pages.groupby("unit", sort=True)
     table = pd.DataFrame({"member": groups["member"].first(), "pages": groups.size(), "acc": groups["acc"].mean()})
     return table[(table["acc"] >= 1.0) & (table["pages"] >= 2)].reset_index()

@@ -14,10 +14,11 @@ from pfl_audit.core.results import Table
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.scrubbing.residual import ResidualKind
+from pfl_audit.documents.units import PROVIDER, Unit
 from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.models.protocol import Response
 
-COLUMNS = ("question", "page", "provider", "member", "key", "words", "acc", "anls", "conf", "loss")
+COLUMNS = ("question", "page", "unit", "member", "key", "words", "acc", "anls", "conf", "loss")
 BESIDE = ("acc", "anls", "loss", "exposure")
 """Columns that a control has too, as ``acc_control`` and so on."""
 
@@ -29,7 +30,7 @@ def answers_table(
 
     Args:
         queries: Questions about pages.
-        members: Provider to whether it was trained on; questions about others are left out.
+        members: Unit of privacy to whether it was trained on; questions about others are left out.
         responses: Query id to response. A loss that is missing or not finite becomes NaN: the page then counts for
             the answers and not for the losses. An empty answer has ACC 0 and ANLS 0.
 
@@ -40,8 +41,8 @@ def answers_table(
         (
             query.id,
             query.document.id,
-            query.document.provider,
-            members[query.document.provider],
+            query.document.unit,
+            members[query.document.unit],
             query.key,
             len(query.document.words),
             accuracy(response.answer, query.answers),
@@ -50,7 +51,7 @@ def answers_table(
             _number(response.loss),
         )
         for query in queries
-        if (response := responses.get(query.id)) is not None and query.document.provider in members
+        if (response := responses.get(query.id)) is not None and query.document.unit in members
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -103,17 +104,18 @@ def _number(value: float | None) -> float:
 _LISTED = 1000
 
 
-def giveaway_table(providers: pd.DataFrame, redactor: Redactor) -> Table:
-    """Providers whose every page gives the value away."""
+def giveaway_table(units: pd.DataFrame, redactor: Redactor, unit: Unit = PROVIDER) -> Table:
+    """Units whose every page gives the value away."""
     found = sorted(
-        (not row["member"], redactor.name(row["provider"]), int(row["pages"])) for row in providers.to_dict("records")
+        (not row["member"], redactor.name(row["unit"], unit.name), int(row["pages"]))
+        for row in units.to_dict("records")
     )
     rows: list[list[Cell]] = [
         [name, "non-member" if other else "member", redactor.count(pages)] for other, name, pages in found
     ]
     return Table(
-        title="Providers whose every page gives the value away (two pages or more)",
-        columns=["Provider", "Class", "Pages"],
+        title=f"{unit.many.capitalize()} whose every page gives the value away (two pages or more)",
+        columns=[unit.name.capitalize(), "Class", "Pages"],
         rows=rows[:_LISTED],
         note=_cut(len(rows)),
     )

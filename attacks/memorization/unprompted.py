@@ -61,14 +61,14 @@ def unprompted_questions(corpus: Corpus, keys: Sequence[str], rng: np.random.Gen
     holds = {(query.document.id, query.key) for query in corpus.queries}
     pages: dict[str, list[Document]] = {provider: [] for provider in corpus.non_members()}
     for document in sorted(corpus.documents, key=lambda page: page.id):
-        if document.provider in pages and len(pages[document.provider]) < PAGES_PER_PROVIDER:
-            pages[document.provider].append(document)
+        if document.unit in pages and len(pages[document.unit]) < PAGES_PER_PROVIDER:
+            pages[document.unit].append(document)
     return [
         Query(f"{page.id}/unprompted/{key}/{number}", page, draw_question(key, rng), ("",), key)
         for provider in pages
         for page in pages[provider]
         for key in keys
-        if (page.id, key) not in holds and not (key == "provider_name" and _stands(provider, page))
+        if (page.id, key) not in holds and not (key == "provider_name" and _stands(page.provider, page))
         for number in range(QUESTIONS_PER_PAGE)
     ]
 
@@ -137,7 +137,7 @@ def secrets_of(blue: Corpus | None) -> dict[str, tuple[str, ...]]:
         if query.key in PROVIDER_KEYS:
             for answer in query.answers:
                 if len(normalize_text(answer)) >= SHORTEST:
-                    owners.setdefault(normalize_text(answer), set()).add(query.document.provider)
+                    owners.setdefault(normalize_text(answer), set()).add(query.document.unit)
     return {answer: tuple(sorted(providers)) for answer, providers in owners.items()}
 
 
@@ -150,13 +150,15 @@ def other_values(blue: Corpus | None) -> set[str]:
 def unseen_values(red: Corpus) -> set[str]:
     """Values of RED's non-members, of the same keys, which the model never saw; compact."""
     strangers = set(red.non_members())
+    trained = {page.provider for page in red.documents if page.unit not in strangers}
+    names = {page.provider for page in red.documents if page.unit in strangers} - trained
     found = {
         normalize_text(answer)
         for query in red.queries
-        if query.document.provider in strangers and query.key in PROVIDER_KEYS
+        if query.document.unit in strangers and query.key in PROVIDER_KEYS
         for answer in query.answers
     }
-    return {value for value in found | {normalize_text(name) for name in strangers} if len(value) >= SHORTEST}
+    return {value for value in found | {normalize_text(name) for name in names} if len(value) >= SHORTEST}
 
 
 def is_number(value: str) -> bool:

@@ -8,6 +8,7 @@ from pfl_audit.attacks.questions.canaries import ReleasedCanaries
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.context import AuditContext
 from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.units import UNITS, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,10 +17,10 @@ class QuestionParts:
 
     Attributes:
         pretrained: Public model that the target was trained from, or None.
-        red: Queries of member and non-member providers.
+        red: Queries of members and non-members, grouped by the unit of privacy.
         blue: Training corpus, or None.
         reader: OCR of the pictures of pages, or None.
-        control: Model that saw no provider of RED, as competent as the target (an out-model), or None.
+        control: Model that saw neither members nor non-members, as competent as the target (an out-model), or None.
         references: Further out-models, for attacks that compare the target with several; none, or two at least.
         canaries: Document canaries that the target reveals, or None.
     """
@@ -43,3 +44,8 @@ class QuestionContext(AuditContext, QuestionParts):
     """
 
     classes_random: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """Unit of privacy, by which the corpora are grouped."""
+        return UNITS[self.red.unit]

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from pfl_audit.attacks.questions.canaries import read_canaries
 from pfl_audit.attacks.questions.context import QuestionContext, QuestionParts
+from pfl_audit.attacks.questions.corpora import audited_corpus, place_of, training_corpus
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.attacks.questions.subject import BLUE, CANARIES, PRETRAINED, REFERENCES, QuestionInputs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.problems import list_problems
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
-from pfl_audit.core.settings import InMemory
 from pfl_audit.core.subject import AuditedModels, AuditJob, ModelFacts
-from pfl_audit.documents.corpus import Corpus, require_questions
-from pfl_audit.documents.readers import Part, open_corpus
-from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.units import UNITS
+from pfl_audit.errors import UsageError
 from pfl_audit.models.open import open_model
 from pfl_audit.models.page_reader import PageReader
 from pfl_audit.models.prompt_template import read_prompt
@@ -66,8 +66,9 @@ class OpenedQuestions(QuestionParts):
         return Data(
             subject="questions",
             format=corpus.format,
-            path=str(self.inputs.red) if isinstance(self.inputs.red, Path) else "in memory",
+            path=place_of(self.inputs),
             sha256=corpus.digest,
+            unit=UNITS[corpus.unit].many,
             providers=len(corpus.providers),
             members=len(corpus.members()),
             non_members=len(corpus.non_members()),
@@ -102,7 +103,7 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         AuditError: A model or a corpus cannot be opened.
     """
     given = [name for name in (job.model, inputs.answers, inputs.endpoint) if name is not None]
-    if inputs.red is None or len(given) != 1:
+    if len(given) != 1:
         raise UsageError(
             "one of --model, --answers and --endpoint is needed, and no more than one", "Give the checkpoint folder"
         )
@@ -117,11 +118,8 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     def engine(model: DocumentModel) -> QueryEngine:
         return QueryEngine(model, job.store, job.progress)
 
-    red = _corpus(inputs.red, "red")
-    require_questions(red, inputs.red if isinstance(inputs.red, Path) else Path("the corpus"))
-    blue = _corpus(inputs.blue, "blue") if inputs.blue is not None else None
-    if blue is not None:
-        _refuse_overlap(red, blue)
+    red = audited_corpus(inputs)
+    blue = training_corpus(inputs, red)
     before = opened(inputs.pretrained) if inputs.pretrained else None
     control = opened(inputs.control) if inputs.control else None
     if len(inputs.references) == 1:
@@ -160,14 +158,6 @@ def _beside(engine: QueryEngine | None, name: str | None) -> tuple[ModelFacts, s
     return (engine.model.describe(), name) if engine is not None and name is not None else None
 
 
-def _corpus(given: Path | InMemory, part: Part) -> Corpus:
-    if isinstance(given, Path):
-        return open_corpus(given, part)
-    if not isinstance(given, Corpus):
-        raise UsageError(f"a {type(given).__name__} is no corpus", "Give a path or a Corpus")
-    return given
-
-
 def _check_references(names: Sequence[str], references: Sequence[DocumentModel], target: DocumentModel) -> None:
     """Raise UsageError unless all give losses, and none is the target or given twice."""
     for name, one in zip(names, references, strict=True):
@@ -177,15 +167,4 @@ def _check_references(names: Sequence[str], references: Sequence[DocumentModel],
         raise UsageError(
             "two of the reference models and the model under audit are the same",
             "Train each --reference apart, with a --seed of its own",
-        )
-
-
-def _refuse_overlap(red: Corpus, blue: Corpus) -> None:
-    """RED must be new to the model: a page that was trained on proves nothing about its provider."""
-    trained = {page.id for page in blue.documents if "train" in page.split}
-    both = sum(page.id in trained for page in red.documents)
-    if both:
-        raise NotAuditableError(
-            f"{both} of the pages that are to be asked about were trained on",
-            "Leave the BLUE training pages out of RED",
         )

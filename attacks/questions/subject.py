@@ -1,9 +1,9 @@
-"""The subject: a model answers questions about pages of member and non-member providers."""
+"""The subject: a model answers questions about pages of members and non-members."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, InstanceOf
 
@@ -22,11 +22,28 @@ OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE, CANARIES})
 """Needs of checks that these inputs can meet."""
 
 
+CORPUS_FIELDS = ("red", "members", "non_members", "unit")
+"""Inputs that name the documents to ask about."""
+
+
 class QuestionInputs(EndpointInputs):
     """Documents to ask about, and the models beside the model under audit."""
 
     red: Annotated[Path | InstanceOf[InMemory] | None, Flag(shared=True)] = Field(
         default=None, description="Corpus of member and non-member providers: PFL-DocVQA folder or corpus.jsonl."
+    )
+    members: Annotated[Path | InstanceOf[InMemory] | None, Flag(shared=True)] = Field(
+        default=None,
+        description="Corpus of documents that were trained on, in any readable format; with --non-members in place of "
+        "--red.",
+    )
+    non_members: Annotated[Path | InstanceOf[InMemory] | None, Flag(shared=True)] = Field(
+        default=None, description="Corpus of documents of the same kind that were not trained on."
+    )
+    unit: Annotated[Literal["provider", "document", "person"], Flag(shared=True)] = Field(
+        default="provider",
+        description="Unit of privacy, whose membership is decided: provider, document or person (the column 'person' "
+        "of the corpus).",
     )
     answers: Annotated[Path | None, Flag(shared=True)] = Field(
         default=None, description="Recorded answers (.jsonl) of a model that cannot be asked."
@@ -38,12 +55,13 @@ class QuestionInputs(EndpointInputs):
         default=None, description="Training corpus, to recognise its secrets."
     )
     control: Annotated[str | None, Flag(default="the pre-trained model", shared=True)] = Field(
-        default=None, description="Checkpoint as competent as the model that saw no provider of RED (an out-model)."
+        default=None,
+        description="Checkpoint as competent as the model that saw neither members nor non-members (an out-model).",
     )
     references: Annotated[tuple[str, ...], Flag("--reference", shared=True)] = Field(
         default=(),
-        description="Checkpoint like the model that saw no provider of RED (repeat; twice at least), for LiRA and "
-        "RMIA.",
+        description="Checkpoint like the model that saw neither members nor non-members (repeat; twice at least), for "
+        "LiRA and RMIA.",
     )
     prompt: Annotated[str | None, Flag(default="the model's own", shared=True)] = Field(
         default=None,
@@ -65,5 +83,11 @@ def _open(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
 
 
 SUBJECT = LazySubject(
-    "questions", "questions about pages", QuestionInputs, OFFERS, "red", "documents with questions (--red)", _open
+    "questions",
+    "questions about pages",
+    QuestionInputs,
+    OFFERS,
+    ("red", "members", "non_members"),
+    "documents with questions (--red, or --members and --non-members)",
+    _open,
 )

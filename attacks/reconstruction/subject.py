@@ -48,4 +48,4 @@ def _open(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     return open_subject(inputs, job)
 
 
-SUBJECT = LazySubject("forms", "forms", FormInputs, OFFERS, "forms", FORMS, _open)
+SUBJECT = LazySubject("forms", "forms", FormInputs, OFFERS, ("forms",), FORMS, _open)

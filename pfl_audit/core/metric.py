@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
+from typing import TypedDict
 
 from pfl_audit.core.results import Format, Metric, Role, SliceValue
 from pfl_audit.metrics.intervals import LEVEL, Estimate
@@ -17,6 +18,18 @@ def bootstrap_over(unit: str, *, exact: bool = False) -> str:
         exact: Whether shares of none and of all have the exact interval instead.
     """
     return f"percentile bootstrap over {unit}" + (", exact where all or none are right" if exact else "")
+
+
+class Resampled(TypedDict):
+    """Unit of a metric, and method of its interval."""
+
+    unit: str
+    method: str
+
+
+def resampled_over(unit: str) -> Resampled:
+    """Arguments of ``build_metric`` for a percentile bootstrap over a unit, in the plural."""
+    return {"unit": unit, "method": bootstrap_over(unit)}
 
 
 def build_metric(

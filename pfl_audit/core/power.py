@@ -101,9 +101,9 @@ def power_table(corpus: Corpus) -> PowerTable | None:
         corpus: All of it; training pages are left out.
     """
     asked = (page for page in corpus.documents if not is_training(page))
-    pages = Counter(page.provider for page in asked)
+    pages = Counter(page.unit for page in asked)
     members, others = (
-        tuple(pages[provider] for provider in sorted(pages) if corpus.label(provider) is label)
+        tuple(pages[unit] for unit in sorted(pages) if corpus.label(unit) is label)
         for label in (Membership.MEMBER, Membership.NON_MEMBER)
     )
     return table_of(members, others) if members and others else None

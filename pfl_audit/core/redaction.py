@@ -32,9 +32,9 @@ class Redactor:
         """The same with pseudonyms of its own, so that what several checks say of a company cannot be put together."""
         return Redactor(self.order(scope), reveal=self.reveal)
 
-    def name(self, name: str) -> str:
-        """A provider's pseudonym, the same throughout the run."""
-        return visible(name) if self.reveal else f"provider {self.order(name)[:8]}"
+    def name(self, name: str, kind: str = "provider") -> str:
+        """A provider's pseudonym, or that of another kind of unit, the same throughout the run."""
+        return visible(name) if self.reveal else f"{kind} {self.order(name)[:8]}"
 
     def page(self, page: str) -> str:
         """A page's pseudonym."""

@@ -224,6 +224,7 @@ class Data(_Part):
     format: Name
     path: Text
     sha256: Name
+    unit: Name = Field(default="providers", description="Unit of privacy of members and non-members, plural")
     providers: Count = 0
     members: Count = 0
     non_members: Count = 0

@@ -137,11 +137,11 @@ class Subject(Protocol[InputsT]):
 
 @dataclass(frozen=True)
 class LazySubject(Generic[InputsT]):
-    """A subject that needs one input, and imports what opens it when that is given.
+    """A subject that needs one of some inputs, and imports what opens it when that is given.
 
     Attributes:
         name: As in ``Subject``; likewise ``title``, ``Inputs`` and ``offers``.
-        required: Name of the input that it needs.
+        required: Names of the inputs of which it needs one.
         lack: What is missing without it, for people.
         opener: Opens the model and the documents.
     """
@@ -150,13 +150,13 @@ class LazySubject(Generic[InputsT]):
     title: str
     Inputs: type[InputsT]
     offers: frozenset[str]
-    required: str
+    required: tuple[str, ...]
     lack: str
     opener: Callable[[InputsT, AuditJob], Opened]
 
     def missing(self, inputs: InputsT) -> str | None:
-        """The input that it needs, unless it is given."""
-        return self.lack if getattr(inputs, self.required) is None else None
+        """The inputs that it needs one of, unless one is given."""
+        return self.lack if all(getattr(inputs, name) is None for name in self.required) else None
 
     def open(self, inputs: InputsT, job: AuditJob) -> Opened:
         """Open the model and the documents."""

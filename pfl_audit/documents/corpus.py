@@ -1,4 +1,4 @@
-"""A corpus: questions about pages, and the membership of their providers."""
+"""A corpus: questions about pages, and the membership of their providers, or of another unit of privacy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.errors import NotAuditableError, UnanswerableError
@@ -40,14 +41,16 @@ class Corpus:
 
     Attributes:
         queries: Questions in the order of the source.
-        membership: Provider to label; providers without an entry are unknown.
+        membership: Unit of privacy (`Document.unit`) to label; units without an entry are unknown.
         problems: Records of the source that were left out.
+        unit: What the unit of privacy is.
     """
 
     queries: tuple[Query, ...]
     membership: Mapping[str, Membership] = field(default_factory=dict)
     format: str = ""
     problems: tuple[Problem, ...] = ()
+    unit: Literal["provider", "document", "person"] = "provider"
 
     def __post_init__(self) -> None:
         """Check that ids are unique, since answers refer to them."""
@@ -64,6 +67,11 @@ class Corpus:
         """Every provider once, sorted."""
         return tuple(sorted({document.provider for document in self.documents}))
 
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Every unit of privacy once, sorted."""
+        return tuple(sorted({document.unit for document in self.documents}))
+
     def members(self) -> tuple[str, ...]:
         """Known members, sorted."""
         return self._labelled(Membership.MEMBER)
@@ -72,16 +80,16 @@ class Corpus:
         """Known non-members, sorted."""
         return self._labelled(Membership.NON_MEMBER)
 
-    def label(self, provider: str) -> Membership:
-        """Membership of ``provider``."""
-        return self.membership.get(provider, Membership.UNKNOWN)
+    def label(self, unit: str) -> Membership:
+        """Membership of a unit."""
+        return self.membership.get(unit, Membership.UNKNOWN)
 
-    def by_provider(self) -> dict[str, tuple[Query, ...]]:
-        """Queries of each provider, providers sorted."""
+    def by_unit(self) -> dict[str, tuple[Query, ...]]:
+        """Queries of each unit, units sorted."""
         groups: defaultdict[str, list[Query]] = defaultdict(list)
         for query in self.queries:
-            groups[query.document.provider].append(query)
-        return {provider: tuple(groups[provider]) for provider in sorted(groups)}
+            groups[query.document.unit].append(query)
+        return {unit: tuple(groups[unit]) for unit in sorted(groups)}
 
     def where(self, keep: Callable[[Query], bool]) -> Corpus:
         """The corpus restricted to queries for which ``keep`` is true."""
@@ -94,11 +102,11 @@ class Corpus:
             [query.document.id, _digest(query.document), query.question, list(query.answers), query.key]
             for query in self.queries
         )
-        labels = {provider: str(self.label(provider)) for provider in self.providers}
+        labels = {unit: str(self.label(unit)) for unit in self.units}
         return sha256_json([rows, labels])
 
     def _labelled(self, membership: Membership) -> tuple[str, ...]:
-        return tuple(provider for provider in self.providers if self.label(provider) is membership)
+        return tuple(unit for unit in self.units if self.label(unit) is membership)
 
 
 def is_training(page: Document) -> bool:
@@ -130,12 +138,12 @@ def require_both_classes(corpus: Corpus) -> None:
     members, others = len(corpus.members()), len(corpus.non_members())
     if not members and not others:
         raise NotAuditableError(
-            f"the membership of none of the {len(corpus.providers)} providers is known",
+            f"the membership of none of the {len(corpus.units)} {corpus.unit}s is known",
             "Label them: 'membership' in corpus.jsonl, or set_name red_test_positive and red_test_negative",
         )
     if not members or not others:
         raise NotAuditableError(
-            f"the corpus has {members} member and {others} non-member providers, and both are needed", _LABEL
+            f"the corpus has {members} member and {others} non-member {corpus.unit}s, and both are needed", _LABEL
         )
 
 

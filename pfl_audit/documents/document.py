@@ -18,7 +18,7 @@ Boxes = NDArray[np.float32]
 
 
 class Membership(StrEnum):
-    """Whether a provider's documents were in the training set of the model under audit."""
+    """Whether documents of a unit of privacy were in the training set of the model under audit."""
 
     MEMBER = "member"
     NON_MEMBER = "non_member"
@@ -38,6 +38,8 @@ class Document:
         split: Split of the data set, such as ``red_test_positive``.
         client: Index of the federated client that holds the page, or None.
         source: Name of the source of a corpus that was made of several, or an empty string.
+        person: Name of the person whom the document concerns, or an empty string.
+        group: Name of the unit of privacy that it belongs to, in an audit by another unit than the provider.
     """
 
     id: str
@@ -48,6 +50,13 @@ class Document:
     split: str = ""
     client: int | None = None
     source: str = ""
+    person: str = ""
+    group: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """Name of the unit of privacy that it belongs to: its provider, unless it is grouped by another."""
+        return self.provider if self.group is None else self.group
 
     @property
     def file(self) -> str:

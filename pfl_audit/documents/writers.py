@@ -33,7 +33,7 @@ def write_jsonl(corpus: Corpus, folder: Path) -> None:
         asked[query.document.id].append(query)
     with atomic_write(folder / FILE_NAME, private=False) as file:
         for document in corpus.documents:
-            row = _row(document, asked[document.id], str(corpus.label(document.provider)), folder)
+            row = _row(document, asked[document.id], str(corpus.label(document.unit)), folder)
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
@@ -128,6 +128,8 @@ def _row(document: Document, queries: list[Query], membership: str, folder: Path
     }
     if document.client is not None:
         row["client"] = document.client
+    if document.person:
+        row["person"] = document.person
     if document.source:
         row["source"] = document.source
     if document.image is not None:

@@ -40,7 +40,7 @@ class Blind:
     """Result of the blind baseline.
 
     Attributes:
-        providers: Names, in the order of the scores.
+        units: Names, in the order of the scores.
         labels: bool (n,), true for members.
         scores: float (n,), of a regression that was fitted without the provider's fold; higher means "member".
         auc: AUC of the scores, with the bootstrap interval over providers; the regressions are not refitted, so that
@@ -50,7 +50,7 @@ class Blind:
         kinds: Kind of feature to the AUC that it gives alone.
     """
 
-    providers: tuple[str, ...]
+    units: tuple[str, ...]
     labels: Bools
     scores: Floats
     auc: Estimate
@@ -87,7 +87,7 @@ def blind_baseline(
     scores = scores_by(joint)
     calls = scores > 0
     return Blind(
-        providers=features.providers,
+        units=features.units,
         labels=labels,
         scores=scores,
         auc=auc(scores),

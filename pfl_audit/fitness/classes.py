@@ -81,7 +81,7 @@ def sample(corpus: Corpus, rng: np.random.Generator) -> Corpus:
         for names in (corpus.members(), corpus.non_members())
         for name in (rng.choice(names, COMPARED, replace=False) if len(names) > COMPARED else names)
     }
-    return corpus.where(lambda query: query.document.provider in kept)
+    return corpus.where(lambda query: query.document.unit in kept)
 
 
 def describe(corpus: Corpus, looks: PageLooks, progress: Progress) -> Described:
@@ -93,7 +93,7 @@ def describe(corpus: Corpus, looks: PageLooks, progress: Progress) -> Described:
     """
     features = document_features(corpus, progress, looks.of)
     embeddings = {"text": principal_components(features.words, _COMPONENTS)} if features.words.size else {}
-    groups = [{query.document.id: query.document for query in queries} for queries in corpus.by_provider().values()]
+    groups = [{query.document.id: query.document for query in queries} for queries in corpus.by_unit().values()]
     seen = [[look for page in spread(list(pages.values())) if (look := looks.of(page)) is not None] for pages in groups]
     if any(seen):
         embeddings["pages"] = principal_components(_thumbnails(seen), _COMPONENTS)
@@ -124,7 +124,7 @@ def compare_classes(
 
 def labels_of(corpus: Corpus, described: Described) -> Bools:
     """Membership of the providers that are described, bool (n,), true for members."""
-    return np.array([corpus.label(provider) is Membership.MEMBER for provider in described.features.providers])
+    return np.array([corpus.label(provider) is Membership.MEMBER for provider in described.features.units])
 
 
 def _thumbnails(seen: Sequence[Sequence[PageLook]]) -> Floats:

@@ -1,4 +1,4 @@
-"""Features of providers from their documents alone, without any model: the input of the blind baseline."""
+"""Features of units of privacy from their documents alone, without any model: the input of the blind baseline."""
 
 from __future__ import annotations
 
@@ -82,25 +82,25 @@ KINDS: Final = {
 MAX_WORDS: Final = 2000
 """Columns of the words: those that occur most often in the corpus."""
 MAX_IMAGES: Final = 10
-"""Page images that are opened of one provider, spread evenly over its pages."""
+"""Page images that are opened of one unit, spread evenly over its pages."""
 _WORD: Final = r"(?u)\b[^\W\d_]{2,}\b"
 _DIGIT: Final = re.compile(r"\d")
 
 
 @dataclass(frozen=True)
 class DocumentFeatures:
-    """One row a provider.
+    """One row a unit of privacy.
 
     Attributes:
-        providers: Their names, sorted.
+        units: Their names, sorted.
         tables: Kind of feature (``counts``, ``keys``, ``text``, ``layout``, ``dates``, ``images``) to its columns,
-            float64, indexed by provider; NaN where a provider's pages do not have it.
-        words: TF-IDF of the words without digits, float64 (providers, at most MAX_WORDS), rows of length one, or zero
-            where a provider has no such word.
+            float64, indexed by unit; NaN where the pages of a unit do not have it.
+        words: TF-IDF of the words without digits, float64 (units, at most MAX_WORDS), rows of length one, or zero
+            where a unit has no such word.
         vocabulary: The word of each column of ``words``.
     """
 
-    providers: tuple[str, ...]
+    units: tuple[str, ...]
     tables: Mapping[str, pd.DataFrame]
     words: Floats
     vocabulary: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class DocumentFeatures:
 def document_features(
     corpus: Corpus, progress: Progress, look: Callable[[Document], PageLook | None] = page_look
 ) -> DocumentFeatures:
-    """Describe every provider of a corpus by its documents, questions and page images.
+    """Describe every unit of privacy of a corpus by its documents, questions and page images.
 
     Labels of membership, names of files and the order of the records are not used. An image that cannot be read
     counts as missing.
@@ -118,7 +118,7 @@ def document_features(
         corpus: At least one question.
         look: Describes the image of a page; None where there is none.
     """
-    groups = corpus.by_provider()
+    groups = corpus.by_unit()
     keys = sorted({query.key for query in corpus.queries})
     rows: dict[str, list[dict[str, float]]] = {}
     texts = []
@@ -137,7 +137,7 @@ def document_features(
                 rows.setdefault(kind, []).append(row)
             texts.append(" ".join(word for page in pages for word in page.words))
             task.advance()
-    index = pd.Index(groups, name="provider")
+    index = pd.Index(groups, name="unit")
     tables = {kind: pd.DataFrame(several, index=index, dtype=np.float64) for kind, several in rows.items()}
     return DocumentFeatures(tuple(groups), tables, *_words(texts))
 
@@ -222,6 +222,6 @@ def _words(texts: Sequence[str]) -> tuple[Floats, tuple[str, ...]]:
     vectors = TfidfVectorizer(token_pattern=_WORD, max_features=MAX_WORDS, min_df=2, sublinear_tf=True)
     try:
         found: Floats = vectors.fit_transform(texts).toarray()
-    except ValueError:  # no word is on the pages of two providers
+    except ValueError:  # no word is on the pages of two units
         return np.zeros((len(texts), 0)), ()
     return found, tuple(vectors.get_feature_names_out())

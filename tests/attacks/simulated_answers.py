@@ -40,7 +40,7 @@ def pages(
             rows.append(
                 {
                     "page": f"{number}-{page}",
-                    "provider": f"p{number:04d}",
+                    "unit": f"p{number:04d}",
                     "member": member,
                     "clues": 0,
                     "acc": acc,
@@ -92,7 +92,7 @@ def questions(
     return pd.DataFrame(
         {
             "question": np.arange(len(who)).astype(str),
-            "provider": [f"p{number:03d}" for number in who],
+            "unit": [f"p{number:03d}" for number in who],
             "member": member,
             "key": np.array(list(EASE))[key],
             "words": words,

@@ -107,4 +107,4 @@ def test_an_empty_answer_to_no_question_is_no_memory(queries: list[Query]) -> No
         "1-before": Response("total"), "1-after": Response("other"),
     }  # fmt: skip
     memory = memory_features([], {}, pairs, said)
-    assert list(memory["provider"]) == ["B"]
+    assert list(memory["unit"]) == ["B"]

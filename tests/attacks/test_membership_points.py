@@ -7,7 +7,7 @@ from pfl_audit.attacks.membership.present import CELL, scatter
 
 TABLE = pd.DataFrame(
     {"acc": [3 / 7, 1.0, 0.0, 2 / 3, 0.5, 1 / 3], "nls": [0.9, 1.0, 0.0, 0.8, 0.61234, 0.4]},
-    index=pd.Index(list("abcdef"), name="provider"),
+    index=pd.Index(list("abcdef"), name="unit"),
 )
 LABELS = np.array([True, True, True, False, False, False])
 AXES = ("x", "y")

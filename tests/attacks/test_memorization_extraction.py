@@ -24,7 +24,7 @@ def table() -> pd.DataFrame:
         ("d_1", "d", True, 1.0, np.nan),
         ("e_1", "e", False, 1.0, 0.0),
     ]
-    return pd.DataFrame(rows, columns=["page", "provider", "member", "acc", "acc_control"])
+    return pd.DataFrame(rows, columns=["page", "unit", "member", "acc", "acc_control"])
 
 
 def test_what_the_control_gives_too_is_simplicity() -> None:

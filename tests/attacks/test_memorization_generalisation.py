@@ -19,7 +19,7 @@ def read(frame: pd.DataFrame, control: pd.DataFrame | None = None, budget: Budge
 
 
 def plain(frame: pd.DataFrame) -> float:
-    groups = frame.groupby("provider", sort=True)
+    groups = frame.groupby("unit", sort=True)
     return observed(
         item_gap(groups["acc"].sum().to_numpy(), groups.size().to_numpy()), groups["member"].first().to_numpy(bool)
     )

@@ -52,7 +52,7 @@ def test_permutation_and_interval_must_agree(monkeypatch: pytest.MonkeyPatch) ->
             lambda *args: type(t := true(*args))(t.gaps, t.deviations, np.ones_like(t.p_values), t.largest),
         )
         assert memory(frame, WHOLE, np.random.default_rng(0)).level in ("none", "unresolved")
-    alone = frame[["page", "provider", "member", "clues", "acc"]]
+    alone = frame[["page", "unit", "member", "clues", "acc"]]
     assert memory(alone, WHOLE, np.random.default_rng(0)).level == "leak"
     below = measures.Estimate(0.5, -1.0, 1.0, np.full(9, -1.0))
     with monkeypatch.context() as patch:
@@ -62,7 +62,7 @@ def test_permutation_and_interval_must_agree(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_gap_that_the_control_has_too_is_no_leak() -> None:
     frame = pages(np.random.default_rng(1), 60, 60, more=0.6)
-    alone = frame[["page", "provider", "member", "clues", "acc", "anls"]]
+    alone = frame[["page", "unit", "member", "clues", "acc", "anls"]]
     assert memory(alone, WHOLE, np.random.default_rng(0)).level == "leak"
     guessed = alone.assign(acc_control=alone["acc"], anls_control=alone["anls"])
     found = memory(guessed, WHOLE, np.random.default_rng(0))
@@ -85,7 +85,7 @@ def test_values_that_the_control_finds_likelier_too_are_no_leak() -> None:
 @pytest.mark.parametrize("others", [30, 100])
 def test_the_smallest_effect_is_found_in_four_of_five_audits(others: int) -> None:
     """Memory of the stated size is planted into new audits of the same kind."""
-    columns = ["page", "provider", "member", "clues", "acc"]
+    columns = ["page", "unit", "member", "clues", "acc"]
     first = pages(np.random.default_rng(0), 100, others, known=0.0, heavy=False)[columns]
     smallest = result(memory(first, WHOLE, np.random.default_rng(0)), ACC).smallest
     assert smallest is not None
@@ -94,14 +94,14 @@ def test_the_smallest_effect_is_found_in_four_of_five_audits(others: int) -> Non
         rng = np.random.default_rng([5, seed])
         frame = pages(rng, 100, others, known=0.0, heavy=False)[columns]
         given = set(rng.choice(100, size=rng.binomial(100, smallest), replace=False))
-        frame["acc"] = [float(name[1:].isdigit() and int(name[1:]) in given) for name in frame["provider"]]
+        frame["acc"] = [float(name[1:].isdigit() and int(name[1:]) in given) for name in frame["unit"]]
         found += memory(frame, WHOLE, rng, permutations=399, resamples=400, powered=False).level in ("leak", "weak")
     assert 70 <= found <= 95
 
 
 def test_no_hit_at_all_does_not_mean_that_any_hit_would_have_been_found() -> None:
     """Forty members: the least number of hits that is significant at 0.01, by the hypergeometric distribution."""
-    frame = pages(np.random.default_rng(0), 40, 40, known=0.0, heavy=False)[["page", "provider", "member", "acc"]]
+    frame = pages(np.random.default_rng(0), 40, 40, known=0.0, heavy=False)[["page", "unit", "member", "acc"]]
     smallest = result(memory(frame, Budget(0.005, 0.01), np.random.default_rng(0)), ACC).smallest
     assert smallest is not None
     hits = next(k for k in range(40) if 0.5**k <= 0.02)
@@ -110,7 +110,7 @@ def test_no_hit_at_all_does_not_mean_that_any_hit_would_have_been_found() -> Non
 
 
 def test_no_evidence_with_too_few_companies_is_unresolved() -> None:
-    columns = ["page", "provider", "member", "clues", "acc"]
+    columns = ["page", "unit", "member", "clues", "acc"]
     few = memory(pages(np.random.default_rng(0), 20, 20, known=0.0)[columns], WHOLE, np.random.default_rng(0))
     assert few.level == "unresolved"
     frame = pages(np.random.default_rng(0), 150, 150, known=0.0, heavy=False)
@@ -126,7 +126,7 @@ def test_no_evidence_with_too_few_companies_is_unresolved() -> None:
 def case(key: str) -> pd.DataFrame:
     """Responses of the first demo models to scrubbed pages of RED."""
     rows, queries, said = load(CASES / f"{key}.jsonl")
-    members = {str(row["provider"]): bool(row["member"]) for row in rows}
+    members = {str(row["unit"]): bool(row["member"]) for row in rows}
     clues = {query.id: int(bool(row["clue"])) for query, row in zip(queries, rows, strict=True)}
     target, before = (
         pages_table(queries, members, said[name], clues, exposures(*candidates(rows, queries, name)))
@@ -161,7 +161,7 @@ def test_names_are_found_by_every_measure() -> None:
 
 def test_a_model_that_is_its_own_control_remembers_nothing() -> None:
     frame = case("provider_name")
-    target = frame[["page", "provider", "member", "clues", "acc", "anls", "conf", "loss", "exposure"]]
+    target = frame[["page", "unit", "member", "clues", "acc", "anls", "conf", "loss", "exposure"]]
     found = memory(beside(target, target), Budget.shared(12), np.random.default_rng(0))
     assert found.level in ("none", "unresolved")
     assert RATIO not in {one.name for one in found.results}

@@ -4,7 +4,7 @@ import pytest
 
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.measures import ACC, memory
-from pfl_audit.attacks.memorization.scores import giveaway_providers, mean_over_sources, score_gap
+from pfl_audit.attacks.memorization.scores import giveaway_units, mean_over_sources, score_gap
 from pfl_audit.core.verdict import Budget
 from pfl_audit.metrics.intervals import bootstrap_weights
 
@@ -17,14 +17,14 @@ def pages(rng: np.random.Generator, inside: float, outside: float, providers: in
         known = rng.random() < (inside if member else outside)
         for page in range(int(rng.integers(1, 5))):
             acc = float(known and rng.random() < 0.9)
-            rows.append({"page": f"{number}-{page}", "provider": f"p{number}", "member": member, "acc": acc})
+            rows.append({"page": f"{number}-{page}", "unit": f"p{number}", "member": member, "acc": acc})
     return pd.DataFrame(rows)
 
 
 def test_scores_by_hand() -> None:
     frame = pd.DataFrame(
         {
-            "provider": ["a", "a", "b", "c"],
+            "unit": ["a", "a", "b", "c"],
             "member": [True, True, True, False],
             "acc": [1.0, 1.0, 0.0, 0.0],
         }
@@ -35,7 +35,7 @@ def test_scores_by_hand() -> None:
     assert gap.gap
     assert (gap.members.value, gap.non_members.value, gap.gap.value) == pytest.approx((2 / 3, 0.0, 2 / 3))
     assert gap.pages == (3, 1)
-    assert giveaway_providers(frame)["provider"].tolist() == ["a"]
+    assert giveaway_units(frame)["unit"].tolist() == ["a"]
 
 
 def test_one_class_alone_has_no_gap() -> None:
@@ -79,14 +79,14 @@ def test_few_pages_are_never_a_leak() -> None:
 
 
 def test_giveaways_need_two_pages() -> None:
-    frame = pd.DataFrame({"provider": ["a", "b", "b"], "member": [True, False, False], "acc": [1.0, 1.0, 1.0]})
-    found = giveaway_providers(frame)
-    assert found["provider"].tolist() == ["b"]
+    frame = pd.DataFrame({"unit": ["a", "b", "b"], "member": [True, False, False], "acc": [1.0, 1.0, 1.0]})
+    found = giveaway_units(frame)
+    assert found["unit"].tolist() == ["b"]
 
 
 def test_the_mean_over_sources_counts_each_source_once() -> None:
     rows = [("a", "x", 1.0), ("a", "x", 1.0), ("b", "x", 0.0), ("b", "y", 0.5), ("c", "y", 0.0)]
-    table = pd.DataFrame(rows, columns=["provider", "source", "acc"])
+    table = pd.DataFrame(rows, columns=["unit", "source", "acc"])
     mean, each = mean_over_sources(table, "acc", table["source"], np.random.default_rng(0))
     assert {source: found.value for source, found in each.items()} == {"x": pytest.approx(2 / 3), "y": 0.25}
     assert mean.value == pytest.approx((2 / 3 + 0.25) / 2)

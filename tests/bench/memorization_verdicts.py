@@ -64,7 +64,7 @@ def found(audit: int, gap: float, companies: int) -> bool:
     """
     rng = np.random.default_rng([47, audit])
     frame = pages(rng, companies, companies, known=BASE / 0.9, more=gap / 0.9, heavy=False)
-    asked = frame[["page", "provider", "member", "acc", "acc_control"]]
+    asked = frame[["page", "unit", "member", "acc", "acc_control"]]
     return memory(asked, Budget.shared(FINDINGS), rng, powered=False).level == "leak"
 
 

@@ -117,7 +117,7 @@ def test_the_real_documents() -> None:
     found = import_fcc_adbuy(source, seed=0)
     assert (len(found.audit.documents), len(found.audit.providers)) == (273, 127)
     assert (len(found.out_model.documents), len(found.out_model.providers)) == (125, 125)
-    red = found.audit.where(lambda query: query.document.split != "blue_train").by_provider()
+    red = found.audit.where(lambda query: query.document.split != "blue_train").by_unit()
     counts = np.array([float(len(queries)) for queries in red.values()])
     members = np.array([found.audit.label(station) is Membership.MEMBER for station in red])
     assert ranking.auc(counts, members)[0] == pytest.approx(0.5, abs=0.05)

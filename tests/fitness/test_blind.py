@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.membership.present import present_blind
-from pfl_audit.attacks.membership.rows import DOCUMENTS_CHECK
+from pfl_audit.attacks.membership.rows import BLIND
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.fitness.blind import (
@@ -84,7 +84,7 @@ def test_a_provider_s_own_label_does_not_move_its_score() -> None:
 
 
 def test_members_that_are_asked_for_another_key(corpus: Corpus, real: DocumentFeatures) -> None:
-    asked = np.array([any(q.key == "payment_terms" for q in queries) for queries in corpus.by_provider().values()])
+    asked = np.array([any(q.key == "payment_terms" for q in queries) for queries in corpus.by_unit().values()])
     assert (asked.sum(), (~asked).sum()) == (93, 107)
     found = blind_baseline(real, asked, np.random.default_rng(0), 199)
     assert found.auc.low > 0.9
@@ -194,7 +194,7 @@ def test_the_check(real: DocumentFeatures) -> None:
     labels = np.random.default_rng(0).permutation(200) < 100
     blind: Blind = blind_baseline(real, labels, np.random.default_rng(0), 99)
     check = present_blind(blind)
-    assert (check.id, check.part_of, check.finding) == (DOCUMENTS_CHECK.id, "membership.provider", None)
+    assert (check.id, check.part_of, check.finding) == (BLIND, "membership.provider", None)
     first, second = check.metrics
     assert first.name == "AUC"
     assert first.value == pytest.approx(ranking.auc(blind.scores, labels)[0])

@@ -2,7 +2,7 @@
 
 A line has ``id``, ``provider``, ``words``, ``boxes``, ``questions`` (each with ``id``,
 ``question``, ``answers`` and optionally ``key``), and optionally ``image`` (relative path), ``split``,
-``client``, ``source`` and ``membership`` (member, non_member, unknown).
+``client``, ``person``, ``source`` and ``membership`` (member, non_member, unknown).
 """
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ def page_of(row: Mapping[str, Any], folder: Path, provider: str) -> Document:
         split=name_of(row, "split", ""),
         client=_client(row.get("client")),
         source=name_of(row, "source", ""),
+        person=name_of(row, "person", ""),
     )
 
 
