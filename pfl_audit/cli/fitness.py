@@ -63,10 +63,10 @@ def _show_classes(classes: ClassComparison, redactor: Redactor, console: Console
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("largest differences", "feature", "members", "non-members", "AUC"):
         table.add_column(column, justify="left" if column in ("largest differences", "feature") else "right")
-    for one in classes.differences[:_MOST]:
-        name = redactor.value(one.name, "word") if one.kind == "words" else visible(one.name, 60)
-        form = ".0%" if one.kind == "words" else ".6g"
-        table.add_row(one.kind, name, f"{one.members:{form}}", f"{one.others:{form}}", f"{one.auc:.2f}")
+    for feature in classes.differences[:_MOST]:
+        name = redactor.value(feature.name, "word") if feature.kind == "words" else visible(feature.name, 60)
+        form = ".0%" if feature.kind == "words" else ".6g"
+        table.add_row(feature.kind, name, f"{feature.members:{form}}", f"{feature.others:{form}}", f"{feature.auc:.2f}")
     console.print(table)
 
 

@@ -102,7 +102,7 @@ def _incidence(
 
 
 def _rarest(shared: int, size: int, threshold: float) -> int:
-    """How many of the ``shared`` elements of a set of ``size`` are in its prefix, which begins with those of no other."""
+    """How many of the ``shared`` elements of a set of ``size`` its prefix holds; it begins with those of no other."""
     return min(shared, max(0, size - ceil((threshold - _ROUNDING) * size) + 1 - (size - shared)))
 
 

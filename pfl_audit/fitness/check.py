@@ -11,7 +11,7 @@ import numpy as np
 from pfl_audit.documents.corpus import Corpus, is_training
 from pfl_audit.documents.document import Document, Membership
 from pfl_audit.fitness.blind import PERMUTATIONS
-from pfl_audit.fitness.classes import ClassComparison, compare_classes, describe, labels_of, sample, testable
+from pfl_audit.fitness.classes import ClassComparison, compare_classes, describe, is_testable, labels_of, sample
 from pfl_audit.fitness.page_duplicates import duplicates
 from pfl_audit.fitness.page_look import PageLooks
 from pfl_audit.fitness.page_values import PageValues, page_values
@@ -102,7 +102,7 @@ def measure(
     asked = corpus.where(lambda query: not is_training(query.document))
     trained = [page for page in corpus.documents if is_training(page)] + list(training)
     classes = None
-    if testable(len(asked.members()), len(asked.non_members())):
+    if is_testable(len(asked.members()), len(asked.non_members())):
         compared = sample(asked, rng)
         described = describe(compared, looks, progress)
         classes = compare_classes(described, labels_of(compared, described), rng, permutations)

@@ -69,7 +69,7 @@ class ClassComparison:
         return tuple(name for name in TESTS if p_values.get(name, 1.0) <= LEVEL)
 
 
-def testable(members: int, others: int) -> bool:
+def is_testable(members: int, others: int) -> bool:
     """Whether a permutation test of classes of these sizes can be significant at LEVEL."""
     return comb(members + others, members) >= 1 / LEVEL
 
@@ -101,7 +101,12 @@ def describe(corpus: Corpus, looks: PageLooks, progress: Progress) -> Described:
 
 
 def compare_classes(
-    described: Described, labels: Bools, rng: np.random.Generator, permutations: int = PERMUTATIONS
+    described: Described,
+    labels: Bools,
+    rng: np.random.Generator,
+    permutations: int = PERMUTATIONS,
+    *,
+    explain: bool = True,
 ) -> ClassComparison:
     """Compare members with non-members.
 
@@ -110,6 +115,7 @@ def compare_classes(
         labels: bool (n,), both classes.
         rng: Draws folds, permutations, resamples and directions.
         permutations: Labellings of each permutation test.
+        explain: Whether to search for the features that differ.
     """
     return ClassComparison(
         members=int(labels.sum()),
@@ -118,7 +124,7 @@ def compare_classes(
         distances={
             name: class_distance(points, labels, rng, permutations) for name, points in described.embeddings.items()
         },
-        differences=tuple(differences(described.features, labels, rng)),
+        differences=tuple(differences(described.features, labels, rng)) if explain else (),
     )
 
 

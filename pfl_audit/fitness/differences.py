@@ -59,7 +59,8 @@ def differences(features: DocumentFeatures, labels: Bools, rng: np.random.Genera
         Difference(
             kind,
             name,
-            *(_typical(kind, values[inside]) for inside in (labels, ~labels)),
+            _typical(kind, values[labels]),
+            _typical(kind, values[~labels]),
             float(auc[number]),
             float(p_values[number]),
         )

@@ -58,8 +58,8 @@ def duplicates(pages: Sequence[Document], groups: Integers, looks: PageLooks, pr
             note(page, others)
         for page, others in enumerate(similar_sets(texts, CONFIRMED)):
             note(page, others[images.agree(page, others)])
-        for page, others in enumerate(similar_sets(images.elements(), _SAME_BITS) if by_image else ()):
-            others = others[few[others] | few[page]]
+        for page, alike in enumerate(similar_sets(images.elements(), _SAME_BITS) if by_image else ()):
+            others = alike[few[alike] | few[page]]
             note(page, others[images.agree(page, others) & images.correlate(page, others)])
     return found
 

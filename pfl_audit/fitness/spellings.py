@@ -18,7 +18,7 @@ from pfl_audit.documents.scrubbing.stop_words import LEGAL
 SIMILAR: Final = 92
 """Smallest similarity of names that are perhaps the same, 0 to 100 (rapidfuzz ``ratio``)."""
 _SHORTEST: Final = 8
-"""Letters of the shortest names that are compared by similarity: shorter ones differ by a letter, such as call signs."""
+"""Letters of the shortest names that are compared by similarity: call signs differ by a letter."""
 _GRAM: Final = 3
 _BLOCK: Final = 0.5
 """Smallest Jaccard index of the letter triples of names whose similarity is computed."""
@@ -32,7 +32,7 @@ class Spelling:
 
     Attributes:
         names: Sorted.
-        same: Whether they are the same but for case, accents, punctuation, spaces and legal form; else they are similar.
+        same: Whether they differ in case, accents, punctuation, spaces and legal form alone; else they are similar.
     """
 
     names: tuple[str, ...]

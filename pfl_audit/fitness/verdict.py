@@ -81,7 +81,7 @@ def _reasons(found: Findings) -> Iterator[str]:
         (
             len(names.both_sides),
             names.members + names.others,
-            "providers are members and non-members under two spellings",
+            "providers are on both sides, written differently",
         ),
         (len(names.trained_others), names.others, "non-members have training pages"),
         (len(names.untrained_members), names.members, "members have no training page"),

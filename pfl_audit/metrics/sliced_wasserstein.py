@@ -1,7 +1,7 @@
 """Sliced Wasserstein distance between two classes of points, with its permutation test.
 
-Sources: Bonneel, Rabin, Peyré and Pfister, "Sliced and Radon Wasserstein barycenters of measures" (2015); as a measure of
-how far members and non-members are from identically distributed: Zhu et al. (2504.18349).
+Sources: Bonneel, Rabin, Peyré and Pfister, "Sliced and Radon Wasserstein barycenters of measures" (2015); as a
+measure of how far members and non-members are from identically distributed: Zhu et al. (2504.18349).
 """
 
 from __future__ import annotations
