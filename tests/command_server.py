@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -71,6 +72,8 @@ def _become(arguments: list[str], cwd: str, out: str, err: str) -> None:
     for number, name in ((1, out), (2, err)):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # the tests may run in the background, where signals are ignored
     sys.argv = ["pfl-audit", *arguments]
     from pfl_audit.cli.main import main
 
