@@ -9,7 +9,7 @@ import sys
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 from pfl_audit.progress import Silent
+from tests.command_server import CommandServer
 
 RECIPE = Recipe(members=12, non_members=12, red_providers=10, clients=3, documents=2, red_documents=2, seed=3)
 
@@ -100,6 +101,14 @@ def make_checkpoint(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactor
         return known[seed]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer]:
+    """Runs commands as processes of their own."""
+    server = CommandServer(tmp_path_factory.mktemp("commands"))
+    yield server
+    server.close()
 
 
 @pytest.fixture

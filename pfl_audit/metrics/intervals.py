@@ -6,8 +6,10 @@ whole. Where members are compared with non-members, each class keeps its size.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -63,17 +65,35 @@ def bootstrap_weights(labels: Bools, rng: np.random.Generator, resamples: int = 
 
     Args:
         labels: bool (n,).
+        rng: PCG64, as ``numpy.random.default_rng`` makes it.
         resamples: Number of resamples.
 
     Returns:
-        float (resamples, n); every row sums to n, and to the class sizes within each class.
+        float (resamples, n), read-only; every row sums to n, and to the class sizes within each class.
     """
-    weights = np.zeros((resamples, len(labels)))
+    weights, after = _weights(np.asarray(labels, dtype=bool).tobytes(), json.dumps(rng.bit_generator.state), resamples)
+    rng.bit_generator.state = json.loads(after)
+    return weights
+
+
+@lru_cache(maxsize=4)
+def _weights(labels: bytes, state: str, resamples: int) -> tuple[Floats, str]:
+    """Weights, and the state of the generator afterwards: an audit draws the same ones for each attack.
+
+    Args:
+        labels: Bytes of bool (n,).
+        state: State of a PCG64 generator as JSON.
+    """
+    classes = np.frombuffer(labels, dtype=bool)
+    rng = np.random.Generator(np.random.PCG64())
+    rng.bit_generator.state = json.loads(state)
+    weights = np.zeros((resamples, len(classes)))
     for value in (False, True):
-        where = np.flatnonzero(labels == value)
+        where = np.flatnonzero(classes == value)
         if len(where):
             weights[:, where] = rng.multinomial(len(where), np.full(len(where), 1 / len(where)), size=resamples)
-    return weights
+    weights.flags.writeable = False  # it is shared
+    return weights, json.dumps(rng.bit_generator.state)
 
 
 def estimate(value: float, samples: Floats, level: float = LEVEL) -> Estimate:

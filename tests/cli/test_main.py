@@ -7,13 +7,9 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.cli.main import run
+from tests.command_server import CommandServer
 
 Make = Callable[[int], Path]
-
-
-def cli(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from pfl_audit.cli.main import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["mia", "--help"], ["data", "make", "--help"]])
@@ -89,8 +85,10 @@ def test_mistakes_are_one_line_and_the_right_code(
     assert not list(tmp_path.rglob("results.json"))
 
 
-def test_json_is_one_document_on_stdout(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> None:
-    done = cli(
+def test_json_is_one_document_on_stdout(
+    commands: CommandServer, make_checkpoint: Make, corpus_folder: Path, tmp_path: Path
+) -> None:
+    done = commands.run(
         "mia", "--model", make_checkpoint(0), "--red", corpus_folder, "--check", "membership.azk", "--seeds", 1,
         "--out", tmp_path / "run", "--json",
     )  # fmt: skip
@@ -101,8 +99,10 @@ def test_json_is_one_document_on_stdout(make_checkpoint: Make, corpus_folder: Pa
     assert (tmp_path / "run/report.html").is_file()
 
 
-def test_quiet_says_nothing_on_stderr(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> None:
-    done = cli(
+def test_quiet_says_nothing_on_stderr(
+    commands: CommandServer, make_checkpoint: Make, corpus_folder: Path, tmp_path: Path
+) -> None:
+    done = commands.run(
         "mia", "--model", make_checkpoint(0), "--red", corpus_folder, "--check", "membership.azk", "--seeds", 1,
         "--out", tmp_path / "run", "--quiet",
     )  # fmt: skip

@@ -5,8 +5,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +18,7 @@ from pfl_audit.models.encoders.checkpoint import LoadedEncoder, save_encoder
 from pfl_audit.models.encoders.config import EncoderConfig, VisualConfig
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.tokens import FormTokenizer
+from tests.command_server import CommandServer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PRIVATE, PUBLIC, FORMS = (FIXTURES / name for name in ("layoutlm-private", "layoutlm-public", "forms"))
@@ -157,18 +156,19 @@ def records(store: Path) -> int:
         return 0
 
 
-def test_killed_it_goes_on_and_ends_with_the_same_results(few: Callable[..., Path], tmp_path: Path) -> None:
+def test_killed_it_goes_on_and_ends_with_the_same_results(
+    commands: CommandServer, few: Callable[..., Path], tmp_path: Path
+) -> None:
     whole, cut, forms = tmp_path / "whole", tmp_path / "cut", few(11, 10)
     more = ("--fields", "12", "--attempts", "2", "-q")
     code = reconstruct(whole, *more, forms=forms)
     command = ["reconstruct", "--model", PRIVATE, "--public", PUBLIC, "--forms", forms, "--out", cut, *more]
-    main = [sys.executable, "-c", "from pfl_audit.cli.main import main; main()"]
-    process = subprocess.Popen([*main, *map(str, command)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = commands.start(*command)
     deadline = time.monotonic() + 300
     while records(cut / "responses.sqlite") < 2 and time.monotonic() < deadline:
         time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    os.kill(process, signal.SIGKILL)
+    assert commands.wait() == -signal.SIGKILL
     done = records(cut / "responses.sqlite")
     assert 2 <= done < 48 == records(whole / "responses.sqlite")
     assert not (cut / "results.json").exists()

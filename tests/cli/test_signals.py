@@ -13,14 +13,20 @@ from pathlib import Path
 import pytest
 
 Make = Callable[[int], Path]
-SCRIPT = """
-import os, signal, sys, time
+# A test run in the background, or under nohup, has signals ignored, and its children inherit that.
+OBEYED = """
+import signal
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+"""
+SCRIPT = f"""{OBEYED}
+import os, sys, time
 import pfl_audit.cli.main as cli
 from pfl_audit.core.run_folder import RunFolder
 from pathlib import Path
 
 def command(*arguments, **options):
-    with RunFolder(Path("run"), {}):
+    with RunFolder(Path("run"), {{}}):
         print("ready", flush=True)
         try:
             time.sleep(30)
@@ -58,7 +64,7 @@ def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "alive\n"
 
 
-TERMINAL = """
+TERMINAL = f"""{OBEYED}
 import os, sys, time
 import pfl_audit.cli.main as cli
 from pfl_audit.core.run_folder import RunFolder
@@ -66,7 +72,7 @@ from pfl_audit.cli.console import make_progress
 from pathlib import Path
 
 def command(*arguments, **options):
-    with RunFolder(Path(sys.argv[1]), {}), make_progress(quiet=False).task("waiting", 3) as task:
+    with RunFolder(Path(sys.argv[1]), {{}}), make_progress(quiet=False).task("waiting", 3) as task:
         task.advance()
         Path(sys.argv[1], "ready").touch()
         time.sleep(30)

@@ -4,24 +4,21 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.command_server import CommandServer
+
 Make = Callable[[int], Path]
 _TIMES = ("started", "seconds", "resumed", "command")
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from pfl_audit.cli.main import main; main()", *map(str, arguments)]
-    return subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, text=True)
-
-
-def test_interrupt_is_130_and_keeps_what_is_done(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> None:
-    process = start(
+def test_interrupt_is_130_and_keeps_what_is_done(
+    commands: CommandServer, make_checkpoint: Make, corpus_folder: Path, tmp_path: Path
+) -> None:
+    process = commands.start(
         "mia",
         "--model",
         make_checkpoint(0),
@@ -35,8 +32,8 @@ def test_interrupt_is_130_and_keeps_what_is_done(make_checkpoint: Make, corpus_f
     deadline = time.monotonic() + 120
     while not answered(tmp_path / "run/responses.sqlite") and time.monotonic() < deadline:
         time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
+    os.kill(process, signal.SIGINT)
+    assert commands.wait() == 130
     assert answered(tmp_path / "run/responses.sqlite")
     assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "cancelled"
 
@@ -58,7 +55,9 @@ def without_times(run: Path) -> dict[str, Any]:
     return results
 
 
-def test_mia_goes_on_and_ends_with_the_same_results(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> None:
+def test_mia_goes_on_and_ends_with_the_same_results(
+    commands: CommandServer, make_checkpoint: Make, corpus_folder: Path, tmp_path: Path
+) -> None:
     def arguments(out: Path) -> list[object]:
         return [
             "mia", "--model", make_checkpoint(0), "--pretrained", make_checkpoint(1), "--red", corpus_folder,
@@ -66,19 +65,19 @@ def test_mia_goes_on_and_ends_with_the_same_results(make_checkpoint: Make, corpu
         ]  # fmt: skip
 
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    start(*arguments(whole)).wait()
-    process = start(*arguments(cut))
+    commands.run(*arguments(whole))
+    process = commands.start(*arguments(cut))
     deadline = time.monotonic() + 120
     while answered(cut / "responses.sqlite") < 20 and time.monotonic() < deadline:
         time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    os.kill(process, signal.SIGKILL)
+    assert commands.wait() == -signal.SIGKILL
     done = answered(cut / "responses.sqlite")
     assert 20 <= done < answered(whole / "responses.sqlite")
     assert not (cut / "results.json").exists()
     assert json.loads((cut / "run.json").read_text())["status"] == "started"
 
-    start(*arguments(cut)).wait()
+    commands.run(*arguments(cut))
     run = json.loads((cut / "run.json").read_text())
     assert run["status"] == "success"
     assert run["queries_asked"] == answered(whole / "responses.sqlite") - done

@@ -22,6 +22,20 @@ def test_weights_keep_the_size_of_each_class() -> None:
     assert np.allclose(weights.mean(axis=0), 1.0, atol=0.25)
 
 
+def test_weights_depend_on_the_state_of_the_generator_alone_and_move_it_on() -> None:
+    labels = np.arange(9) < 4
+    generators = [np.random.default_rng(1), np.random.default_rng(1), np.random.default_rng(2)]
+    first, again, other = (bootstrap_weights(labels, rng, 20) for rng in generators)
+    assert (first == again).all()
+    assert (first != other).any()
+    assert (bootstrap_weights(labels, generators[0], 20) != first).any()
+    drawn = np.random.default_rng(1)
+    for chosen in (~labels, labels):
+        size = int(chosen.sum())
+        assert (first[:, chosen] == drawn.multinomial(size, np.full(size, 1 / size), size=20)).all()
+    assert drawn.random() == generators[1].random()
+
+
 def test_mean_over_items_of_resampled_groups() -> None:
     mean = group_mean(np.array([2.0, 0.0]), np.array([4.0, 1.0]))
     np.testing.assert_allclose(mean(np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 2.0]])), [0.4, 0.5, 0.0])

@@ -1,17 +1,17 @@
 """A package from outside brings an extension of every kind, and nothing of ours is touched."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pfl_audit.documents.corpus import Corpus
+from tests.command_server import CommandServer
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -19,17 +19,17 @@ WARNING = "warning: the attack 'unimportable' of the package pfl-stranger is lef
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.fixture(scope="module")
+def beside(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer]:
+    """The command line beside the package, in processes of their own, as entry points are read at their start."""
+    server = CommandServer(tmp_path_factory.mktemp("printed"), [site])
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def cli(site: Path, tmp_path: Path) -> Run:
-    """The command line beside the package, in a process of its own, as entry points are read at its start."""
-
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        paths = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-c", "from pfl_audit.cli.main import main; main()", *map(str, arguments)]
-        environment = {**os.environ, "PYTHONPATH": paths}
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
-    return run
+def cli(beside: CommandServer, tmp_path: Path) -> Run:
+    return partial(beside.run, cwd=tmp_path)
 
 
 @pytest.fixture

@@ -1,0 +1,112 @@
+"""Runs commands in forks of one interpreter that has the libraries imported: an import takes longer than most commands.
+
+Started by ``CommandServer``. Each line of stdin is a command as JSON {"arguments", "cwd", "out", "err"}; two lines of
+stdout answer it: the id of its process, and its exit code, negative for a signal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_LIBRARIES = (
+    "sklearn.ensemble", "matplotlib.figure", "matplotlib.backends.backend_svg", "pfl_audit.training.run",
+    "pfl_audit.models.vt5.model", "pfl_audit.models.donut.model", "pfl_audit.models.encoders.model",
+    "pfl_audit.attacks.membership.run", "pfl_audit.attacks.inversion.run", "pfl_audit.reports.html",
+)  # fmt: skip
+
+
+class CommandServer:
+    """Starts commands as processes of their own.
+
+    Args:
+        folder: Takes what commands print.
+        paths: Folders on the path of every command, before the installed packages.
+    """
+
+    def __init__(self, folder: Path, paths: Iterable[Path] = ()) -> None:
+        self._out, self._err = folder / "stdout", folder / "stderr"
+        path = os.pathsep.join(filter(None, [*map(str, paths), os.environ.get("PYTHONPATH"), str(ROOT)]))
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.command_server"], env={**os.environ, "PYTHONPATH": path}, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def start(self, *arguments: object, cwd: Path | None = None) -> int:
+        """Start ``pfl-audit`` with these arguments, and return the id of its process; ``wait`` must follow."""
+        assert self._server.stdin
+        files = {"cwd": str(cwd or Path.cwd()), "out": str(self._out), "err": str(self._err)}
+        self._server.stdin.write(json.dumps({"arguments": [*map(str, arguments)], **files}) + "\n")
+        self._server.stdin.flush()
+        return self._answer()
+
+    def wait(self) -> int:
+        """Wait for the command that was started, and return its exit code."""
+        return self._answer()
+
+    def run(self, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        self.start(*arguments, cwd=cwd)
+        code = self.wait()
+        return subprocess.CompletedProcess([*map(str, arguments)], code, self._out.read_text(), self._err.read_text())
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.kill()
+        self._server.communicate()
+
+    def _answer(self) -> int:
+        assert self._server.stdout
+        return int(self._server.stdout.readline())
+
+
+def _become(arguments: list[str], cwd: str, out: str, err: str) -> None:
+    os.chdir(cwd)
+    for number, name in ((1, out), (2, err)):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # the tests may run in the background, where signals are ignored
+    sys.argv = ["pfl-audit", *arguments]
+    from pfl_audit.cli.main import main
+
+    main()
+
+
+def _fork(arguments: list[str], cwd: str, out: str, err: str) -> int:
+    child = os.fork()
+    if child == 0:
+        code: object = 99
+        try:
+            _become(arguments, cwd, out, err)
+        except SystemExit as end:
+            code = end.code or 0
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code if isinstance(code, int) else 98)
+    return child
+
+
+def _serve() -> None:
+    from pfl_audit.cli.libraries import restrain
+
+    restrain()
+    for name in _LIBRARIES:
+        import_module(name)
+    for line in sys.stdin:
+        child = _fork(**json.loads(line))
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()
