@@ -10,7 +10,7 @@ _HEADS = (
     ("ForQuestionAnswering", "Fine-tune a LayoutLM on the same documents: its question-answering head is supported"),
     (
         "ForTokenClassification",
-        "Give a tagger of LayoutLM's family, or record its answers and give them with --answers",
+        "Give a tagger that reads words and boxes, or record its answers and give them with --answers",
     ),
     ("ForSequenceClassification", "A classifier answers no questions; audit the model that it was trained from"),
     ("EncoderModel", "Save the whole model with its decoder, such as T5ForConditionalGeneration"),
