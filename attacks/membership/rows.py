@@ -51,6 +51,7 @@ ACCESS: Final = {
     "ZK": "answers",
     "PK": "answers, confidences and losses, and those of the public model",
     "RK": "answers, confidences and losses, and those of several reference models",
+    "WB": "weights and gradients",
 }
 """What an attacker sees, from the least."""
 
