@@ -1,4 +1,4 @@
-"""``pfl-audit mia``: which companies' documents were in the training set."""
+"""``pfl-audit mia``: which companies, documents or persons were in the training set."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def _prepare(request: Request) -> bool:
 
 COMMAND = AuditCommand(
     name="mia",
-    title="Provider membership inference",
-    help="""Infer which companies' documents were in the training set: AZK, APK, ensembles, likelihood ratios.
+    title="Membership inference",
+    help="""Infer which companies' documents, or which documents or persons (--unit), were in the training set.
 
     Example: pfl-audit mia --model ckpt --red data/red --pretrained base
     """,

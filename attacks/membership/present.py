@@ -212,5 +212,5 @@ def _table(blind: Blind, unit: Unit) -> Table:
         title="Members and non-members distinguished by one kind of feature alone",
         columns=["Kind", "Features", "AUC", "Interval"],
         rows=rows,
-        note=f"Chance is 0.5; below it nothing was learnt. Kinds in which all {unit.whose} are alike are left out.",
+        note=f"Chance is 0.5; below it nothing was learnt. Kinds in which all {unit.nouns} are alike are left out.",
     )

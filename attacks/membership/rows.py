@@ -51,6 +51,7 @@ ACCESS: Final = {
     "ZK": "answers",
     "PK": "answers, confidences and losses, and those of the public model",
     "RK": "answers, confidences and losses, and those of several reference models",
+    "WB": "weights and gradients",
 }
 """What an attacker sees, from the least."""
 
@@ -161,8 +162,8 @@ _SEES = {
     "RK": "answers and losses of the model, and of several models like it that {own} did not train",
 }
 _KNOWS = {
-    "U": "the right answers; no membership of any {who}",
-    "S": "the right answers, and of some 15 % of the {whose} whether they were trained on",
+    "U": "the right answers; no membership of any {noun}",
+    "S": "the right answers, and of some 15 % of the {nouns} whether they were trained on",
 }
 
 
@@ -205,7 +206,7 @@ def documents_spec(unit: Unit = PROVIDER_UNIT) -> CheckSpec:
         needs=frozenset({Capability.ANSWER}),
         part_of=PROVIDER,
         threat_model={
-            "knows": _said("of nine in ten {whose} whether they were trained on", unit),
+            "knows": _said("of nine in ten {nouns} whether they were trained on", unit),
             "sees": _said("{all_asked} and the questions about them; no answer of the model", unit),
             "does": _said("decides from this which {possessed} were in the training set", unit),
         },
@@ -238,5 +239,5 @@ _PHRASES: Final = {
 
 
 def _said(template: str, unit: Unit) -> str:
-    words = {name: getattr(unit, name) for name in ("who", "whose", "possessed", "asked")}
+    words = {name: getattr(unit, name) for name in ("noun", "nouns", "possessed", "asked")}
     return template.format(**words, **_PHRASES[unit.name])

@@ -55,7 +55,7 @@ def _control_text(control: str, unit: Unit) -> str:
         return "a model that saw neither class (--control)"
     return (
         "the pre-trained model: it excludes what an untrained reader sees in the pages, not what training on other "
-        f"{unit.whose} would change; a model of equal competence that saw neither class (--control) would"
+        f"{unit.nouns} would change; a model of equal competence that saw neither class (--control) would"
     )
 
 

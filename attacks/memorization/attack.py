@@ -39,21 +39,21 @@ class MemorizationSettings(Settings):
 def _specs(unit: Unit) -> dict[str, CheckSpec]:
     """Every check by id, in the words of a unit of privacy."""
     recall = {
-        "knows": f"a page of the {unit.who} on which the value cannot be read",
+        "knows": f"a page of the {unit.noun} on which the value cannot be read",
         "sees": "the model's answer to a question for that value",
         "does": "reads the value off the answer, although the page does not give it",
     }
     unprompted = {
-        "knows": f"pages of {unit.whose} that were not trained on, which hold no such value",
-        "sees": f"the model's answers to questions for values of the {unit.who}",
-        "does": f"collects values that belong to {unit.whose} in the training set",
+        "knows": f"pages of {unit.nouns} that were not trained on, which hold no such value",
+        "sees": f"the model's answers to questions for values of the {unit.noun}",
+        "does": f"collects values that belong to {unit.nouns} in the training set",
     }
     pages = "pages" if unit is DOCUMENT else "new pages"
-    asked = "a document" if unit is DOCUMENT else f"new pages of a {unit.who}, none of which was trained on"
+    asked = "a document" if unit is DOCUMENT else f"new pages of a {unit.noun}, none of which was trained on"
     generalisation = {
         "knows": asked,
         "sees": "the model's answers to questions about them",
-        "does": f"compares how well it reads them with how well it reads pages of other {unit.whose}",
+        "does": f"compares how well it reads them with how well it reads pages of other {unit.nouns}",
     }
     answer = frozenset({Capability.ANSWER})
     specs = [
@@ -63,13 +63,13 @@ def _specs(unit: Unit) -> dict[str, CheckSpec]:
         ),
         CheckSpec(
             "memorization.unprompted",
-            f"Unprompted disclosure of values of trained {unit.whose}",
+            f"Unprompted disclosure of values of trained {unit.nouns}",
             answer | {Capability.LIVE},
             unprompted,
         ),
         CheckSpec(
             "memorization.generalisation",
-            f"Utility: reading of {pages}, known {unit.whose} against others",
+            f"Utility: reading of {pages}, known {unit.nouns} against others",
             answer,
             generalisation,
         ),

@@ -36,7 +36,7 @@ STRATIFIED: Final = "stratified ACC gap"
 TERTILES: Final = (1 / 3, 2 / 3)
 _REMEDY = (
     "Nothing by itself. Where membership is found too, train with differential privacy for {many}, or on fewer "
-    "pages of each {who} and for fewer steps."
+    "pages of each {noun} and for fewer steps."
 )
 
 
@@ -180,7 +180,7 @@ def _metrics(found: Result, questions: int, control: str | None, unit: Unit) -> 
 
 def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
     shares = (
-        f"{plain.members.value:.1%} of {plain.pages[0]} questions about {unit.whose} that it was trained on against "
+        f"{plain.members.value:.1%} of {plain.pages[0]} questions about {unit.nouns} that it was trained on against "
         f"{plain.non_members.value:.1%} of {plain.pages[1]} about others"
         if plain.members and plain.non_members
         else ""
@@ -195,15 +195,15 @@ def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
     )
     pages = "pages" if unit is DOCUMENT else "new pages"
     text = {
-        "weak": f"The model reads {pages} of {unit.whose} that it knows better: it answers {numbers}. That is utility, "
+        "weak": f"The model reads {pages} of {unit.nouns} that it knows better: it answers {numbers}. That is utility, "
         "and gives no value away by itself.",
-        "none": f"The model reads {pages} of known {unit.whose} no better than others: it answers {numbers}.{power}",
-        "unresolved": f"Too few questions to compare known {unit.whose} with others: it answers {numbers}.{power}",
+        "none": f"The model reads {pages} of known {unit.nouns} no better than others: it answers {numbers}.{power}",
+        "unresolved": f"Too few questions to compare known {unit.nouns} with others: it answers {numbers}.{power}",
     }[found.level]
     return Finding(
         level=found.level,
         text=text,
-        remedy=_REMEDY.format(many=unit.many, who=unit.who),
+        remedy=_REMEDY.format(many=unit.many, noun=unit.noun),
         metric=STRATIFIED,
         slice={"pages": present.ALL_PAGES, "model": "target"},
         smallest_effect=found.smallest,

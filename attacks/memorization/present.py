@@ -31,7 +31,7 @@ _REMEDY = (
     "training pages together with its answer, and refuse questions whose answer does not stand on the page."
 )
 _EMPTY = "no page of one class"
-_MORE = "Give pages of more {whose} of both classes"
+_MORE = "Give pages of more {nouns} of both classes"
 
 Slice = dict[str, str | int | float]
 
@@ -102,7 +102,7 @@ def memory_finding(
         )
     numbers = _numbers(head, found, scores.get(head.name.removesuffix(" gap")), unit)
     text = {
-        "leak": f"The {name} was taken off the page, and the model remembers it of the {unit.whose} it was trained on: "
+        "leak": f"The {name} was taken off the page, and the model remembers it of the {unit.nouns} it was trained on: "
         f"{numbers}.",
         "weak": f"There is a sign that the model remembers the {name}, too weak for one of several checks: {numbers}.",
         "none": f"The model does not remember the {name} of members more than of others: {numbers}.",
@@ -115,7 +115,7 @@ def memory_finding(
     return Finding(
         level=found.level,
         text=text,
-        remedy=f"{_MORE.format(whose=unit.whose)}. {remedy}" if found.level == "unresolved" else remedy,
+        remedy=f"{_MORE.format(nouns=unit.nouns)}. {remedy}" if found.level == "unresolved" else remedy,
         metric=head.name,
         slice={"pages": CLEAN_PAGES, "model": "target"},
         smallest_effect=head.smallest,
@@ -149,14 +149,14 @@ def _numbers(head: Result, found: Memory, gap: GapEstimate | None, unit: Unit) -
             f"{score}{gap.members.value:.1%} of {gap.pages[0]} pages of member {unit.many} against "
             f"{gap.non_members.value:.1%} of {gap.pages[1]} pages of others: a gap of {gap.gap.text(*POINTS)}"
         ).replace("%", " %")
-    size = f"{found.units[0]} {unit.whose} against {found.units[1]} others"
+    size = f"{found.units[0]} {unit.nouns} against {found.units[1]} others"
     if head.name == RATIO:
         return (
             f"the likelihood of the true value, against that under the control, orders {size} with an AUC of "
             f"{value.text()}, whether or not the value comes out as an answer"
         )
     return (
-        f"among the values of other {unit.whose} the true one ranks {value.text('.2f', unit=' bits')} higher for {size}"
+        f"among the values of other {unit.nouns} the true one ranks {value.text('.2f', unit=' bits')} higher for {size}"
     )
 
 
@@ -167,4 +167,4 @@ def _control_sentence(head: Result, control: str | None, unit: Unit) -> str:
             "guess."
         )
     by = head.over_control.text(*(POINTS if head.name in (ACC, ANLS) else ()))
-    return f" That is {by} above the {control} model on the same {unit.whose}."
+    return f" That is {by} above the {control} model on the same {unit.nouns}."

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from pfl_audit.attacks.questions.canaries import ReleasedCanaries
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.context import AuditContext
+from pfl_audit.core.store import Records
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.units import UNITS, Unit
 
@@ -23,6 +26,11 @@ class QuestionParts:
         control: Model that saw neither members nor non-members, as competent as the target (an out-model), or None.
         references: Further out-models, for attacks that compare the target with several; none, or two at least.
         canaries: Document canaries that the target reveals, or None.
+        weights: ``target``, ``control`` and ``pre-trained`` to the folder of the checkpoint, of those that can be
+            trained.
+        device: torch's name of the device.
+        records: Records of long computations, or None.
+        states: Folder where long computations keep their state, or None.
     """
 
     target: QueryEngine
@@ -33,6 +41,10 @@ class QuestionParts:
     control: QueryEngine | None = None
     references: tuple[QueryEngine, ...] = ()
     canaries: ReleasedCanaries | None = None
+    weights: Mapping[str, Path] = field(default_factory=dict)
+    device: str = "cpu"
+    records: Records | None = None
+    states: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,20 +10,23 @@ from pfl_audit.attacks.questions.canaries import read_canaries
 from pfl_audit.attacks.questions.context import QuestionContext, QuestionParts
 from pfl_audit.attacks.questions.corpora import audited_corpus, place_of, training_corpus
 from pfl_audit.attacks.questions.engine import QueryEngine
-from pfl_audit.attacks.questions.subject import BLUE, CANARIES, PRETRAINED, REFERENCES, QuestionInputs
+from pfl_audit.attacks.questions.subject import BLUE, BY_DOCUMENT, CANARIES, PRETRAINED, REFERENCES, QuestionInputs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.problems import list_problems
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
+from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditedModels, AuditJob, ModelFacts
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.units import UNITS
 from pfl_audit.errors import UsageError
-from pfl_audit.models.open import open_model
+from pfl_audit.models.adapter_folder import base_of
+from pfl_audit.models.open import family_of, open_model
 from pfl_audit.models.page_reader import PageReader
 from pfl_audit.models.prompt_template import read_prompt
 from pfl_audit.models.protocol import Capability, ConcurrentModel, DocumentModel
 from pfl_audit.models.recorded import RecordedModel
+from pfl_audit.models.training_protocol import TrainableFamily
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,8 @@ class OpenedQuestions(QuestionParts):
             BLUE: self.blue,
             REFERENCES: self.references or None,
             CANARIES: self.canaries,
+            Capability.TRAINABLE: self.weights.get("target"),
+            BY_DOCUMENT: self.red if self.red.unit == "document" else None,
         }
         return frozenset({*self.target.capabilities, *(need for need, given in beside.items() if given is not None)})
 
@@ -137,6 +142,14 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         reader=engine(PageReader()) if inputs.ocr else None,
         control=engine(control) if control else None,
         references=tuple(map(engine, references)),
+        weights={
+            role: Path(name)
+            for role, name in (("target", job.model), ("control", inputs.control), ("pre-trained", inputs.pretrained))
+            if name is not None and _is_trainable(Path(name))
+        },
+        device=job.device,
+        records=Records(job.store),
+        states=job.states,
         canaries=read_canaries(Path(job.model), job.states / "canary-pages") if job.model else None,
     )
 
@@ -152,6 +165,11 @@ def _target(inputs: QuestionInputs, prompt: str | None, job: AuditJob, red: Corp
     model = RecordedModel(inputs.answers)
     model.require_answers_to(red)
     return model
+
+
+def _is_trainable(folder: Path) -> bool:
+    """Whether a local checkpoint is of a family that can be trained."""
+    return folder.is_dir() and base_of(folder) == folder and isinstance(family_of(folder), TrainableFamily)
 
 
 def _beside(engine: QueryEngine | None, name: str | None) -> tuple[ModelFacts, str] | None:

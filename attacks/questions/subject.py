@@ -18,7 +18,8 @@ PRETRAINED = "pre-trained model (--pretrained)"
 REFERENCES = "reference models (--reference)"
 BLUE = "training corpus (--blue)"
 CANARIES = "canaries (train --audit-canaries)"
-OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE, CANARIES})
+BY_DOCUMENT = "documents as the unit of privacy (--unit document)"
+OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE, CANARIES, BY_DOCUMENT})
 """Needs of checks that these inputs can meet."""
 
 

@@ -15,16 +15,16 @@ class Unit:
     Attributes:
         name: Name of the unit in options and results, singular.
         many: Plural of the name.
-        who: Noun in running text.
-        whose: Noun of several.
+        noun: Noun in running text, singular.
+        nouns: Its plural.
         possessed: What of a unit may have been trained on, in the plural.
         asked: What an attacker has of one unit.
     """
 
     name: UnitName
     many: str
-    who: str
-    whose: str
+    noun: str
+    nouns: str
     possessed: str
     asked: str
 

@@ -12,6 +12,7 @@ from pfl_audit.attacks.membership.present_decision import access_table, finding,
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
 from pfl_audit.core.results import Level
 from pfl_audit.core.verdict import COMPARED, LEAK_BUDGET, WEAK_BUDGET, Budget
+from pfl_audit.documents.units import PROVIDER
 
 from .noise_audits import CASES, decide
 from .simulated import table
@@ -117,8 +118,8 @@ def test_without_a_control_or_a_declaration_it_is_a_weak_sign_at_most() -> None:
     frame, _, labels = leaking()
     decision = decide(frame, None, labels, 0, rows=QUICK, trusted=False)
     assert decision.level == "weak"
-    assert "--control" in finding(decision, None, trusted=False).text
-    assert "declares" in finding(decision, None, trusted=True).text
+    assert "--control" in finding(decision, None, PROVIDER, trusted=False).text
+    assert "declares" in finding(decision, None, PROVIDER, trusted=True).text
 
 
 def test_a_known_provider_is_not_counted_among_the_attacked() -> None:
@@ -126,7 +127,7 @@ def test_a_known_provider_is_not_counted_among_the_attacked() -> None:
     frame, control, labels = leaking(22, leak=5.0)
     few = decide(frame, control, labels, 0, rows=one_row("azk"), s=(0,))
     assert few.level == "unresolved"
-    assert "20 attacked" in finding(few, None, trusted=True).text
+    assert "20 attacked" in finding(few, None, PROVIDER, trusted=True).text
     frame, control, labels = leaking(24, leak=5.0)
     assert decide(frame, control, labels, 0, rows=one_row("azk"), s=(0,)).level == "leak"
 
@@ -139,7 +140,7 @@ def test_no_evidence_is_said_only_where_an_attack_that_matters_would_have_been_f
     small, large = of(30), of(300)
     assert (small.level, large.level) == ("unresolved", "none")
     assert small.strongest.smallest > 0.7 > large.strongest.smallest > 0.55
-    said = finding(small, None, trusted=True)
+    said = finding(small, None, PROVIDER, trusted=True)
     assert said.smallest_effect == small.strongest.smallest
     assert f"{100 * small.strongest.smallest:.0f} %" in said.text
 
@@ -163,7 +164,7 @@ def test_results_name_the_strongest_attack_its_control_and_every_attack() -> Non
     frame, control, labels = leaking()
     told = np.random.default_rng(2).normal(size=len(labels))
     decision = decide(frame, control, labels, 0, rows=QUICK, blind=told)
-    said = finding(decision, "a model that saw neither class", trusted=True)
+    said = finding(decision, "a model that saw neither class", PROVIDER, trusted=True)
     row = decision.strongest.outcome.row
     assert row.title in said.text
     named = {(metric.name, metric.slice["model"]) for metric in metrics(decision, "control")}
@@ -171,6 +172,6 @@ def test_results_name_the_strongest_attack_its_control_and_every_attack() -> Non
     assert {"control", "documents alone", "target minus control", "target minus documents alone"} <= {
         model for _, model in named
     }
-    table_ = access_table(decision, {}, np.array([True, False]))
+    table_ = access_table(decision, {}, np.array([True, False]), PROVIDER)
     assert {line[1] for line in table_.rows} == {each.title for each in QUICK}
     assert all(cell is not None for line in table_.rows for cell in line[3:7])

@@ -6,6 +6,7 @@ import pytest
 from pfl_audit.attacks.membership import classifiers, present
 from pfl_audit.attacks.membership.evaluation import evaluate, run_trial, subset
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
+from pfl_audit.documents.units import PROVIDER
 
 from .simulated import table
 
@@ -66,13 +67,13 @@ def test_hard_labels_have_no_tpr_at_low_fpr_and_scores_have() -> None:
     assert "TPR at 1 % FPR" in by_id["likelihood-ratio"].estimates
     small = outcome_of(ROWS[-1], 1, leak=1.0, size=50, s=0)
     assert "are needed" in small.notes["TPR at 1 % FPR"]
-    named = {metric.name: metric for metric in present.metrics(small, "target")}
+    named = {metric.name: metric for metric in present.metrics(small, "target", PROVIDER)}
     assert named["TPR at 1 % FPR"].value is None
     assert named["TPR at 1 % FPR"].note
 
 
 def test_every_number_carries_interval_chance_and_count() -> None:
-    for metric in present.metrics(outcome_of(ROWS[3], 2, leak=1.0), "target"):
+    for metric in present.metrics(outcome_of(ROWS[3], 2, leak=1.0), "target", PROVIDER):
         if metric.value is not None:
             assert metric.ci is not None
             assert metric.ci[0] <= metric.value <= metric.ci[1]

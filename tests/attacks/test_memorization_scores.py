@@ -6,6 +6,7 @@ from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.measures import ACC, memory
 from pfl_audit.attacks.memorization.scores import giveaway_units, mean_over_sources, score_gap
 from pfl_audit.core.verdict import Budget
+from pfl_audit.documents.units import PROVIDER
 from pfl_audit.metrics.intervals import bootstrap_weights
 
 
@@ -44,7 +45,7 @@ def test_one_class_alone_has_no_gap() -> None:
     assert alone.members
     assert alone.non_members is None
     assert alone.gap is None
-    members, non_members, gap = present.gap_metrics("ACC", present.ALL_PAGES, "target", alone)
+    members, non_members, gap = present.gap_metrics("ACC", present.ALL_PAGES, "target", alone, PROVIDER)
     assert members.value == pytest.approx(frame[frame["member"]]["acc"].mean())
     assert (non_members.value, non_members.n, gap.value, gap.ci) == (None, 0, None, None)
     found = memory(frame[frame["member"]], Budget.shared(1), np.random.default_rng(0))

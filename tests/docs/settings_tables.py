@@ -12,6 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     "membership": ("questions", "membership"),
     "memorization": ("memorization",),
+    "docmia": ("docmia",),
     "reconstruction": ("forms", "reconstruction"),
     "inversion": ("gradients", "inversion"),
 }

@@ -47,7 +47,7 @@ def features_of(tables: dict[str, Floats], words: Floats | None = None) -> Docum
 
 
 def joint(features: DocumentFeatures) -> Floats:
-    return joint_kernel(kernels_of(features), len(features.providers))
+    return joint_kernel(kernels_of(features), len(features.units))
 
 
 def p_value_of(kernel: Floats, labels: Bools, rng: np.random.Generator) -> float:

@@ -46,7 +46,7 @@ def test_one_row_a_provider(page: Callable[..., Document]) -> None:
         page("Total", "2021-01-03", provider="A", name="two_1"),
     ]
     found = document_features(corpus_of(pages, ("total_amount", "due_date")), Silent())
-    assert found.providers == ("A", "B")
+    assert found.units == ("A", "B")
     assert all(list(table.index) == ["A", "B"] for table in found.tables.values())
     b = {kind: table.loc["B"] for kind, table in found.tables.items()}
     assert (b["counts"]["documents"], b["counts"]["pages"], b["counts"]["questions"]) == (1, 2, 4)

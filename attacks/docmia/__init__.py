@@ -1,0 +1,1 @@
+"""Document membership by optimisation (DocMIA)."""

@@ -1,0 +1,191 @@
+"""The checks of document membership by optimisation, run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfl_audit.attacks.docmia.attack import PROXY, WHOLE, DocmiaAttack, DocmiaSettings
+from pfl_audit.attacks.docmia.optimise import optimise_documents
+from pfl_audit.attacks.docmia.scores import PROXY_ROW, ROWS, score
+from pfl_audit.attacks.membership import present
+from pfl_audit.attacks.membership.blind import blind_baseline
+from pfl_audit.attacks.membership.decision import Decision, decide_membership
+from pfl_audit.attacks.membership.document_features import document_features
+from pfl_audit.attacks.membership.evaluation import Outcome, Trial, measure
+from pfl_audit.attacks.membership.present_decision import finding, metrics
+from pfl_audit.attacks.membership.rows import DOCUMENTS, AttackRow
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.results import Check
+from pfl_audit.documents.corpus import Corpus, require_both_classes
+from pfl_audit.documents.document import Membership
+from pfl_audit.documents.writers import write_jsonl
+from pfl_audit.errors import NotAuditableError
+from pfl_audit.files import sha256_json
+from pfl_audit.metrics.arrays import Bools
+from pfl_audit.training.run import TrainRun, run_training
+from pfl_audit.training.settings import TrainSettings
+
+FEWEST = 4
+"""Documents of each class below which nothing is measured."""
+_CONTROL = "the same optimisation of a model that saw neither class"
+
+
+def run_checks(context: QuestionContext, settings: DocmiaSettings) -> list[Check]:
+    """Optimise on every document, and judge the scores together."""
+    require_both_classes(context.red)
+    run = _Run(context, settings)
+    checks = run.white_box() if WHOLE.id in context.checks else []
+    if PROXY.id in context.checks:
+        checks.append(run.black_box())
+    return checks
+
+
+class _Run:
+    """The attacks on all documents of known membership."""
+
+    def __init__(self, context: QuestionContext, settings: DocmiaSettings) -> None:
+        self.context, self.settings = context, settings
+        self.corpus = context.red.where(lambda query: context.red.label(query.document.unit) is not Membership.UNKNOWN)
+
+    def white_box(self) -> list[Check]:
+        """Checks with the weights of the model under audit; a control is optimised in the same way."""
+        tables = {"target": self._table("target", self.context.target)}
+        name = next((name for name in ("control", "pre-trained") if name in self.context.weights), None)
+        engine = self.context.control or self.context.pretrained
+        if name is not None and engine is not None:
+            tables["control"] = self._table(name, engine)
+            both = tables["target"].index.intersection(tables["control"].index)
+            tables = {model: table.loc[both] for model, table in tables.items()}
+        outcomes, decision = self._judged(ROWS, tables)
+        specs = {spec.id.partition(".")[2]: spec for spec in DocmiaAttack.specs}
+        checks = [
+            self._part(specs[row.id], outcomes["target"][row.id])
+            for row in ROWS
+            if specs[row.id].id in self.context.checks
+        ]
+        return [self._whole(WHOLE, decision, outcomes, controlled="control" in tables), *checks]
+
+    def black_box(self) -> Check:
+        """The distance of a proxy model that was trained on the answers of the model under audit."""
+        folder, corpus = self._proxy()
+        fingerprint = sha256_json([(folder / "training.json").read_text(encoding="utf-8")])
+        table = self._optimised(folder, fingerprint, corpus, "documents, on the proxy model")
+        outcomes, decision = self._judged((PROXY_ROW,), {"target": table})
+        return self._whole(PROXY, decision, outcomes, controlled=False)
+
+    def _table(self, name: str, engine: QueryEngine) -> pd.DataFrame:
+        return self._optimised(
+            self.context.weights[name], engine.model.fingerprint, self.corpus, f"documents, on the {name} model"
+        )
+
+    def _optimised(self, folder: Path, fingerprint: str, corpus: Corpus, purpose: str) -> pd.DataFrame:
+        context = self.context
+        if context.records is None:
+            raise NotAuditableError("there is no store for what the optimisation finds", "Audit with a store")
+        return optimise_documents(
+            folder, fingerprint, corpus, self.settings, context.device, context.records, context.progress, purpose
+        )
+
+    def _judged(
+        self, rows: Sequence[AttackRow], tables: Mapping[str, pd.DataFrame]
+    ) -> tuple[dict[str, dict[str, Outcome]], Decision]:
+        context, documents = self.context, tables["target"].index
+        labels = np.array([self.corpus.label(unit) is Membership.MEMBER for unit in documents], dtype=bool)
+        if min(int(labels.sum()), int((~labels).sum())) < FEWEST:
+            raise NotAuditableError(
+                f"fewer than {FEWEST} members or non-members could be optimised on", "Give more documents"
+            )
+        outcomes = {
+            model: {row.id: self._measured(row, score(row, table, context.seed), labels) for row in rows}
+            for model, table in tables.items()
+        }
+        blind = self._blind(list(documents), labels)
+        trusted = "control" in tables or context.classes_random
+        decision = decide_membership(
+            [*outcomes["target"].values()],
+            outcomes.get("control", {}),
+            blind,
+            context.budget,
+            context.rng("docmia", "permutation"),
+            trusted=trusted,
+        )
+        return outcomes, decision
+
+    def _measured(self, row: AttackRow, trial: Trial, labels: Bools) -> Outcome:
+        return measure(row, 0, labels, (trial,), self.context.rng("docmia", "bootstrap"))
+
+    def _blind(self, documents: Sequence[str], labels: Bools) -> Outcome:
+        """What the documents alone show about the same documents, resampled in the same way."""
+        kept = frozenset(documents)
+        described = document_features(
+            self.corpus.where(lambda query: query.document.unit in kept), self.context.progress
+        )
+        found = blind_baseline(described, labels, self.context.rng("docmia", "blind"))
+        return self._measured(DOCUMENTS, Trial(np.arange(len(labels)), found.scores > 0, found.scores), labels)
+
+    def _part(self, spec: CheckSpec, outcome: Outcome) -> Check:
+        return spec.ran(
+            settings=self.settings.model_dump(mode="json"),
+            metrics=present.metrics(outcome, "target", self.context.unit),
+            curves=[present.roc(outcome)],
+        )
+
+    def _whole(
+        self, spec: CheckSpec, decision: Decision, outcomes: Mapping[str, Mapping[str, Outcome]], *, controlled: bool
+    ) -> Check:
+        context, strongest = self.context, decision.strongest.outcome
+        beside = {"control": outcomes["control"][strongest.row.id]} if controlled else {}
+        own = [] if len(outcomes["target"]) > 1 else present.metrics(strongest, "proxy", context.unit)
+        return spec.ran(
+            settings=self.settings.model_dump(mode="json") | {"alpha": context.budget.leak},
+            metrics=[*metrics(decision, "control", context.unit), *own],
+            curves=[present.roc(strongest, beside)],
+            finding=finding(
+                decision,
+                _CONTROL if controlled else None,
+                context.unit,
+                trusted=controlled or context.classes_random,
+            ),
+        )
+
+    def _proxy(self) -> tuple[Path, Corpus]:
+        """The proxy model, and the corpus with the answers of the model under audit in place of the right ones."""
+        context = self.context
+        start = context.weights.get("pre-trained")
+        if start is None or context.states is None:
+            raise NotAuditableError(
+                "the pre-trained model cannot be trained, so that it is no proxy", "Give --pretrained a VT5 or Donut"
+            )
+        answers = context.target.ask(self.corpus.queries, "questions to the model, for its proxy")
+        queries = tuple(
+            replace(query, answers=(answers[query].answer,), document=replace(query.document, split="blue_train"))
+            for query in self.corpus.queries
+            if query in answers and answers[query].answer.strip()
+        )
+        if not queries:
+            raise NotAuditableError("the model answered none of the questions", "See 'pfl-audit data check'")
+        corpus = replace(self.corpus, queries=queries)
+        key = sha256_json([context.target.model.fingerprint, str(start), corpus.digest, self.settings.proxy_steps])
+        folder = context.states / f"docmia-{key[:16]}"
+        write_jsonl(replace(corpus, membership={}), folder / "answers")
+        run = TrainRun(
+            data=folder / "answers",
+            out=folder / "proxy",
+            start=start,
+            size="small",
+            vocabulary=1000,
+            half=False,
+            mode="central",
+            device=context.device,
+        )
+        steps = self.settings.proxy_steps
+        settings = TrainSettings(steps=steps, batch_size=16, validate_every=steps + 1, save_every=50, seed=context.seed)
+        run_training(run, settings, context.progress)
+        return folder / "proxy", corpus

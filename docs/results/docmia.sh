@@ -1,0 +1,26 @@
+#!/bin/sh
+# Draws, trains and audits everything behind docs/results/docmia.md. Killed at any time, the same command goes on.
+set -e
+export OMP_NUM_THREADS=1
+pfl() { .venv/bin/pfl-audit "$@"; }
+work=build/docmia
+start=fixtures/vt5-pretrained
+
+[ -d $work/drawn ] || pfl data make --out $work/drawn --members 60 --non-members 4 --red-providers 2 --clients 2 \
+    --documents 8 --seed 18
+[ -f $work/untrained/corpus.jsonl ] || .venv/bin/python docs/results/docmia_corpus.py $work/drawn $work
+[ -f $work/model/model.safetensors ] || pfl train --from $start --data $work/trained --out $work/model \
+    --steps 480 --batch-size 16 --learning-rate 5e-4 --validate-every 500 --seed 18
+
+audit() {
+    out=$1
+    shift
+    [ -f "$work/$out/results.json" ] || pfl audit --model $work/model --members $work/trained --store $work/responses.sqlite \
+        --non-members $work/untrained --unit document --classes-random --out "$work/$out" --seed 18 --fail-on never "$@"
+}
+
+audit white --check docmia.document --check docmia.distance --check docmia.steps --check docmia.fall \
+    --check docmia.loss --check docmia.clusters
+audit membership --pretrained $start --check membership.likelihood-ratio --check membership.azk --set 'membership.s=[0]'
+audit proxy-audit --pretrained $start --check docmia.proxy
+.venv/bin/python docs/results/docmia_table.py $work/white $work/membership $work/proxy-audit
