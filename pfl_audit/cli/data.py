@@ -14,7 +14,7 @@ from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.corpora import masked as _masked
 from pfl_audit.cli.corpora import report_corpora
-from pfl_audit.cli.data_import import import_, questions_
+from pfl_audit.cli.data_import import import_, make_documents_, questions_
 from pfl_audit.cli.help import App
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import NotAuditableError, UsageError
@@ -115,6 +115,7 @@ def convert(
 
 app.command("import")(import_)
 app.command("questions")(questions_)
+app.command("make-documents")(make_documents_)
 
 
 @app.command()

@@ -201,3 +201,28 @@ def _show(imported: Imported, out: Path, *, reveal: bool, as_json: bool, quiet: 
     elif not quiet:
         note(f"{imported.proposed} values are proposed in {table}, with their pages in {out / 'contact-sheet.html'}")
         note("Nothing is imported yet: correct the table, fill in provider and member, and repeat with --accept")
+
+
+def make_documents_(
+    out: Annotated[Path, typer.Option("--out", help="Output folder.")],
+    providers: Annotated[int, typer.Option(min=1, help="Companies of each class.")] = 20,
+    documents: Annotated[int, typer.Option(min=1, max=100, help="Documents of each company.")] = 2,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
+    """Draw a folder of invoices to import: PDF files with a text layer, scanned ones, and labels.csv.
+
+    The companies are members and non-members of the embedded model vt5-finetuned; the pages are new to it. The same
+    seed gives the same bytes.
+
+    Example: pfl-audit data make-documents --out invoices
+    """
+    from pfl_audit.documents.synthetic.folder import FolderRecipe, make_folder_of_documents
+
+    count = make_folder_of_documents(FolderRecipe(providers, documents, seed), out, make_progress(quiet=quiet))
+    if as_json:
+        print_json({"out": str(out), "documents": count})
+    elif not quiet:
+        note(f"{count} documents and labels.csv written to {out}")
