@@ -35,12 +35,14 @@ def _sources() -> str:
 
 def import_(
     context: typer.Context,
-    given: Annotated[
-        list[str],
+    first: Annotated[
+        str,
         typer.Argument(
-            metavar="[SOURCE] PATH", help=f"Source, found by itself where it is left out ({_sources()}); path."
+            metavar="PATH_OR_SOURCE", help=f"Folder or file; or its source ({_sources()}), before the path."
         ),
     ],
+    second: Annotated[str | None, typer.Argument(metavar="[PATH]", help="Folder or file of the source.")] = None,
+    *,
     out: Annotated[Path, typer.Option("--out", help="Output folder.")],
     labels: Annotated[
         Path | None,
@@ -85,13 +87,13 @@ def import_(
 
     Example: pfl-audit data import invoices --labels labels.csv --out data/corpus
     """
-    source, path = _source_and_path(given)
+    source, path = _source_and_path(first, second)
     require_input(path, "Give the folder to import")
     if source != DOCUMENTS:
         refuse_unused(context, dict.fromkeys(_OF_DOCUMENTS, f"with a source other than {DOCUMENTS}"))
         _import_data_set(source, path, out, seed, reveal=reveal, as_json=as_json, quiet=quiet)
         return
-    if not quiet and len(given) == 1:
+    if not quiet and second is None:
         note(f"{path} is a folder of documents" if path.is_dir() else f"{path} is a document")
     from pfl_audit.importing.folder import FolderSettings, import_folder
     from pfl_audit.importing.questions import default_questions, read_questions
@@ -134,17 +136,15 @@ def questions_(
     note(f"question templates written to {out}")
 
 
-def _source_and_path(given: list[str]) -> tuple[str, Path]:
+def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
     """Source and path of the arguments; without a source the reader that recognises the path, else documents."""
     from pfl_audit.documents.formats import recognise
     from pfl_audit.documents.readers import IMPORTERS, READERS
     from pfl_audit.importing.pages import SUFFIXES, is_documents
 
-    if len(given) > 2:
-        raise UsageError("there are more than a source and a path", "Give [SOURCE] PATH")
-    path = Path(given[-1])
-    if len(given) == 2:
-        return given[0], path
+    if second is not None:
+        return first, Path(second)
+    path = Path(first)
     require_input(path, "Give the folder to import")
     known = [name for name, importer in IMPORTERS.installed().items() if _recognises(importer, path)]
     reader = recognise(READERS, path)
