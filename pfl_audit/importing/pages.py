@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +15,12 @@ from pfl_audit.sandbox import Sandbox, SandboxError
 
 SUFFIXES: Final = (".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 _CHILDREN: Final = {
-    "pages": ("pfl_audit.importing.page_child:answer", 3072 * MIB, 40),
+    "pages": ("pfl_audit.importing.page_child:answer", 3072 * MIB, 30),
     "ocr": ("pfl_audit.importing.ocr_child:answer", 8192 * MIB, 600),
 }
 """Function, address space and CPU seconds of each kind of child."""
+_RETRIED_AFTER: Final = 5
+"""Calls after which the failure of a child may be due to those before."""
 _REASONS: Final = {
     "memory": "it needs too much memory",
     "time": "it takes too long to read",
@@ -74,9 +77,10 @@ class Children:
 
     def __init__(self) -> None:
         self._open: dict[str, Sandbox] = {}
+        self._calls: Counter[str] = Counter()
 
     def call(self, kind: str, *arguments: object) -> Any:
-        """Call a child; one that fails, which may have used up its time before, is replaced once.
+        """Call a child; one that fails and has served others, which may have used up its time, is replaced once.
 
         Args:
             kind: "pages" or "ocr".
@@ -85,15 +89,17 @@ class Children:
         Raises:
             PageError: The document cannot be read.
         """
-        for fresh in (False, True):
-            if fresh:
-                self._open.pop(kind).close()
-            try:
-                return self._child(kind).call(*arguments)
-            except SandboxError as error:
-                if fresh or error.kind == "refused":
-                    raise PageError(error.text if error.kind == "refused" else _REASONS[error.kind]) from error
-        raise AssertionError
+        self._calls[kind] += 1
+        try:
+            return self._child(kind).call(*arguments)
+        except SandboxError as error:
+            if error.kind == "refused":
+                raise PageError(error.text) from error
+            self._open.pop(kind).close()
+            served, self._calls[kind] = self._calls[kind], 0
+            if served <= _RETRIED_AFTER:
+                raise PageError(_REASONS[error.kind]) from error
+        return self.call(kind, *arguments)
 
     def close(self) -> None:
         """End the children."""

@@ -23,10 +23,10 @@ def pdf(path: Path, *pages: list[str], rotate: int = 0) -> Path:
     return path
 
 
-def picture(text: str, size: tuple[int, int] = (900, 300)) -> Image.Image:
+def picture(text: str, size: tuple[int, int] = (480, 400)) -> Image.Image:
     """Large letters on white."""
     page = Image.new("L", size, 255)
-    ImageDraw.Draw(page).text((40, 40), text, font=ImageFont.load_default(40), fill=0)
+    ImageDraw.Draw(page).text((40, 40), text, font=ImageFont.load_default(30), fill=0)
     return page
 
 
