@@ -12,6 +12,7 @@ import argparse
 import csv
 import json
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -53,12 +54,14 @@ def main() -> None:
     began = time.monotonic()
     command = ["data", "import", folder, "--labels", given.work / "labels.csv", "--out", given.work / "out", "--ocr",
                "always"]  # fmt: skip
-    subprocess.run([Path(sys.executable).parent / "pfl-audit", *map(str, command)], check=True)
-    seconds = time.monotonic() - began
-    _print(chosen, given.work / "out", seconds)
+    subprocess.run(  # noqa: S603 - our own command
+        [Path(sys.executable).parent / "pfl-audit", *map(str, command)], check=True
+    )
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _print(chosen, given.work / "out", time.monotonic() - began, used.ru_utime + used.ru_stime)
 
 
-def _print(chosen: list[dict[str, object]], out: Path, seconds: float) -> None:
+def _print(chosen: list[dict[str, object]], out: Path, seconds: float, cpu: float) -> None:
     read = {
         row["id"].rsplit("_", 1)[0]: row["words"]
         for row in map(json.loads, (out / "corpus.jsonl").read_text(encoding="utf-8").splitlines())
@@ -77,13 +80,14 @@ def _print(chosen: list[dict[str, object]], out: Path, seconds: float) -> None:
     recall, precision = np.array(rates).T
     print(f"{len(rates)} pages, {total['true']} words of the data set, {total['read']} words read")
     print(
-        f"recall {total['common'] / total['true']:.1%} (pages: median {np.median(recall):.1%}, worst {recall.min():.1%})"
+        f"recall {total['common'] / total['true']:.1%} "
+        f"(pages: median {np.median(recall):.1%}, worst {recall.min():.1%})"
     )
     print(
         f"precision {total['common'] / total['read']:.1%} "
         f"(pages: median {np.median(precision):.1%}, worst {precision.min():.1%})"
     )
-    print(f"{seconds / len(chosen):.1f} s a page, whole command (0 where the pages were read before)")
+    print(f"{seconds / len(chosen):.1f} s a page, {cpu / len(chosen):.1f} s of CPU (less where pages were read before)")
 
 
 if __name__ == "__main__":

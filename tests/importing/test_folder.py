@@ -125,8 +125,8 @@ def test_a_killed_import_reads_no_page_again(folder: Path) -> None:
     for number in range(4):
         scan(folder / f"in/many/{number}.png", f"Total: {number}.50 plus {number}.25")
     table = given(folder, *(f"many/{number}.png,P{number},yes,,{number}.50" for number in range(4)))
-    command = [sys.executable, "-c", "from pfl_audit.cli.main import main; main()", "data", "import", folder / "in", "--out", folder / "out",
-               "--labels", table, "--processes", "1", "-q"]  # fmt: skip
+    command = [sys.executable, "-c", "from pfl_audit.cli.main import main; main()", "data", "import", folder / "in"]
+    command += ["--out", folder / "out", "--labels", table, "--processes", "1", "-q"]
     process = subprocess.Popen([*map(str, command)])
     cache = folder / "out/cache"
     deadline = time.monotonic() + 120
