@@ -65,7 +65,8 @@ def test_three_commands_lead_to_a_report(drawn: Path, capsys: Any) -> None:
     assert all(Image.open(page.image.path).size[0] > 1000 for page in read.documents if page.image)
     assert run(["data", "check", str(corpus), "-q"]) == 0
     audit = ["audit", "--model", str(FIXTURES / "vt5-finetuned"), "--red", str(corpus), "--out", str(out), "-q"]
-    assert run([*audit, "--check", "memorization.generalisation", "--fail-on", "never"]) == 0
+    # One company of each class resolves nothing, which is not a pass.
+    assert run([*audit, "--check", "memorization.generalisation", "--fail-on", "never"]) == 3
     assert (out / "report.html").is_file()
     assert json.loads((out / "results.json").read_text())["checks"]
     capsys.readouterr()
