@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
+from pfl_audit.cli.corpora import masked as _masked
+from pfl_audit.cli.corpora import report_corpora
+from pfl_audit.cli.data_import import import_, make_documents_, questions_
 from pfl_audit.cli.help import App
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import EXIT_FINDING, NotAuditableError, UsageError
@@ -22,7 +23,6 @@ from pfl_audit.inputs import require_input
 
 if TYPE_CHECKING:
     from pfl_audit.documents.check import CorpusCheck
-    from pfl_audit.documents.corpus import Corpus, Problem
     from pfl_audit.documents.document import Document
     from pfl_audit.documents.forms.check import FormCheck
     from pfl_audit.fitness.page_look import PageLooks
@@ -37,8 +37,6 @@ def _names(*groups: str) -> str:
 
 app = App(rich_markup_mode=None, help="Check, convert, import and make corpora.")
 _MOST_REASONS = 10
-OUT_MODEL = "out-model"
-"""Subfolder of the corpus that a control model is trained on."""
 _Source = Annotated[Path, typer.Argument(help=f"Corpus in a known format: {_names('corpora')}.")]
 _Target = Annotated[Path, typer.Option("--out", help="Output folder.")]
 
@@ -141,36 +139,12 @@ def convert(
     corpus = open_corpus(path)
     require_questions(corpus, path)
     write_jsonl(corpus, out)
-    _report({out: corpus}, as_json=as_json, quiet=quiet)
+    report_corpora({out: corpus}, as_json=as_json, quiet=quiet)
 
 
-@app.command("import")
-def import_(
-    source: Annotated[str, typer.Argument(help=f"Source: {_names('importers', 'corpora')}.")],
-    path: Annotated[Path, typer.Argument(help="Folder of the source.")],
-    out: _Target,
-    seed: options.Seed = 0,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    config: options.Config = None,
-) -> None:
-    """Import documents of another source; the training corpus of a control model is written to out-model/.
-
-    Example: pfl-audit data import fcc-adbuy fcc_adbuy --out data/fcc
-    """
-    from pfl_audit.documents.corpus import require_questions
-    from pfl_audit.documents.readers import import_corpora
-    from pfl_audit.documents.writers import write_jsonl
-
-    require_new(out)
-    found = import_corpora(source, path, seed)
-    if found.out_model is not None and not found.audit.queries:
-        raise NotAuditableError(f"{path} holds no question about a station with two documents", "Give more documents")
-    require_questions(found.audit, path)
-    written = {out: found.audit} | ({out / OUT_MODEL: found.out_model} if found.out_model is not None else {})
-    for folder, corpus in written.items():
-        write_jsonl(corpus, folder)
-    _report(written, as_json=as_json, quiet=quiet)
+app.command("import")(import_)
+app.command("questions")(questions_)
+app.command("make-documents")(make_documents_)
 
 
 @app.command()
@@ -209,7 +183,7 @@ def partition(
     sources = dict(zip(names, map(open_corpus, paths), strict=True))
     corpus = partition_corpora(sources, clients, by, alpha, seed)
     write_jsonl(corpus, out)
-    _report({out: corpus}, as_json=as_json, quiet=quiet, clients=clients_held(corpus))
+    report_corpora({out: corpus}, as_json=as_json, quiet=quiet, clients=clients_held(corpus))
 
 
 @app.command()
@@ -248,7 +222,7 @@ def make(
     counts = (members, non_members, red_providers, clients, documents, red_documents, questions)
     recipe = Recipe(*counts, ocr_noise, seed, wordings, asked, kind)
     progress = make_progress(quiet=quiet)
-    _report({out: make_corpus(recipe, out, progress)}, as_json=as_json, quiet=quiet)
+    report_corpora({out: make_corpus(recipe, out, progress)}, as_json=as_json, quiet=quiet)
 
 
 @app.command("make-forms")
@@ -307,39 +281,3 @@ def _form_rows(found: FormCheck) -> list[str]:
         source = "parts drawn with seed 0" if found.drawn else "parts given by the source"
         rows.append(f"{source}; forms with a near-duplicate: {found.near_duplicates}, left out: {found.left_out}")
     return rows
-
-
-def _masked(problems: Sequence[Problem], *, reveal: bool = False) -> tuple[Problem, ...]:
-    """Problems with pseudonyms instead of page names."""
-    from pfl_audit.core.redaction import Redactor
-
-    hide = Redactor(secrets.token_hex(), reveal=reveal)
-    return tuple(replace(one, record=hide.page(one.record)) if one.is_page else one for one in problems)
-
-
-def _report(
-    written: Mapping[Path, Corpus], *, as_json: bool, quiet: bool, clients: Sequence[dict[str, Any]] = ()
-) -> None:
-    """Print the corpora that were written, the main corpus first, its clients, and the records left out."""
-    for corpus in () if quiet else written.values():
-        for problem in _masked(corpus.problems):
-            note(f"left out: {problem.record}: {problem.reason}")
-    counts = [
-        {
-            "out": str(out),
-            "providers": len(corpus.providers),
-            "pages": len(corpus.documents),
-            "questions": len(corpus.queries),
-            "left_out": len(corpus.problems),
-        }
-        for out, corpus in written.items()
-    ]
-    if as_json:
-        more = ({"out_model": counts[1]} if counts[1:] else {}) | ({"clients": list(clients)} if clients else {})
-        print_json(counts[0] | more)
-    elif not quiet:
-        for row in clients:
-            held = "client {client}: {documents} documents of {providers} providers with {questions} questions from "
-            note(held.format(**row) + ", ".join(row["sources"]))
-        for row in counts:
-            note("{pages} pages of {providers} providers with {questions} questions written to {out}".format(**row))

@@ -44,6 +44,7 @@ _COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "data check": ({}, ("",)),
     "data convert --out new": ({}, ("",)),
     "data import --out new fcc-adbuy": ({}, ("",)),
+    "data import --out new": ({}, ("",)),
     "report": ({}, ("",)),
     "compare": ({}, ("",)),
     "inspect": ({}, ("",)),

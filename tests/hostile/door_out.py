@@ -53,6 +53,7 @@ _COMMANDS: dict[str, list[str]] = {
     "train on forms": ["train", "--task", "mlm", "--data", str(FIXTURES / "forms"), "--out"],
     "data make": ["data", "make", "--out"],
     "data make-forms": ["data", "make-forms", "--out"],
+    "data make-documents": ["data", "make-documents", "--out"],
     "data convert": ["data", "convert", "corpus", "--out"],
     "data import": ["data", "import", "fcc-adbuy", "corpus", "--out"],
     "memorize --export": ["memorize", "--red", "corpus", "--export"],

@@ -29,6 +29,8 @@ def commands(place: Path) -> dict[str, list[str]]:
         "data convert": [corpus, "--out", out / "safe"],
         "data partition": [corpus, "--by", "provider", "--clients", 2, "--out", out / "partition"],
         "data import": ["fcc-adbuy", place / "in/fcc", "--out", out / "fcc"],
+        "data questions": ["--out", out / "questions.toml"],
+        "data make-documents": ["--providers", 1, "--out", out / "documents"],
         "list": [],
         "explain": ["membership"],
         "schema": [],

@@ -41,7 +41,10 @@ class ImportedCorpora:
 
 
 class Importer(Protocol):
-    """Makes corpora of documents that name no members. Entry point group: ``pfl_audit.importers``."""
+    """Makes corpora of documents that name no members. Entry point group: ``pfl_audit.importers``.
+
+    With a method ``recognises(path)`` it is found by ``data import`` without its name.
+    """
 
     def __call__(self, folder: Path, seed: int) -> ImportedCorpora:
         """Make the corpora.

@@ -47,6 +47,21 @@ _KEYS = {
 }
 
 
+class FccAdbuyImporter:
+    """Importer of ``docs.jsonl``."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether the folder holds the file and the images."""
+        return is_there(path / FILE_NAME) and is_there(path / "images")
+
+    def __call__(self, folder: Path, seed: int) -> ImportedCorpora:
+        """Make the corpora."""
+        return import_fcc_adbuy(folder, seed)
+
+
+IMPORTER = FccAdbuyImporter()
+
+
 def import_fcc_adbuy(folder: Path, seed: int) -> ImportedCorpora:
     """Make the corpus of an audit and the training corpus of an out-model.
 

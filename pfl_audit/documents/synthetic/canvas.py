@@ -79,8 +79,13 @@ class Canvas:
 @lru_cache(maxsize=256)
 def load_font(family: str, size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
     """A font that is distributed with matplotlib."""
+    return ImageFont.truetype(str(font_file(family, bold)), size)
+
+
+def font_file(family: str, bold: bool) -> Path:
+    """File of a font that is distributed with matplotlib."""
     name = _BOLD.get(family, f"{family}-Bold") if bold else family
-    return ImageFont.truetype(str(_fonts() / f"{name}.ttf"), size)
+    return _fonts() / f"{name}.ttf"
 
 
 @lru_cache(maxsize=1)

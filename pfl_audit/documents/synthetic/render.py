@@ -122,12 +122,17 @@ LABELS = {
 def render_invoice(invoice: Invoice) -> Canvas:
     """Draw the invoice in its provider's style."""
     canvas = Canvas()
+    draw_on(canvas, invoice)
+    return canvas
+
+
+def draw_on(canvas: Canvas, invoice: Invoice) -> None:
+    """Draw the invoice on an empty page."""
     top = _head(canvas, invoice)
     top = _references(canvas, invoice, top)
     top = _table(canvas, invoice, top)
     _totals(canvas, invoice, top)
     _foot(canvas, invoice)
-    return canvas
 
 
 def _label(key: str, provider: Provider) -> str:

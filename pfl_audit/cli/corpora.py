@@ -1,0 +1,55 @@
+"""What commands that write corpora print."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pfl_audit.cli.console import note, print_json
+
+if TYPE_CHECKING:
+    from pfl_audit.documents.corpus import Corpus, Problem
+
+
+def masked(problems: Sequence[Problem], *, reveal: bool = False) -> tuple[Problem, ...]:
+    """Problems with pseudonyms instead of page names."""
+    from pfl_audit.core.redaction import Redactor
+
+    hide = Redactor(secrets.token_hex(), reveal=reveal)
+    return tuple(replace(one, record=hide.page(one.record)) if one.is_page else one for one in problems)
+
+
+def report_corpora(
+    written: Mapping[Path, Corpus],
+    *,
+    as_json: bool,
+    quiet: bool,
+    reveal: bool = False,
+    clients: Sequence[dict[str, Any]] = (),
+) -> None:
+    """Print the corpora that were written, the main corpus first, its clients, and the records left out."""
+    for corpus in () if quiet else written.values():
+        for problem in masked(corpus.problems, reveal=reveal):
+            note(f"left out: {problem.record}: {problem.reason}")
+    counts = [
+        {
+            "out": str(out),
+            "providers": len(corpus.providers),
+            "pages": len(corpus.documents),
+            "questions": len(corpus.queries),
+            "left_out": len(corpus.problems),
+        }
+        for out, corpus in written.items()
+    ]
+    if as_json:
+        more = ({"out_model": counts[1]} if counts[1:] else {}) | ({"clients": list(clients)} if clients else {})
+        print_json(counts[0] | more)
+    elif not quiet:
+        for row in clients:
+            held = "client {client}: {documents} documents of {providers} providers with {questions} questions from "
+            note(held.format(**row) + ", ".join(row["sources"]))
+        for row in counts:
+            note("{pages} pages of {providers} providers with {questions} questions written to {out}".format(**row))

@@ -1,0 +1,1 @@
+"""Import of a folder of documents: pages, OCR, labels, proposed values, questions."""

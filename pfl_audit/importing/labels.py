@@ -1,0 +1,221 @@
+"""The table of labels: file, provider, member, split, and one column for each key."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from pfl_audit.documents.document import Membership
+from pfl_audit.documents.readers.gathered import membership_of, split_of
+from pfl_audit.documents.readers.json_lines import parse_json_line
+from pfl_audit.documents.record_validation import (
+    MAX_ANSWER,
+    MAX_ANSWERS,
+    MAX_NAME,
+    RECORD_ERRORS,
+    RecordError,
+    reason_of,
+    text,
+)
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.files import write_text
+from pfl_audit.importing.table_child import MAX_COLUMNS, MAX_FILE, MAX_ROWS
+from pfl_audit.inputs import MIB, read_text, require_input
+from pfl_audit.sandbox import SandboxError, call_sandboxed
+
+FILE_NAME: Final = "labels.csv"
+PROPOSED: Final = "proposed"
+SPECIAL: Final = ("file", "provider", "member", "membership", "split", PROPOSED)
+"""Columns that are no keys."""
+_SEPARATOR = "|"
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a cell that spreadsheets take for a formula."""
+_REMEDY = "Save it as CSV in UTF-8, as XLSX, or as JSON lines"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Labels of a document.
+
+    Attributes:
+        file: Path of the document relative to its folder.
+        provider: Name of the provider; empty where it is not given.
+        membership: Whether the provider is a member.
+        split: Split of the pages, such as "blue_train"; empty for RED.
+        values: Key to accepted answers.
+        proposed: Whether the values were proposed by the importer.
+    """
+
+    file: str
+    provider: str = ""
+    membership: Membership = Membership.UNKNOWN
+    split: str = ""
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    proposed: bool = False
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A table of labels.
+
+    Attributes:
+        rows: File to its row.
+        has_values: Whether a column is a key.
+    """
+
+    rows: Mapping[str, Row]
+    has_values: bool
+
+
+def read_labels(path: Path, files: Collection[str]) -> Labels:
+    """Read a table and hold it against the documents of the folder.
+
+    Args:
+        path: CSV, XLSX or JSON lines.
+        files: Names of the documents.
+
+    Raises:
+        UsageError: The table does not exist, or openpyxl is missing.
+        AuditError: The table cannot be read, a row is damaged, names no document or one that an earlier row names, or
+            a provider has two memberships.
+    """
+    rows: dict[str, Row] = {}
+    labels: dict[str, Membership] = {}
+    keys: set[str] = set()
+    for number, cells in _cells(path):
+        where = f"{path} row {number}"
+        try:
+            row = _row(cells)
+        except RECORD_ERRORS as error:
+            raise AuditError(f"{where}: {reason_of(error)}", "Correct the row") from error
+        if row.file not in files:
+            raise AuditError(f"{where}: the folder has no such file", "Give its path inside of the folder")
+        if row.file in rows:
+            raise AuditError(f"{where}: an earlier row has its file", "Keep one row for each document")
+        if labels.setdefault(row.provider or row.file, row.membership) is not row.membership:
+            raise AuditError(f"{where}: its provider has another membership in an earlier row", "Label each once")
+        rows[row.file] = row
+        keys |= {key for key in cells if key not in SPECIAL}
+    if not rows:
+        raise AuditError(f"{path} holds no row", "Give one row for each document")
+    return Labels(rows, bool(keys))
+
+
+def write_labels(path: Path, rows: Sequence[Row], keys: Sequence[str]) -> None:
+    """Write a table as CSV that only its owner can read; no cell begins like a formula."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["file", "provider", "member", "split", *keys, PROPOSED])
+    for row in rows:
+        values = [_SEPARATOR.join(row.values.get(key, ())) for key in keys]
+        member = "" if row.membership is Membership.UNKNOWN else str(row.membership)
+        cells = [row.file, row.provider, member, row.split, *values, "yes" if row.proposed else ""]
+        table.writerow([f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells])
+    write_text(path, out.getvalue())
+
+
+def _row(cells: Mapping[str, str]) -> Row:
+    file = text(cells.get("file", ""), "file", MAX_NAME).removeprefix("./")
+    provider = cells.get("provider", "")
+    values = {}
+    for key, cell in cells.items():
+        answers = tuple(dict.fromkeys(part.strip() for part in cell.split(_SEPARATOR) if part.strip()))
+        if key in SPECIAL or not answers:
+            continue
+        if len(answers) > MAX_ANSWERS or max(map(len, answers)) > MAX_ANSWER:
+            raise RecordError(f"a value is longer than {MAX_ANSWER:,} letters, or has more than {MAX_ANSWERS} readings")
+        values[key] = answers
+    return Row(
+        file,
+        text(provider, "provider", MAX_NAME) if provider else "",
+        membership_of(cells),
+        split_of(cells, ""),
+        values,
+        bool(cells.get(PROPOSED)),
+    )
+
+
+def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows with their numbers; columns in lower case."""
+    require_input(path, "Check the path of the table")
+    kind = path.suffix.lower()
+    if kind in (".jsonl", ".ndjson"):
+        yield from _json_rows(path)
+        return
+    rows = _spreadsheet(path) if kind in (".xlsx", ".xlsm") else _csv(path)
+    names = [name.strip().lower().replace(" ", "_") for name in next(rows, [])]
+    if "file" not in names:
+        raise AuditError(f"{path} has no column 'file'", "Name the columns in the first row: file, provider, member")
+    if len(set(names)) < len(names) or not all(names):
+        raise AuditError(f"{path} has a column without a name, or two of one name", "Name each column once")
+    for number, row in enumerate(rows, 2):
+        if len(row) > len(names) and any(row[len(names) :]):
+            raise AuditError(f"{path} row {number}: it has more cells than columns", "Correct the row")
+        if any(cell.strip() for cell in row):
+            yield number, {name: _plain(cell) for name, cell in zip(names, row, strict=False)}
+
+
+def _plain(cell: str) -> str:
+    """A cell without the mark that keeps spreadsheets from taking it for a formula."""
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA) else cell.strip()
+
+
+def _csv(path: Path) -> Iterator[list[str]]:
+    content = read_text(path, limit=MAX_FILE, remedy=_REMEDY)
+    if "\0" in content:
+        raise AuditError(f"{path} is no CSV file: it has zero bytes", _REMEDY)
+    head = content.split("\n", 1)[0]
+    delimiter = max(",;\t", key=head.count)
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
+    try:
+        for count, row in enumerate(reader):
+            if count > MAX_ROWS or len(row) > MAX_COLUMNS:
+                raise AuditError(
+                    f"{path} has more than {MAX_ROWS:,} rows or {MAX_COLUMNS} columns", "Give a smaller table"
+                )
+            if row:
+                yield row
+    except csv.Error as error:
+        raise AuditError(f"{path} row {reader.line_num} is no row of a CSV file", _REMEDY) from error
+
+
+def _spreadsheet(path: Path) -> Iterator[list[str]]:
+    if find_spec("openpyxl") is None:
+        raise UsageError(f"reading {path} needs openpyxl", "Run 'pip install pfl-audit[documents]', or save it as CSV")
+    read_reason = {"memory": "it needs too much memory", "time": "it takes too long to read"}
+    try:
+        rows = call_sandboxed(
+            "pfl_audit.importing.table_child:answer", str(path.resolve()), memory=1024 * MIB, seconds=30
+        )
+    except SandboxError as error:
+        reason = error.text if error.kind == "refused" else read_reason.get(error.kind, "it is no spreadsheet")
+        raise AuditError(f"{path} cannot be read: {reason}", "Save it as CSV in UTF-8") from error
+    yield from rows
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    lines = read_text(path, limit=MAX_FILE, remedy=_REMEDY).splitlines()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found = parse_json_line(line)
+            yield number, {str(name).lower(): _joined(value) for name, value in found.items()}
+        except RECORD_ERRORS as error:
+            raise AuditError(f"{path} row {number}: {reason_of(error)}", "Correct the row") from error
+
+
+def _joined(value: object) -> str:
+    if isinstance(value, list):
+        return _SEPARATOR.join(map(_joined, value))
+    if value is None:
+        return ""
+    if not isinstance(value, str | int | float):
+        raise RecordError("a value is no text, number or list of them")
+    return json.dumps(value) if isinstance(value, bool) else str(value)

@@ -1,0 +1,127 @@
+"""Pages of documents, read by child processes with limits of memory and time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from pfl_audit.documents.readers.folder import files_below
+from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.inputs import MIB, is_regular
+from pfl_audit.sandbox import Sandbox, SandboxError
+
+SUFFIXES: Final = (".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
+_CHILDREN: Final = {
+    "pages": ("pfl_audit.importing.page_child:answer", 3072 * MIB, 30),
+    "ocr": ("pfl_audit.importing.ocr_child:answer", 8192 * MIB, 600),
+}
+"""Function, address space and CPU seconds of each kind of child."""
+_RETRIED_AFTER: Final = 5
+"""Calls after which the failure of a child may be due to those before."""
+_REASONS: Final = {
+    "memory": "it needs too much memory",
+    "time": "it takes too long to read",
+    "ended": "it is damaged, or no picture or PDF",
+}
+
+
+class PageError(Exception):
+    """A document or a page of it cannot be read; the message has the reason and names no file."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A document of a folder.
+
+    Attributes:
+        path: The file.
+        name: Path relative to the folder, with slashes.
+    """
+
+    path: Path
+    name: str
+
+
+def is_documents(path: Path) -> bool:
+    """Whether a path is a document, or a folder that holds one at any depth."""
+    return bool(files_below(path, SUFFIXES)) if path.is_dir() else _is_document(path)
+
+
+def find_documents(path: Path) -> list[SourceFile]:
+    """Documents of a folder, at any depth, sorted by name; a document alone is a folder of one.
+
+    Raises:
+        NotAuditableError: There is none.
+    """
+    root = path if path.is_dir() else path.parent
+    files = files_below(path, SUFFIXES) if path.is_dir() else [path] if _is_document(path) else []
+    if not files:
+        raise NotAuditableError(f"{path} holds no document", f"Give a folder with {', '.join(SUFFIXES)} files")
+    return [SourceFile(file, file.relative_to(root).as_posix()) for file in files]
+
+
+def name_problem(name: str) -> str | None:
+    """Why a document cannot be named in a table, or None."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "its name is not valid UTF-8"
+    return None if name.isprintable() else "its name has control characters"
+
+
+class Children:
+    """A child process for pages, and one for OCR, each started when it is needed; used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Sandbox] = {}
+        self._calls: Counter[str] = Counter()
+
+    def call(self, kind: str, *arguments: object) -> Any:
+        """Call a child; one that fails and has served others, which may have used up its time, is replaced once.
+
+        Args:
+            kind: "pages" or "ocr".
+            arguments: Arguments of its function.
+
+        Raises:
+            PageError: The document cannot be read.
+        """
+        self._calls[kind] += 1
+        try:
+            return self._child(kind).call(*arguments)
+        except SandboxError as error:
+            if error.kind == "refused":
+                raise PageError(error.text) from error
+            self._open.pop(kind).close()
+            served, self._calls[kind] = self._calls[kind], 0
+            if served <= _RETRIED_AFTER:
+                raise PageError(_REASONS[error.kind]) from error
+        return self.call(kind, *arguments)
+
+    def close(self) -> None:
+        """End the children."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _child(self, kind: str) -> Sandbox:
+        if kind not in self._open:
+            target, memory, seconds = _CHILDREN[kind]
+            self._open[kind] = Sandbox(target, memory=memory, seconds=seconds)
+        return self._open[kind]
+
+
+def require_pdf_reader(files: list[SourceFile]) -> None:
+    """Check that PDF files can be read, if there are any.
+
+    Raises:
+        UsageError: pypdfium2 is missing.
+    """
+    if any(file.name.lower().endswith(".pdf") for file in files) and find_spec("pypdfium2") is None:
+        raise UsageError("reading PDF files needs pypdfium2", "Run 'pip install pfl-audit[documents]'")
+
+
+def _is_document(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and is_regular(path)

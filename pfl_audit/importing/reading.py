@@ -1,0 +1,226 @@
+"""Words and pictures of a folder of documents: several processes, cached page by page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Literal
+
+from pfl_audit.documents.corpus import Problem
+from pfl_audit.documents.document import Boxes, as_boxes
+from pfl_audit.documents.image_file import MAX_FILE
+from pfl_audit.documents.record_validation import RECORD_ERRORS, words
+from pfl_audit.errors import AuditError
+from pfl_audit.files import atomic_write, sha256_json, write_text
+from pfl_audit.importing.pages import Children, PageError, SourceFile, name_problem
+from pfl_audit.inputs import is_regular, read_bytes, read_json, sha256_input
+from pfl_audit.progress import Progress
+
+Ocr = Literal["auto", "always", "never"]
+_FORMAT = 1
+"""Version of what the cache holds."""
+
+
+@dataclass(frozen=True)
+class ReadingSettings:
+    """How pages are read.
+
+    Attributes:
+        dpi: Resolution at which pages of PDF files are rendered.
+        ocr: "auto" where a page has no text layer, "always", or "never".
+        language: Language of the recogniser.
+        processes: Documents that are read at the same time.
+    """
+
+    dpi: int = 150
+    ocr: Ocr = "auto"
+    language: str = "en"
+    processes: int = os.cpu_count() or 1
+
+
+@dataclass(frozen=True, eq=False)
+class ReadPage:
+    """A page that was read.
+
+    Attributes:
+        file: Name of its document.
+        number: Number of the page, from 1.
+        picture: Picture of the page.
+        words: Words in reading order.
+        boxes: float32 (words, 4), shares of the page.
+        by_ocr: Whether the words were read by OCR, not taken from a text layer.
+    """
+
+    file: str
+    number: int
+    picture: Path
+    words: tuple[str, ...]
+    boxes: Boxes
+    by_ocr: bool
+
+
+def read_documents(
+    files: list[SourceFile], folder: Path, cache: Path, settings: ReadingSettings, progress: Progress
+) -> tuple[list[ReadPage], list[Problem]]:
+    """Read the pages of documents.
+
+    Every page is stored when it is read, its picture in ``folder/images`` and its words in ``cache``: a run that was
+    killed reads none of them again.
+
+    Args:
+        files: Documents.
+        folder: Output folder.
+        cache: Folder of the cache.
+        settings: How pages are read.
+        progress: Reports the pages that are done.
+
+    Returns:
+        Pages in the order of ``files``, and documents and pages that cannot be read.
+    """
+    problems = [Problem(file.name, reason, is_page=True) for file in files if (reason := name_problem(file.name))]
+    usable = [file for file in files if not name_problem(file.name)]
+    with _workers(settings.processes) as run:
+        counts: dict[str, int] = {}
+        digests: dict[str, str] = {}
+        with progress.task("documents", len(usable)) as task:
+            for file, found in run(_look, usable):
+                if isinstance(found, str):
+                    problems.append(Problem(file.name, found, is_page=True))
+                else:
+                    counts[file.name], digests[file.name] = found
+                task.advance()
+        work = [
+            _Work(file, page, digests[file.name], folder, cache, settings)
+            for file in usable
+            for page in range(counts.get(file.name, 0))
+        ]
+        pages: dict[tuple[str, int], ReadPage] = {}
+        with progress.task("pages", len(work)) as task:
+            for one, read in run(_read, work):
+                if isinstance(read, str):
+                    problems.append(Problem(f"{one.file.name} page {one.page + 1}", read, is_page=True))
+                else:
+                    pages[one.file.name, one.page] = read
+                task.advance()
+    order = [pages[one.file.name, one.page] for one in work if (one.file.name, one.page) in pages]
+    return order, sorted(problems, key=lambda problem: problem.record)
+
+
+@dataclass(frozen=True)
+class _Work:
+    file: SourceFile
+    page: int
+    digest: str
+    folder: Path
+    cache: Path
+    settings: ReadingSettings
+
+
+@contextmanager
+def _workers(count: int) -> Iterator[Any]:
+    """Runs a function over items in threads, each with its own child processes; yields results as they come."""
+    children = [Children() for _ in range(count)]
+    free: SimpleQueue[Children] = SimpleQueue()
+    for one in children:
+        free.put(one)
+    pool = ThreadPoolExecutor(count)
+
+    def with_children(function: Any, item: Any) -> Any:
+        mine = free.get()
+        try:
+            return function(mine, item)
+        except PageError as error:
+            return str(error)
+        finally:
+            free.put(mine)
+
+    def run(function: Any, items: list[Any]) -> Iterator[tuple[Any, Any]]:
+        left = iter(items)
+        pending = {pool.submit(with_children, function, item): item for item in islice(left, 2 * count)}
+        while pending:
+            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                yield pending.pop(future), future.result()
+                pending |= {pool.submit(with_children, function, item): item for item in islice(left, 1)}
+
+    try:
+        yield run
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for one in children:
+            one.close()
+        pool.shutdown()
+
+
+def _look(children: Children, file: SourceFile) -> tuple[int, str] | str:
+    try:
+        digest = sha256_input(file.path, limit=MAX_FILE)
+    except AuditError as error:
+        return error.problem.removeprefix(f"{file.path} ")
+    return int(children.call("pages", "count", str(file.path.resolve()))), digest
+
+
+def _read(children: Children, work: _Work) -> ReadPage | str:
+    settings = work.settings
+    key = sha256_json(["page", _FORMAT, work.digest, work.page, settings.dpi, version("pillow"), _pdf_version()])
+    page = _cached(work.cache, key)
+    if page is None or not is_regular(work.folder / str(page.get("picture"))):
+        found = children.call("pages", "page", str(work.file.path.resolve()), work.page, settings.dpi)
+        data = found.pop("picture")
+        page = found | {"picture": f"images/{hashlib.sha256(data).hexdigest()[:32]}{found['suffix']}"}
+        with atomic_write(work.folder / page["picture"], private=False) as file:
+            file.write(data)
+        _store(work.cache, key, page)
+    picture = work.folder / page["picture"]
+    by_ocr = settings.ocr == "always" or (settings.ocr == "auto" and page["words"] is None)
+    if by_ocr:
+        page = page | dict(zip(("words", "boxes"), _read_ocr(children, picture, work), strict=True))
+    try:
+        found_words = words(page["words"] or [])
+        boxes = as_boxes(page["boxes"] or [], len(found_words))
+    except RECORD_ERRORS:
+        return "its words cannot be used"
+    return ReadPage(work.file.name, work.page + 1, picture, found_words, boxes, by_ocr)
+
+
+def _read_ocr(children: Children, picture: Path, work: _Work) -> tuple[list[str], list[list[float]]]:
+    """Words of a picture, by its content and what determines the OCR."""
+    data = read_bytes(picture, limit=MAX_FILE)
+    language = work.settings.language
+    digest = hashlib.sha256(data).hexdigest()
+    key = sha256_json(["ocr", _FORMAT, digest, language, version("rapidocr"), version("onnxruntime")])
+    found = _cached(work.cache, key)
+    if found is None:
+        read, boxes = children.call("ocr", data, language)
+        found = {"words": read, "boxes": boxes}
+        _store(work.cache, key, found)
+    return found["words"], found["boxes"]
+
+
+def _cached(cache: Path, key: str) -> dict[str, Any] | None:
+    file = cache / key[:2] / f"{key}.json"
+    if not is_regular(file):
+        return None
+    try:
+        found = read_json(file)
+    except AuditError:  # cut off by a failing disk: read the page again
+        return None
+    return found if isinstance(found, dict) and {"words", "boxes"} <= found.keys() else None
+
+
+def _store(cache: Path, key: str, value: dict[str, Any]) -> None:
+    write_text(cache / key[:2] / f"{key}.json", json.dumps(value, ensure_ascii=False))
+
+
+def _pdf_version() -> str:
+    from importlib.util import find_spec
+
+    return version("pypdfium2") if find_spec("pypdfium2") else ""

@@ -1,0 +1,87 @@
+import json
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from pfl_audit.documents.document import Membership
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.importing.labels import Labels, Row, read_labels, write_labels
+
+FILES = {"a.pdf", "sub/b.png"}
+HEAD = "file,provider,member,split,total_amount\n"
+
+
+def table(folder: Path, content: str, name: str = "labels.csv") -> Path:
+    path = folder / name
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_a_row_has_labels_and_accepted_answers(tmp_path: Path) -> None:
+    content = HEAD + "a.pdf,Acme,yes,train,12.50|$12.50\n./sub/b.png,Other,no,,\n"
+    found = read_labels(table(tmp_path, content), FILES)
+    assert found == Labels(
+        {
+            "a.pdf": Row("a.pdf", "Acme", Membership.MEMBER, "blue_train", {"total_amount": ("12.50", "$12.50")}),
+            "sub/b.png": Row("sub/b.png", "Other", Membership.NON_MEMBER),
+        },
+        has_values=True,
+    )
+
+
+def test_spreadsheets_and_json_lines_say_the_same_as_csv(tmp_path: Path) -> None:
+    rows = [["File", "Provider", "Member", "Net weight"], ["a.pdf", "Acme", "yes", 12.0], [None, None, None, None]]
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.worksheets[0].append(row)
+    book.save(tmp_path / "labels.xlsx")
+    table(tmp_path, "file;provider;member;net weight\na.pdf;Acme;yes;12\n")
+    row = {"file": "a.pdf", "provider": "Acme", "member": True, "net_weight": 12}
+    table(tmp_path, json.dumps(row) + "\n\n", "labels.jsonl")
+    found = [read_labels(tmp_path / f"labels.{kind}", FILES) for kind in ("csv", "xlsx", "jsonl")]
+    assert found[0].rows["a.pdf"].values == {"net_weight": ("12",)}
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (HEAD + "../a.pdf,Acme,yes,,1\n", "row 2: the folder has no such file"),
+        (HEAD + "a.pdf,Acme,yes,,1\na.pdf,Acme,yes,,2\n", "row 3: an earlier row has its file"),
+        (HEAD + "a.pdf,Acme,yes,,1\nsub/b.png,Acme,no,,2\n", "row 3: its provider has another membership"),
+        (HEAD + "a.pdf,Acme,perhaps,,1\n", "row 2: membership is none of"),
+        (HEAD + ",Acme,yes,,1\n", "row 2: file is empty"),
+        (HEAD + "a.pdf,Acme,yes,,1,9\n", "row 2: it has more cells than columns"),
+        (HEAD + f"a.pdf,Acme,yes,,{'1' * 1001}\n", "row 2: a value is longer"),
+        (HEAD + 'a.pdf,"Acme,yes,,1\n', "no row of a CSV file"),
+        (HEAD + "a.pdf,Ac\0me,yes,,1\n", "zero bytes"),
+        ("file,total,Total\na.pdf,1,2\n", "two of one name"),
+        ("name,total\na.pdf,1\n", "no column 'file'"),
+        (HEAD, "holds no row"),
+        ("", "no column 'file'"),
+    ],
+)
+def test_a_bad_table_is_one_line_that_names_the_row_and_no_value(tmp_path: Path, content: str, says: str) -> None:
+    with pytest.raises(AuditError) as error:
+        read_labels(table(tmp_path, content), FILES)
+    assert says in error.value.problem
+    assert "Acme" not in str(error.value)
+
+
+def test_a_table_that_is_missing_is_a_usage_error(tmp_path: Path) -> None:
+    for name in ("labels.csv", "labels.xlsx", "labels.jsonl"):
+        with pytest.raises(UsageError):
+            read_labels(tmp_path / name, FILES)
+
+
+def test_a_written_table_is_private_has_no_formula_and_reads_back(tmp_path: Path) -> None:
+    values = {"total_amount": ("=cmd()|x",), "provider_phone": ("+1 202 555 0107",), "note": ("-1", "@a")}
+    row = Row("a.pdf", '=HYPERLINK("http://x")', Membership.MEMBER, "", {**values, "total_amount": ("=cmd()",)}, True)
+    write_labels(tmp_path / "labels.csv", [row], list(values))
+    assert (tmp_path / "labels.csv").stat().st_mode & 0o777 == 0o600
+    written = (tmp_path / "labels.csv").read_text()
+    assert "'=cmd()" in written
+    assert ",=" not in written
+    assert ",+" not in written
+    assert read_labels(tmp_path / "labels.csv", FILES).rows == {"a.pdf": row}

@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pfl_audit.importing.page_child import MAX_PAGES, answer
+from pfl_audit.sandbox import RefusedError
+from tests.importing.drawn import pdf, picture
+
+
+def test_a_text_layer_has_words_and_boxes_where_the_ink_is(tmp_path: Path) -> None:
+    page = answer("page", str(pdf(tmp_path / "a.pdf", ["Total due 12.50", "EUR"])), 0, 144)
+    assert page["words"] == ["Total", "due", "12.50", "EUR"]
+    (tmp_path / "page.jpg").write_bytes(page["picture"])
+    dark = np.asarray(Image.open(tmp_path / "page.jpg").convert("L")) < 128
+    assert dark.shape == (1000, 1000)
+    found = np.zeros_like(dark)
+    for left, top, right, low in page["boxes"]:
+        found[int(top * 1000) - 2 : int(low * 1000) + 3, int(left * 1000) - 2 : int(right * 1000) + 3] = True
+    assert dark.any()
+    assert (dark & ~found).sum() == 0
+
+
+@pytest.mark.parametrize("angle", [90, 180, 270])
+def test_boxes_follow_the_rotation_of_a_page(tmp_path: Path, angle: int) -> None:
+    upright = answer("page", str(pdf(tmp_path / "a.pdf", ["one two three"])), 0, 72)["boxes"][0]
+    turned = answer("page", str(pdf(tmp_path / "b.pdf", ["one two three"], rotate=angle)), 0, 72)["boxes"][0]
+    left, top, right, low = upright
+    expected = {
+        90: [1 - low, left, 1 - top, right],
+        180: [1 - right, 1 - low, 1 - left, 1 - top],
+        270: [top, 1 - right, low, 1 - left],
+    }[angle]
+    assert np.allclose(turned, expected, atol=1e-3)
+
+
+def test_a_page_of_two_words_has_no_text_layer(tmp_path: Path) -> None:
+    assert answer("page", str(pdf(tmp_path / "a.pdf", ["two words"])), 0, 72)["words"] is None
+
+
+def test_a_picture_is_turned_as_its_camera_says_and_loses_its_metadata(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x112], exif[0x10F] = 6, "a camera"
+    picture("up").rotate(90, expand=True).save(tmp_path / "a.jpg", exif=exif)
+    page = answer("page", str(tmp_path / "a.jpg"))
+    (tmp_path / "b.jpg").write_bytes(page["picture"])
+    with Image.open(tmp_path / "b.jpg") as image:
+        assert image.size == (480, 400)
+        assert not image.getexif()
+
+
+def test_frames_of_a_tiff_are_pages(tmp_path: Path) -> None:
+    picture("one").save(tmp_path / "a.tif", save_all=True, append_images=[picture("two", (300, 300))])
+    assert answer("count", str(tmp_path / "a.tif")) == 2
+    (tmp_path / "b.png").write_bytes(answer("page", str(tmp_path / "a.tif"), 1)["picture"])
+    assert Image.open(tmp_path / "b.png").size == (300, 300)
+
+
+@pytest.mark.parametrize("mode", ["I;16", "RGBA", "P", "LA", "CMYK", "1"])
+def test_white_paper_is_white_in_every_mode(tmp_path: Path, mode: str) -> None:
+    if mode == "I;16":
+        page = Image.fromarray(np.full((20, 20), 65535, dtype=np.uint16))
+    elif mode in ("RGBA", "LA"):
+        page = Image.new(mode, (20, 20), 0)  # transparent black
+    else:
+        page = Image.new("L", (20, 20), 255).convert("RGB").convert(mode)
+    page.save(tmp_path / "a.tif")
+    (tmp_path / "b.png").write_bytes(answer("page", str(tmp_path / "a.tif"))["picture"])
+    assert np.asarray(Image.open(tmp_path / "b.png").convert("L")).min() >= 254
+
+
+def test_a_pdf_of_too_many_pages_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="pages"):
+        answer("count", str(pdf(tmp_path / "a.pdf", *[[]] * (MAX_PAGES + 1))))
