@@ -13,9 +13,7 @@ from pfl_audit.attacks.docmia.attack import PROXY, WHOLE, DocmiaAttack, DocmiaSe
 from pfl_audit.attacks.docmia.optimise import optimise_documents
 from pfl_audit.attacks.docmia.scores import PROXY_ROW, ROWS, score
 from pfl_audit.attacks.membership import present
-from pfl_audit.attacks.membership.blind import blind_baseline
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
-from pfl_audit.attacks.membership.document_features import document_features
 from pfl_audit.attacks.membership.evaluation import Outcome, Trial, measure
 from pfl_audit.attacks.membership.present_decision import finding, metrics
 from pfl_audit.attacks.membership.rows import DOCUMENTS, AttackRow
@@ -28,6 +26,8 @@ from pfl_audit.documents.document import Membership
 from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import sha256_json
+from pfl_audit.fitness.blind import blind_baseline
+from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Bools
 from pfl_audit.training.run import TrainRun, run_training
 from pfl_audit.training.settings import TrainSettings

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -23,6 +25,7 @@ from pfl_audit.inputs import require_input
 
 if TYPE_CHECKING:
     from pfl_audit.documents.check import CorpusCheck
+    from pfl_audit.documents.corpus import Corpus
     from pfl_audit.documents.document import Document
     from pfl_audit.documents.forms.check import FormCheck
     from pfl_audit.fitness.page_look import PageLooks

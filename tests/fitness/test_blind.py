@@ -202,4 +202,4 @@ def test_the_check(real: DocumentFeatures) -> None:
     assert {metric.chance for metric in check.metrics} == {0.5}
     assert f"{blind.p_value:.4f}" in (first.note or "")
     assert [row[0] for row in check.tables[0].rows] == ["counts", "keys", "text", "layout", "dates", "images", "words"]
-    assert not [name for name in real.providers if name in check.model_dump_json()]
+    assert not [name for name in real.units if name in check.model_dump_json()]
