@@ -71,6 +71,7 @@ def check(
     from pfl_audit.core.power import power_table
     from pfl_audit.core.redaction import Redactor, visible
     from pfl_audit.documents.check import check_corpus, check_pages
+    from pfl_audit.documents.corpus import is_training
     from pfl_audit.documents.forms.check import check_forms
     from pfl_audit.documents.forms.readers import reader_of
     from pfl_audit.documents.readers import open_corpus
@@ -88,7 +89,8 @@ def check(
         from pfl_audit.fitness.page_look import PageLooks
 
         corpus, looks = open_corpus(path), PageLooks()
-        training = open_corpus(blue).documents if blue is not None else ()
+        pages = open_corpus(blue).documents if blue is not None else ()
+        training = [page for page in pages if is_training(page)] or pages
         found = check_corpus(corpus, progress, images=images, why_not=looks.unusable)
         rows, empty, power = _corpus_rows(found), not found.counts, power_table(corpus)
         if images:

@@ -88,11 +88,11 @@ def import_(
     Example: pfl-audit data import invoices --labels labels.csv --out data/corpus
     """
     source, path = _source_and_path(first, second)
-    require_input(path, "Give the folder to import")
     if source != DOCUMENTS:
         refuse_unused(context, dict.fromkeys(_OF_DOCUMENTS, f"with a source other than {DOCUMENTS}"))
         _import_data_set(source, path, out, seed, reveal=reveal, as_json=as_json, quiet=quiet)
         return
+    require_input(path, "Give the folder to import")
     if not quiet and second is None:
         note(f"{path} is a folder of documents" if path.is_dir() else f"{path} is a document")
     from pfl_audit.importing.folder import FolderSettings, import_folder
