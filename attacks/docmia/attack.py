@@ -1,7 +1,7 @@
 """Document membership by optimisation: how far does fine-tuning on the one document move the weights?
 
-Source: Nguyen, Tito, Karatzas and others, "DocMIA: Document-level membership inference attacks against DocVQA models"
-(ICLR 2025).
+Source: "DocMIA: Document-Level Membership Inference Attacks against DocVQA Models" (ICLR 2025). The method was taken
+from descriptions of the paper; docs/docmia.md lists the differences that are known.
 """
 
 from __future__ import annotations

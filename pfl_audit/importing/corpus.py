@@ -49,14 +49,15 @@ def build_corpus(
         made: dict[int, Document] = {}
         for key, answers in row.values.items():
             at = _page_of(pages, answers)
-            page = made.setdefault(at, _document(pages[at], provider, row.split))
+            page = made.setdefault(at, _document(pages[at], provider, row))
             question = questions.draw(key, page.id, seed)
             queries.append(Query(f"{page.id}-{key}", page, question, answers, key))
     return Corpus(tuple(queries), membership, FORMAT, tuple(problems))
 
 
-def _document(page: ReadPage, provider: str, split: str) -> Document:
-    return Document(f"{page.file}_{page.number}", provider, page.words, page.boxes, PageImage(page.picture), split)
+def _document(page: ReadPage, provider: str, row: Row) -> Document:
+    name, image = f"{page.file}_{page.number}", PageImage(page.picture)
+    return Document(name, provider, page.words, page.boxes, image, row.split, person=row.person)
 
 
 def _page_of(pages: Sequence[ReadPage], answers: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""The table of labels: file, provider, member, split, and one column for each key."""
+"""The table of labels: file, provider, member, split, person, and one column for each key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pfl_audit.sandbox import SandboxError, call_sandboxed
 
 FILE_NAME: Final = "labels.csv"
 PROPOSED: Final = "proposed"
-SPECIAL: Final = ("file", "provider", "member", "membership", "split", PROPOSED)
+SPECIAL: Final = ("file", "provider", "member", "membership", "split", "person", PROPOSED)
 """Columns that are no keys."""
 _SEPARATOR = "|"
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -50,6 +50,7 @@ class Row:
         split: Split of the pages, such as "blue_train"; empty for RED.
         values: Key to accepted answers.
         proposed: Whether the values were proposed by the importer.
+        person: Name of the person whom the document concerns; empty where it is not given.
     """
 
     file: str
@@ -58,6 +59,7 @@ class Row:
     split: str = ""
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     proposed: bool = False
+    person: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,18 +113,18 @@ def write_labels(path: Path, rows: Sequence[Row], keys: Sequence[str]) -> None:
     """Write a table as CSV that only its owner can read; no cell begins like a formula."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(["file", "provider", "member", "split", *keys, PROPOSED])
+    table.writerow(["file", "provider", "member", "split", "person", *keys, PROPOSED])
     for row in rows:
         values = [_SEPARATOR.join(row.values.get(key, ())) for key in keys]
         member = "" if row.membership is Membership.UNKNOWN else str(row.membership)
-        cells = [row.file, row.provider, member, row.split, *values, "yes" if row.proposed else ""]
+        cells = [row.file, row.provider, member, row.split, row.person, *values, "yes" if row.proposed else ""]
         table.writerow([f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells])
     write_text(path, out.getvalue())
 
 
 def _row(cells: Mapping[str, str]) -> Row:
     file = text(cells.get("file", ""), "file", MAX_NAME).removeprefix("./")
-    provider = cells.get("provider", "")
+    provider, person = cells.get("provider", ""), cells.get("person", "")
     values = {}
     for key, cell in cells.items():
         answers = tuple(dict.fromkeys(part.strip() for part in cell.split(_SEPARATOR) if part.strip()))
@@ -138,6 +140,7 @@ def _row(cells: Mapping[str, str]) -> Row:
         split_of(cells, ""),
         values,
         bool(cells.get(PROPOSED)),
+        text(person, "person", MAX_NAME) if person else "",
     )
 
 

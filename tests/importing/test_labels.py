@@ -76,8 +76,13 @@ def test_a_table_that_is_missing_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_a_written_table_is_private_has_no_formula_and_reads_back(tmp_path: Path) -> None:
-    values = {"total_amount": ("=cmd()|x",), "provider_phone": ("+1 202 555 0107",), "note": ("-1", "@a")}
-    row = Row("a.pdf", '=HYPERLINK("http://x")', Membership.MEMBER, "", {**values, "total_amount": ("=cmd()",)}, True)
+    values: dict[str, tuple[str, ...]] = {
+        "total_amount": ("=cmd()|x",),
+        "provider_phone": ("+1 202 555 0107",),
+        "note": ("-1", "@a"),
+    }
+    values["total_amount"] = ("=cmd()",)
+    row = Row("a.pdf", '=HYPERLINK("http://x")', Membership.MEMBER, "", values, True, "Ada")
     write_labels(tmp_path / "labels.csv", [row], list(values))
     assert (tmp_path / "labels.csv").stat().st_mode & 0o777 == 0o600
     written = (tmp_path / "labels.csv").read_text()
