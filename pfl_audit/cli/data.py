@@ -70,6 +70,7 @@ def check(
     from pfl_audit.core.power import power_table
     from pfl_audit.core.redaction import Redactor, visible
     from pfl_audit.documents.check import check_corpus, check_pages
+    from pfl_audit.documents.corpus import is_training
     from pfl_audit.documents.forms.check import check_forms
     from pfl_audit.documents.forms.readers import reader_of
     from pfl_audit.documents.readers import open_corpus
@@ -88,6 +89,7 @@ def check(
 
         corpus, looks = open_corpus(path), PageLooks()
         training = open_corpus(blue).documents if blue is not None else ()
+        training = tuple(filter(is_training, training)) or training
         found = check_corpus(corpus, progress, images=images, why_not=looks.unusable)
         rows, empty, power = _corpus_rows(found), not found.counts, power_table(corpus)
         if images:

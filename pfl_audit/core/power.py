@@ -12,7 +12,7 @@ from typing import Final, TypedDict
 import numpy as np
 
 from pfl_audit.core.verdict import COMPARED, COMPARED_ATTACKS, LEAK_BUDGET
-from pfl_audit.documents.corpus import Corpus, is_training
+from pfl_audit.documents.corpus import Corpus, is_asked
 from pfl_audit.documents.document import Membership
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.power import effect_found, power_at
@@ -98,9 +98,9 @@ def power_table(corpus: Corpus) -> PowerTable | None:
     A gap lies between BASE and BASE + gap; answers on pages of one provider are correlated by WITHIN.
 
     Args:
-        corpus: All of it; training pages are left out.
+        corpus: All of it; training and BLUE pages are left out.
     """
-    asked = (page for page in corpus.documents if not is_training(page))
+    asked = (page for page in corpus.documents if is_asked(page))
     pages = Counter(page.provider for page in asked)
     members, others = (
         tuple(pages[provider] for provider in sorted(pages) if corpus.label(provider) is label)

@@ -102,8 +102,13 @@ class Corpus:
 
 
 def is_training(page: Document) -> bool:
-    """Whether the split of a page (``blue...``, ``...train...``) is one for training."""
-    return page.split.startswith("blue") or "train" in page.split
+    """Whether the split of a page (``...train...``) is one for training."""
+    return "train" in page.split
+
+
+def is_asked(page: Document) -> bool:
+    """Whether an audit asks about a page: its split is neither for training nor BLUE."""
+    return not is_training(page) and not page.split.startswith("blue")
 
 
 def require_questions(corpus: Corpus, path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pfl_audit.documents.corpus import Corpus, is_training
+from pfl_audit.documents.corpus import Corpus, is_asked, is_training
 from pfl_audit.documents.document import Document, Membership
 from pfl_audit.fitness.blind import PERMUTATIONS
 from pfl_audit.fitness.classes import ClassComparison, compare_classes, describe, is_testable, labels_of, sample
@@ -99,7 +99,7 @@ def measure(
         training: More training pages, of another corpus.
         permutations: Labellings of each permutation test.
     """
-    asked = corpus.where(lambda query: not is_training(query.document))
+    asked = corpus.where(lambda query: is_asked(query.document))
     trained = [page for page in corpus.documents if is_training(page)] + list(training)
     classes = None
     if is_testable(len(asked.members()), len(asked.non_members())):
