@@ -1,8 +1,8 @@
 """How often a corpus with random classes is named unfit: python -m tests.bench.fitness RED [LABELLINGS].
 
 The providers of RED are sorted into two classes of the same sizes at random, LABELLINGS times (1,000 by default), and
-compared as ``data check`` does, with 499 permutations a test. Prints in how many labellings each test, and any of them,
-is significant.
+compared as ``data check`` does, with 499 permutations a test. Prints in how many labellings each test, and any of
+them, is significant.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pfl_audit.cli.main import run
 from pfl_audit.core.power import NEEDED
+from pfl_audit.documents.writers import write_jsonl
+from tests.fitness.corpora import drawn
 
 RED = Path(__file__).parents[2] / "fixtures/red"
 
@@ -13,8 +16,7 @@ def test_the_power_table_fits_a_terminal(capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setenv("COLUMNS", "80")
     assert run(["data", "check", str(RED), "--no-images", "-q"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    table = lines[lines.index("0 records cannot be used") + 3 :]
-    table = table[: table.index("")]
+    table = lines[lines.index("0 records cannot be used") + 3 :][:10]
     assert len(table) == 10
     assert all(len(line.rstrip()) <= 80 and "…" not in line for line in table)
     (line,) = [line for line in table if "60 % right" in line]
@@ -34,3 +36,36 @@ def test_too_few_providers(corpus_folder: Path, capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     assert f"Too few to audit: 10 member and 10 non-member providers, {NEEDED} of each are needed" in out
     assert "share of audits" not in out
+
+
+def test_the_embedded_corpus_is_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["data", "check", str(RED), "--no-images", "-q", "--json"]) == 0
+    fitness = json.loads(capsys.readouterr().out)["fitness"]
+    assert (fitness["verdict"], fitness["reasons"]) == ("fit", [])
+    assert fitness["classes"]["significant"] == []
+    assert {"text"} == set(fitness["classes"]["distances"])
+
+
+def test_an_unfit_corpus_is_named_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = drawn(60, np.random.default_rng(0), years=(2019, 2020))
+    write_jsonl(corpus, tmp_path / "red")
+    assert run(["data", "check", str(tmp_path / "red"), "-q"]) == 1
+    out = capsys.readouterr().out
+    verdict = out.splitlines()[-1]
+    assert verdict.startswith("verdict: unfit: documents alone distinguish members from non-members")
+    assert "years" in verdict
+    assert "documents alone: AUC" in out
+    assert run(["data", "check", str(tmp_path / "red"), "-q", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["fitness"]["verdict"] == "unfit"
+
+
+def test_the_training_corpus_shares_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = drawn(30, np.random.default_rng(0))
+    for name in ("red", "blue"):
+        write_jsonl(corpus, tmp_path / name)
+    assert run(["data", "check", str(tmp_path / "red"), "--blue", str(tmp_path / "blue"), "-q"]) == 1
+    out = capsys.readouterr().out
+    assert "15 of 15 non-members have training pages" in out
+    assert "30 of 30 pages of members have a near-duplicate training page" in out
+    assert not [name for name in corpus.providers if name in out]
+    assert run(["data", "check", str(tmp_path / "red"), "--blue", str(tmp_path / "none"), "-q"]) == 4

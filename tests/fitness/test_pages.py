@@ -89,7 +89,7 @@ def test_an_image_that_cannot_be_opened(tmp_path: Path, page: Pages) -> None:
 def test_answers_on_their_page(page: Pages) -> None:
     text = page("Invoice", "No.", "A-17", "Total:", "$1,234.50", "Northern", "Lights")
     empty = page(name="b_1")
-    answers = {"a": ("A17",), "b": ("1234.50",), "c": ("Northerm Lights",), "d": ("A18",), "e": ("yes", "INVOICE")}
+    answers = {"a": ("A17",), "b": ("1234.50",), "c": ("Northera Lights",), "d": ("A18",), "e": ("yes", "INVOICE")}
     queries = [Query(key, text, "?", several, key) for key, several in answers.items()]
     found = page_values([*queries, Query("z", empty, "?", ("A17",), "a")], Silent())
     assert found.without_text == ("b_1",)
