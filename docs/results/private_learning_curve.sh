@@ -6,16 +6,22 @@ set -e
 work=build/private-learning
 start=fixtures/vt5-pretrained
 models=
+
+model() { # name, corpus, companies, options
+    out=$work/$1 corpus=$work/$2 count=$3
+    shift 3
+    models="$models $out"
+    [ -f "$out/model.safetensors" ] || .venv/bin/pfl-audit train --data "$corpus" --from $start --out "$out" \
+        --ledger "$out.ledger.json" --optimizer sgd --learning-rate 0.9 --batch-size 1 --local-steps 1 --clip 0.05 \
+        --strategy fedadam --server-rate 0.4 --provider-rate 0.2 --public-providers "$count" --epsilon 8 --rounds 20 \
+        --lora 4 --lora-parts up --validate-every 10 --half "$@"
+}
+
 for count in ${COMPANIES:-120 500 1000 4000}; do
     sh docs/results/private_corpora.sh freight-$count "$count" $((4200 + count))
     for seed in ${SEEDS:-0 1 2}; do
         for mode in ${MODES:-central-dp fl-dp}; do
-            out=$work/$mode-$count-$seed
-            [ -f "$out/model.safetensors" ] || .venv/bin/pfl-audit train --mode $mode --data "$work/freight-$count" --from $start \
-                --out "$out" --ledger "$out.ledger.json" --optimizer sgd --learning-rate 0.9 --batch-size 1 --local-steps 1 \
-                --clip 0.05 --strategy fedadam --server-rate 0.4 --provider-rate 0.2 --public-providers "$count" --epsilon 8 \
-                --rounds 20 --lora 4 --lora-parts up --validate-every 10 --half --seed "$seed"
-            models="$models $out"
+            model $mode-$count-$seed freight-$count "$count" --mode $mode --seed "$seed"
         done
     done
 done

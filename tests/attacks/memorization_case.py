@@ -38,7 +38,7 @@ def keep(red: Corpus, engines: Mapping[str, QueryEngine], key: str) -> list[dict
     rows: list[dict[str, object]] = [
         {
             "page": query.document.id,
-            "unit": query.document.provider,
+            "provider": query.document.provider,
             "member": red.label(query.document.provider) is Membership.MEMBER,
             "clue": query.id in clues,
             "value": query.answers[0],
@@ -66,7 +66,7 @@ def load(path: Path) -> tuple[list[dict[str, object]], list[Query], dict[str, di
     queries = [
         Query(
             row["page"],
-            Document(row["page"], row["unit"], (), np.zeros((0, 4), np.float32)),
+            Document(row["page"], row["provider"], (), np.zeros((0, 4), np.float32)),
             "?",
             (row["value"],),
             path.stem,

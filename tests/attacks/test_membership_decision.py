@@ -167,7 +167,7 @@ def test_results_name_the_strongest_attack_its_control_and_every_attack() -> Non
     said = finding(decision, "a model that saw neither class", PROVIDER, trusted=True)
     row = decision.strongest.outcome.row
     assert row.title in said.text
-    named = {(metric.name, metric.slice["model"]) for metric in metrics(decision, "control")}
+    named = {(metric.name, metric.slice["model"]) for metric in metrics(decision, "control", PROVIDER)}
     assert (said.metric, said.slice["model"]) in named
     assert {"control", "documents alone", "target minus control", "target minus documents alone"} <= {
         model for _, model in named

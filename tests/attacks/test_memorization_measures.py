@@ -126,7 +126,7 @@ def test_no_evidence_with_too_few_companies_is_unresolved() -> None:
 def case(key: str) -> pd.DataFrame:
     """Responses of the first demo models to scrubbed pages of RED."""
     rows, queries, said = load(CASES / f"{key}.jsonl")
-    members = {str(row["unit"]): bool(row["member"]) for row in rows}
+    members = {str(row["provider"]): bool(row["member"]) for row in rows}
     clues = {query.id: int(bool(row["clue"])) for query, row in zip(queries, rows, strict=True)}
     target, before = (
         pages_table(queries, members, said[name], clues, exposures(*candidates(rows, queries, name)))

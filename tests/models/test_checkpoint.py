@@ -209,7 +209,7 @@ def test_families_are_told_apart(folder: Path) -> None:
     edit_config(folder, model_type="bert")
     with pytest.raises(
         AuditError,
-        match=r"form-encoder .* no answers .*: donut, .*'pfl-audit reconstruct'",
+        match=r"form-encoder .* no answers .*: .*donut, .*'pfl-audit reconstruct'",
     ):
         open_model(str(folder))
     edit_config(folder, model_type="gpt2")
