@@ -1,4 +1,4 @@
-"""The kind of Donut that prints fields, told from question answering by the special tokens. Imports no torch."""
+"""The kind of Donut that prints fields, distinguished from question answering by its tokens. Imports no torch."""
 
 from __future__ import annotations
 
