@@ -41,7 +41,7 @@ class TaggerInputs:
     its box, in thousandths of the page. A word of which the tokenizer leaves nothing has no token, and no label.
 
     Args:
-        tokenizer: Of transformers, with a backend of the tokenizers library.
+        tokenizer: Fast tokenizer of transformers, backed by the tokenizers library.
         positions: Tokens that have a position in the network.
         highest: Largest coordinate of a box; 0 if the network takes no boxes.
         far: Whether the last special token has the box of the far corner instead of 0 0 0 0.
