@@ -15,7 +15,7 @@ from pfl_audit.models.donut_fields.training import open_training
 from pfl_audit.progress import Silent
 from tests.models.donut.conftest import save_as_transformers, train_unigram
 
-STEPS = 180
+STEPS = 300
 TASK = "<s_cord-v2>"
 KEYS = ("provider_name", "invoice", "invoice_number", "total_amount")
 NESTED = {"invoice_number": "invoice.invoice_number"}
@@ -61,12 +61,14 @@ def trained(start: Path, queries: list[Query], tmp_path_factory: pytest.TempPath
         examples = model.examples(queries, Silent())
         rows = [next(row for row, query in enumerate(queries) if query.document.id == page)
                 for page in {query.document.id: None for query in queries}]  # fmt: skip
-        optimizer = torch.optim.Adam([one for one in model.network.parameters() if one.requires_grad], lr=3e-3)
+        trained = [one for one in model.network.parameters() if one.requires_grad]
+        optimizer = torch.optim.Adam(trained, lr=3e-3)
         for step in range(STEPS):
             optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / STEPS)
             optimizer.zero_grad()
             loss = examples.loss(rows)
             loss.backward()
+            torch.nn.utils.clip_grad_norm_(trained, 1.0)
             optimizer.step()
     folder = tmp_path_factory.mktemp("donut-fields-trained")
     model.save(folder, {}, half=False)
