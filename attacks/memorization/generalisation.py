@@ -185,9 +185,12 @@ def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
         if plain.members and plain.non_members
         else ""
     )
-    numbers = (
-        f"{shares}; like questions about pages of like length are {found.value.text(*present.POINTS)} apart"
-    ).replace("%", " %")
+    apart = (
+        f"like questions about pages of like length are {found.value.text(*present.POINTS)} apart"
+        if np.isfinite(found.value.value)
+        else "no like questions about pages of like length were asked of both"
+    )
+    numbers = f"{shares}; {apart}".replace("%", " %")
     power = (
         f" Four of five such audits would have found {100 * found.smallest:.1f} points."
         if found.smallest is not None

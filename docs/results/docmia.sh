@@ -1,22 +1,27 @@
 #!/bin/sh
 # Draws, trains and audits everything behind docs/results/docmia.md. Killed at any time, the same command goes on.
+# SEED chooses the companies, the division of their documents and the order of training; 18 saw the choice of settings.
 set -e
 export OMP_NUM_THREADS=1
 pfl() { .venv/bin/pfl-audit "$@"; }
-work=build/docmia
+seed=${SEED:-19}
+work=build/docmia-$seed
 start=fixtures/vt5-pretrained
 
-[ -d $work/drawn ] || pfl data make --out $work/drawn --members 60 --non-members 4 --red-providers 2 --clients 2 \
-    --documents 8 --seed 18
-[ -f $work/untrained/corpus.jsonl ] || .venv/bin/python docs/results/docmia_corpus.py $work/drawn $work
-[ -f $work/model/model.safetensors ] || pfl train --from $start --data $work/trained --out $work/model \
-    --steps 480 --batch-size 16 --learning-rate 5e-4 --validate-every 500 --seed 18
+[ -d $work/drawn ] || pfl data make --out $work/drawn --members 100 --non-members 4 --red-providers 2 --clients 2 \
+    --documents 8 --seed $seed
+[ -f $work/other/corpus.jsonl ] || .venv/bin/python docs/results/docmia_corpus.py $work/drawn $work $seed
+for side in trained other; do
+    [ -f $work/model-$side/model.safetensors ] || pfl train --from $start --data $work/$side --out $work/model-$side \
+        --steps 480 --batch-size 16 --learning-rate 5e-4 --validate-every 500 --seed $seed
+done
 
 audit() {
     out=$1
     shift
-    [ -f "$work/$out/results.json" ] || pfl audit --model $work/model --members $work/trained --store $work/responses.sqlite \
-        --non-members $work/untrained --unit document --classes-random --out "$work/$out" --seed 18 --fail-on never "$@"
+    [ -f "$work/$out/results.json" ] || pfl audit --model $work/model-trained --members $work/trained --store $work/responses.sqlite \
+        --non-members $work/untrained --unit document --classes-random --out "$work/$out" --seed $seed --fail-on never \
+        --control $work/model-other "$@"
 }
 
 audit white --check docmia.document --check docmia.distance --check docmia.steps --check docmia.fall \

@@ -1,7 +1,7 @@
-"""Draw a corpus of trained and untrained documents of the same providers, for docs/results/docmia.sh.
+"""Draw trained, untrained and other documents of the same providers, for docs/results/docmia.sh.
 
-Usage: python docs/results/docmia_corpus.py CORPUS OUT, with CORPUS from ``pfl-audit data make``; writes OUT/trained and
-OUT/untrained, 150 documents each.
+Usage: python docs/results/docmia_corpus.py CORPUS OUT SEED, with CORPUS from ``pfl-audit data make``; writes
+OUT/trained, OUT/untrained and OUT/other, 150 documents each. The control is trained on the other ones.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.writers import write_jsonl
 
 EACH = 150
-SEED = 18
+SIDES = ("trained", "untrained", "other")
 
 
 def main() -> None:
-    """Half of the documents of every provider to one side, half to the other, at random."""
-    source, out = map(Path, sys.argv[1:])
+    """A third of the documents of every provider to each side, at random."""
+    source, out = map(Path, sys.argv[1:3])
     corpus = open_corpus(source, "blue").where(lambda query: "train" in query.document.split)
-    rng = np.random.default_rng(SEED)
-    sides: tuple[list[str], list[str]] = ([], [])
+    rng = np.random.default_rng(int(sys.argv[3]))
+    sides: tuple[list[str], ...] = tuple([] for _ in SIDES)
     for queries in corpus.by_unit().values():
         files = sorted({query.document.file for query in queries})
         drawn = [files[place] for place in rng.permutation(len(files))]
-        half = len(drawn) // 2
-        for side, some in zip(sides, (drawn[:half], drawn[half : 2 * half]), strict=True):
-            side.extend(some)
+        third = len(drawn) // len(SIDES)
+        for number, side in enumerate(sides):
+            side.extend(drawn[number * third : (number + 1) * third])
     chosen = rng.permutation(len(sides[0]))[:EACH]
     if len(chosen) < EACH:
         sys.exit(f"the corpus has documents for {len(chosen)} of {EACH}")
-    for name, side in zip(("trained", "untrained"), sides, strict=True):
+    for name, side in zip(SIDES, sides, strict=True):
         kept = {side[place] for place in chosen}
         part = corpus.where(lambda query, kept=kept: query.document.file in kept)
         queries = tuple(

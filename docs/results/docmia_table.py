@@ -24,8 +24,8 @@ def main() -> None:
     """Print the rows as Markdown."""
     audits = [read_results(Path(folder)) for folder in sys.argv[1:]]
     checks = {check.id: check for results in audits for check in results.checks}
-    print("| attack | check | documents | " + " | ".join(COLUMNS) + " |")
-    print("| --- | --- | --- |" + " --- |" * len(COLUMNS))
+    print("| attack | check | documents | " + " | ".join(COLUMNS) + " | AUC on the control |")
+    print("| --- | --- | --- |" + " --- |" * (len(COLUMNS) + 1))
     for name in ROWS:
         if name in checks and checks[name].status == "ran":
             print(row(checks[name]))
@@ -35,14 +35,11 @@ def main() -> None:
 
 
 def row(check: Check) -> str:
-    """One attack on the model under audit, or on its proxy."""
-    found = {
-        metric.name: metric
-        for metric in check.metrics
-        if metric.slice.get("model") in ("target", "proxy") and metric.name in COLUMNS
-    }
-    count = found["AUC"].n
-    return f"| {check.title} | `{check.id}` | {count} | " + " | ".join(cell(found.get(name)) for name in COLUMNS) + " |"
+    """One attack on the model under audit, or on its proxy, and on the control."""
+    found = {(metric.slice.get("model"), metric.name): metric for metric in check.metrics}
+    target = "proxy" if ("proxy", "AUC") in found else "target"
+    cells = [cell(found.get((target, name))) for name in COLUMNS] + [cell(found.get(("control", "AUC")))]
+    return f"| {check.title} | `{check.id}` | {found[target, 'AUC'].n} | " + " | ".join(cells) + " |"
 
 
 def cell(metric: Metric | None) -> str:

@@ -19,6 +19,7 @@ from pfl_audit.cli.corpora import report_corpora
 from pfl_audit.cli.data_import import import_, make_documents_, questions_
 from pfl_audit.cli.help import App
 from pfl_audit.cli.unused import refuse_unused
+from pfl_audit.documents.units import UnitName
 from pfl_audit.errors import EXIT_FINDING, NotAuditableError, UsageError
 from pfl_audit.files import require_new
 from pfl_audit.inputs import require_input
@@ -47,7 +48,16 @@ _Target = Annotated[Path, typer.Option("--out", help="Output folder.")]
 @app.command()
 def check(
     context: typer.Context,
-    path: Annotated[Path, typer.Argument(help=f"A corpus ({_names('corpora')}) or forms ({_names('forms')}).")],
+    path: Annotated[
+        Path | None, typer.Argument(help=f"A corpus ({_names('corpora')}) or forms ({_names('forms')}).")
+    ] = None,
+    members: Annotated[
+        Path | None, typer.Option(help="Corpus of documents that were trained on, with --non-members in place of PATH.")
+    ] = None,
+    non_members: Annotated[Path | None, typer.Option(help="Corpus of documents that were not trained on.")] = None,
+    unit: Annotated[
+        UnitName, typer.Option(help="Unit of privacy; document and person need --members and --non-members.")
+    ] = "provider",
     blue: Annotated[
         Path | None, typer.Option(help="Training corpus: near-duplicates and providers that it shares with the corpus.")
     ] = None,
@@ -74,22 +84,22 @@ def check(
     from pfl_audit.documents.corpus import is_training
     from pfl_audit.documents.forms.check import check_forms
     from pfl_audit.documents.forms.readers import reader_of
-    from pfl_audit.documents.readers import open_corpus
+    from pfl_audit.documents.units import UNITS
 
-    require_input(path, "Give the folder that holds the corpus or the forms")
+    asked = _asked_paths(path, members, non_members, unit)
     progress = make_progress(quiet=quiet)
     found: CorpusCheck | FormCheck
     power = fitness = None
     redactor = Redactor(secrets.token_hex(), reveal=reveal)
-    if (reader := reader_of(path)) is not None:
-        refuse_unused(context, {"blue": "for forms", "seed": "for forms"})
-        found = check_forms(reader.read(path), progress, images=images)
+    if len(asked) == 1 and (reader := reader_of(asked[0])) is not None:
+        refuse_unused(context, dict.fromkeys(("blue", "seed", "unit"), "for forms"))
+        found = check_forms(reader.read(asked[0]), progress, images=images)
         rows, empty = _form_rows(found), not found.forms
     else:
         from pfl_audit.fitness.page_look import PageLooks
 
-        corpus, looks = open_corpus(path), PageLooks()
-        pages = open_corpus(blue).documents if blue is not None else ()
+        corpus, looks = _opened(asked, unit), PageLooks()
+        pages = _opened([blue], unit).documents if blue is not None else ()
         training = [page for page in pages if is_training(page)] or pages
         found = check_corpus(corpus, progress, images=images, why_not=looks.unusable)
         rows, empty, power = _corpus_rows(found), not found.counts, power_table(corpus)
@@ -113,12 +123,13 @@ def check(
             typer.echo(visible(f"{count:>9}  {reason}", 1000))
         typer.echo(f"{len(found.problems)} records cannot be used")
         if power is not None:
-            show_power(power)
+            show_power(power, UNITS[unit].many)
         if fitness is not None:
             show_fitness(fitness, redactor)
     if empty:
         raise NotAuditableError(
-            f"{path} holds no record that can be used", "Correct the records listed as unusable, or give another corpus"
+            f"{' and '.join(map(str, asked))} {'holds' if len(asked) == 1 else 'hold'} no record that can be used",
+            "Correct the records listed as unusable, or give another corpus",
         )
     if fitness is not None and fitness.verdict == "unfit":
         raise typer.Exit(EXIT_FINDING)
@@ -255,6 +266,40 @@ def make_forms_(
         print_json({"out": str(out), "forms": len(corpus.forms), "fields": fields})
     elif not quiet:
         note(f"{len(corpus.forms)} forms with {fields} fields written to {out}")
+
+
+def _asked_paths(path: Path | None, members: Path | None, non_members: Path | None, unit: UnitName) -> list[Path]:
+    """One corpus, or that of the members and that of the non-members.
+
+    Raises:
+        UsageError: Inputs are missing, or contradict each other.
+    """
+    if path is not None and members is None and non_members is None:
+        if unit != "provider":
+            raise UsageError(
+                f"--unit {unit} needs the two classes apart, because labels of a corpus are those of providers",
+                "Give --members and --non-members in place of the path",
+            )
+        given = [path]
+    elif path is None and members is not None and non_members is not None:
+        given = [members, non_members]
+    else:
+        raise UsageError("data check takes one corpus, or members and non-members", "Give the path, or both options")
+    for one in given:
+        require_input(one, "Give the folder that holds the corpus or the forms")
+    return given
+
+
+def _opened(paths: Sequence[Path], unit: UnitName) -> Corpus:
+    """A labelled corpus, or members and non-members as one; or a training corpus, grouped by the unit."""
+    from pfl_audit.documents.readers import open_corpus
+    from pfl_audit.documents.sides import join_sides, regroup
+    from pfl_audit.documents.units import UNITS
+
+    corpora = [open_corpus(path) for path in paths]
+    if len(corpora) == 2:
+        return join_sides(*corpora, UNITS[unit])
+    return corpora[0] if unit == "provider" else regroup(corpora[0], UNITS[unit])
 
 
 def _fitness(corpus: Corpus, training: Sequence[Document], looks: PageLooks, seed: int, progress: Progress) -> Fitness:

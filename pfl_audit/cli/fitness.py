@@ -30,9 +30,9 @@ def show_fitness(fitness: Fitness, redactor: Redactor) -> None:
         _show_classes(found.classes, redactor, console)
     for warning in warnings_of(found):
         console.print(f"warning: {warning}", soft_wrap=True)
-    names, values = found.providers, found.values
+    names, values = found.units, found.values
     for title, lines in (
-        ("one provider", [_joined(one.names, redactor) for one in names.spellings if one.same]),
+        (f"one {names.unit.name}", [_joined(one.names, redactor) for one in names.spellings if one.same]),
         ("similar names", [_joined(one.names, redactor) for one in names.spellings if not one.same]),
         ("on both sides", [redactor.name(name) for name in names.both_sides]),
         ("near-duplicates", [" and ".join(map(redactor.page, pair)) for row in found.duplicates for pair in row.pairs]),

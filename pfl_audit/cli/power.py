@@ -18,16 +18,21 @@ _NAMES: Final = {
 _COLUMNS: Final[tuple[Literal["alone"], Literal["with_control"]]] = ("alone", "with_control")
 
 
-def show_power(power: PowerTable) -> None:
-    """Print the power of an audit of the corpus by the size of the leak."""
+def show_power(power: PowerTable, units: str) -> None:
+    """Print the power of an audit of the corpus by the size of the leak.
+
+    Args:
+        power: Shares of audits that find a leak.
+        units: What the units of privacy are, in the plural.
+    """
     console = Console(highlight=False, emoji=False)
     members, others = len(power.members), len(power.others)
     if not power.rows:
-        text = f"Too few to audit: {members} member and {others} non-member providers, {NEEDED} of each are needed"
+        text = f"Too few to audit: {members} member and {others} non-member {units}, {NEEDED} of each are needed"
         console.print(f"\n{text}", soft_wrap=True)
         return
     title = (
-        f"Power of an audit of {members} member and {others} non-member providers ({_per_cent(ATTACKED)} attacked), "
+        f"Power of an audit of {members} member and {others} non-member {units} ({_per_cent(ATTACKED)} attacked), "
         f"at {_per_cent(LEAK_BUDGET / FINDINGS, 2)} for each of {FINDINGS} findings:"
     )
     console.print(f"\n{title}", soft_wrap=True)

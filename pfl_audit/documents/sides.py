@@ -14,7 +14,7 @@ from pfl_audit.errors import AuditError
 def join_sides(members: Corpus, others: Corpus, unit: Unit = PROVIDER) -> Corpus:
     """One corpus of members and non-members, grouped by a unit, with membership by side.
 
-    Labels of membership in the two corpora are not used.
+    Labels of membership and splits in the two corpora are not used; the split of a page is that of its side.
 
     Args:
         members: Queries about what was trained on.
@@ -24,7 +24,11 @@ def join_sides(members: Corpus, others: Corpus, unit: Unit = PROVIDER) -> Corpus
         AuditError: A page, an id or a unit is on both sides, or a document has no unit.
     """
     _refuse_shared(members, others)
-    pages = {page.id: _grouped(page, unit) for page in (*members.documents, *others.documents)}
+    pages = {
+        page.id: replace(_grouped(page, unit), split=split)
+        for split, side in (("members", members), ("non-members", others))
+        for page in side.documents
+    }
     _refuse_shared_documents(pages, unit)
     sides = [{pages[page.id].unit for page in side.documents} for side in (members, others)]
     if both := len(sides[0] & sides[1]):

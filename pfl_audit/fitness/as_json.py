@@ -15,8 +15,9 @@ def as_json(found: Findings, redactor: Redactor) -> dict[str, object]:
         found: What was measured.
         redactor: Masks names, pages and words.
     """
-    names, values = found.providers, found.values
+    names, values = found.units, found.values
     return {
+        "unit": names.unit.name,
         "classes": None if found.classes is None else _classes(found.classes, redactor),
         "near_duplicates": [
             {

@@ -10,6 +10,7 @@ import numpy as np
 
 from pfl_audit.documents.corpus import Corpus, is_asked, is_training
 from pfl_audit.documents.document import Document, Membership
+from pfl_audit.documents.units import DOCUMENT, PROVIDER, UNITS, Unit
 from pfl_audit.fitness.blind import PERMUTATIONS
 from pfl_audit.fitness.classes import ClassComparison, compare_classes, describe, is_testable, labels_of, sample
 from pfl_audit.fitness.page_duplicates import duplicates
@@ -45,11 +46,12 @@ class Duplicates:
 
 
 @dataclass(frozen=True)
-class Providers:
-    """Providers, by what is said of them in several places.
+class Units:
+    """Units of privacy, by what is said of them in several places.
 
     Attributes:
-        spellings: Names of one provider, or of what may be one.
+        unit: What the unit of privacy is.
+        spellings: Names of one provider or person, or of what may be one; none of documents.
         both_sides: Names that belong to a member and a non-member but for their spelling.
         trained_others: Non-members that have training pages.
         untrained_members: Members without training pages; empty where there are no training pages.
@@ -57,6 +59,7 @@ class Providers:
         others: Number of non-members.
     """
 
+    unit: Unit
     spellings: tuple[Spelling, ...]
     both_sides: tuple[str, ...]
     trained_others: tuple[str, ...]
@@ -70,15 +73,15 @@ class Findings:
     """What was measured.
 
     Attributes:
-        classes: Comparison of the classes, or None where there are too few providers for any test.
+        classes: Comparison of the classes, or None where there are too few units for any test.
         duplicates: Pages with a near-duplicate in another group, for every two groups that have pages.
-        providers: Spellings and contradictions.
+        units: Spellings and contradictions.
         values: Pages without text, and answers that are not on their page.
     """
 
     classes: ClassComparison | None
     duplicates: tuple[Duplicates, ...]
-    providers: Providers
+    units: Units
     values: PageValues
 
 
@@ -96,7 +99,7 @@ def measure(
         corpus: Pages that a model is asked about, and training pages (``corpus.is_training``).
         looks: Looks of the pages whose images are compared.
         rng: Source of all random draws.
-        training: More training pages, of another corpus.
+        training: More training pages, of another corpus, grouped by the same unit.
         permutations: Labellings of each permutation test.
     """
     asked = corpus.where(lambda query: is_asked(query.document))
@@ -109,24 +112,27 @@ def measure(
     return Findings(
         classes,
         _duplicates(asked, trained, looks, progress),
-        compare_providers(asked, trained),
+        compare_units(asked, trained),
         page_values(corpus.queries, progress),
     )
 
 
-def compare_providers(asked: Corpus, trained: Sequence[Document]) -> Providers:
-    """Compare the names of members, non-members and providers of training pages.
+def compare_units(asked: Corpus, trained: Sequence[Document]) -> Units:
+    """Compare the names of members, non-members and units of training pages.
 
     Args:
         asked: Pages that a model is asked about.
-        trained: Training pages.
+        trained: Training pages, grouped by the same unit.
     """
+    unit = UNITS[asked.unit]
     members, others = asked.members(), asked.non_members()
-    forms = {name: normal_name(name) for name in {*asked.providers, *(page.provider for page in trained)}}
+    names = {*asked.units, *(page.unit for page in trained)}
+    forms = {name: name if unit is DOCUMENT else normal_name(name) for name in names}
     inside, outside = ({forms[name] for name in names} for names in (members, others))
-    known = {forms[page.provider] for page in trained}
-    return Providers(
-        spellings=tuple(spellings(forms)),
+    known = {forms[page.unit] for page in trained}
+    return Units(
+        unit=unit,
+        spellings=() if unit is DOCUMENT else tuple(spellings(forms)),
         both_sides=tuple(name for name in sorted({*members, *others}) if forms[name] in inside & outside),
         trained_others=tuple(name for name in others if forms[name] in known - inside),
         untrained_members=tuple(name for name in members if known and forms[name] not in known),
@@ -139,14 +145,17 @@ def _duplicates(
     asked: Corpus, trained: Sequence[Document], looks: PageLooks, progress: Progress
 ) -> tuple[Duplicates, ...]:
     sides = {Membership.MEMBER: MEMBER, Membership.NON_MEMBER: NON_MEMBER}
-    labelled = [(page, side) for page in asked.documents if (side := sides.get(asked.label(page.provider))) is not None]
+    labelled = [(page, side) for page in asked.documents if (side := sides.get(asked.label(page.unit))) is not None]
     labelled += [(page, TRAINING) for page in trained]
     pages, groups = [page for page, _ in labelled], np.array([group for _, group in labelled], dtype=np.int64)
     if len(np.unique(groups)) < 2:
         return ()
     found = duplicates(pages, groups, looks, progress)
     rows = []
-    for group, among in ((MEMBER, NON_MEMBER), (NON_MEMBER, MEMBER), (MEMBER, TRAINING), (NON_MEMBER, TRAINING)):
+    compared = [(MEMBER, NON_MEMBER), (NON_MEMBER, MEMBER), (NON_MEMBER, TRAINING)]
+    if asked.unit == PROVIDER.name:  # members of another unit are the training pages themselves
+        compared.append((MEMBER, TRAINING))
+    for group, among in compared:
         own = np.flatnonzero(groups == group)
         if len(own) and (groups == among).any():
             pairs = [(pages[one].id, pages[found[one, among]].id) for one in own if found[one, among] >= 0]

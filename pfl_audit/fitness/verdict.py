@@ -20,7 +20,7 @@ from pfl_audit.fitness.page_look import PageLooks
 from pfl_audit.progress import Progress
 
 TOLERATED: Final = 0.05
-"""Share of the providers or pages of a class that may be on both sides before the corpus is unfit."""
+"""Share of the units of privacy or pages of a class that may be on both sides before the corpus is unfit."""
 
 Verdict = Literal["fit", "unfit", "cannot be decided"]
 
@@ -31,7 +31,7 @@ class Fitness:
 
     Attributes:
         found: What was measured.
-        verdict: ``unfit`` where there is a reason, else ``cannot be decided`` with fewer than NEEDED providers of a
+        verdict: ``unfit`` where there is a reason, else ``cannot be decided`` with fewer than NEEDED units of a
             class, else ``fit``.
         reasons: Why the corpus is unfit, or cannot be decided; without names and values.
     """
@@ -66,9 +66,9 @@ def decide(found: Findings) -> Fitness:
     reasons = tuple(_reasons(found))
     if reasons:
         return Fitness(found, "unfit", reasons)
-    members, others = found.providers.members, found.providers.others
+    members, others = found.units.members, found.units.others
     if min(members, others) < NEEDED:
-        few = f"{members} member and {others} non-member providers, {NEEDED} of each are needed"
+        few = f"{members} member and {others} non-member {found.units.unit.many}, {NEEDED} of each are needed"
         return Fitness(found, "cannot be decided", (few,))
     return Fitness(found, "fit", ())
 
@@ -76,12 +76,12 @@ def decide(found: Findings) -> Fitness:
 def _reasons(found: Findings) -> Iterator[str]:
     if found.classes is not None:
         yield from _separated(found.classes)
-    names = found.providers
+    names = found.units
     for count, of, text in (
         (
             len(names.both_sides),
             names.members + names.others,
-            "providers are on both sides, written differently",
+            f"{names.unit.many} are on both sides, written differently",
         ),
         (len(names.trained_others), names.others, "non-members have training pages"),
         (len(names.untrained_members), names.members, "members have no training page"),
@@ -125,20 +125,21 @@ def _largest(classes: ClassComparison) -> str:
 
 def warnings_of(found: Findings) -> list[str]:
     """What does not decide, but should be looked at; without names and values."""
-    names, values = found.providers, found.values
+    names, values = found.units, found.values
     same, similar = (sum(one.same is kind for one in names.spellings) for kind in (True, False))
     asked, missing = sum(values.asked.values()), sum(values.missing.values())
     lines = [
-        (same, "providers are written in several ways"),
-        (similar, "pairs of provider names are similar"),
-        (len(names.both_sides), "provider names are on both sides but for their spelling"),
-        (len(names.trained_others), "non-members have training pages"),
-        (len(names.untrained_members), "members have no training page"),
-        (len(values.without_text), "pages have no text"),
-        (missing, f"of {asked} questions have no accepted answer on their page"),
+        (same, f"{names.unit.many} written in several ways"),
+        (similar, f"pairs of similar names of {names.unit.many}"),
+        (len(names.both_sides), f"names of {names.unit.many} on both sides but for their spelling"),
+        (len(names.trained_others), "non-members with training pages"),
+        (len(names.untrained_members), "members without a training page"),
+        (len(values.without_text), "pages without text"),
     ]
-    lines += [
-        (len(row.pairs), f"of {row.pages} pages of {GROUPS[row.group]} have a near-duplicate among {GROUPS[row.among]}")
+    shares = [(missing, asked, "questions without an accepted answer on their page")]
+    shares += [
+        (len(row.pairs), row.pages, f"pages of {GROUPS[row.group]} with a near-duplicate among {GROUPS[row.among]}")
         for row in found.duplicates
     ]
-    return [f"{count} {text}" for count, text in lines if count]
+    counted = [f"{what}: {count}" for count, what in lines if count]
+    return counted + [f"{what}: {count} of {total}" for count, total, what in shares if count]

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +7,8 @@ import pytest
 
 from pfl_audit.cli.main import run
 from pfl_audit.core.power import NEEDED
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Membership
 from pfl_audit.documents.writers import write_jsonl
 from tests.fitness.corpora import drawn
 
@@ -69,3 +72,52 @@ def test_the_training_corpus_shares_pages(tmp_path: Path, capsys: pytest.Capture
     assert "30 of 30 pages of members have a near-duplicate training page" in out
     assert not [name for name in corpus.providers if name in out]
     assert run(["data", "check", str(tmp_path / "red"), "--blue", str(tmp_path / "none"), "-q"]) == 4
+
+
+def sides(folder: Path, years: tuple[int, int]) -> list[str]:
+    """Members and non-members as two corpora of one company, whose labels and splits say the opposite."""
+    corpus = drawn(60, np.random.default_rng(0), years=years)
+    one_company = [
+        replace(query, document=replace(query.document, provider="One Company", split="blue_train"))
+        for query in corpus.queries
+    ]
+    labels = [corpus.label(query.document.provider) for query in corpus.queries]
+    options = []
+    for name, label in (("members", Membership.MEMBER), ("non-members", Membership.NON_MEMBER)):
+        queries = tuple(query for query, own in zip(one_company, labels, strict=True) if own is label)
+        write_jsonl(Corpus(queries, membership={"One Company": Membership.NON_MEMBER}), folder / name)
+        options += [f"--{name}", str(folder / name)]
+    return options
+
+
+@pytest.mark.parametrize(("years", "verdict", "code"), [((2019, 2019), "fit", 0), ((2019, 2020), "unfit", 1)])
+def test_members_and_non_members_given_apart(
+    years: tuple[int, int], verdict: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["data", "check", *sides(tmp_path, years), "--unit", "document", "-q"]
+    assert run(command) == code
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1].split(": ")[1] == verdict
+    assert "of 60 member and 60 non-member documents (85 % attacked)" in out
+    # Members are what was trained on, so that their pages are among the training pages.
+    assert run([*command, "--blue", str(tmp_path / "members"), "--json"]) == code
+    fitness = json.loads(capsys.readouterr().out)["fitness"]
+    assert (fitness["unit"], fitness["verdict"], fitness["members_without_training_pages"]) == ("document", verdict, [])
+    assert run([*command, "--blue", str(tmp_path / "non-members")]) == 1
+    assert "60 of 60 non-members have training pages" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "data check takes one corpus, or members and non-members"),
+        (["RED", "--members", "RED"], "data check takes one corpus, or members and non-members"),
+        (["--members", "RED"], "data check takes one corpus, or members and non-members"),
+        (["RED", "--unit", "person"], "--unit person needs the two classes apart"),
+    ],
+)
+def test_inputs_that_contradict_each_other(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["data", "check", *(str(RED) if one == "RED" else one for one in options)]) == 4
+    assert message in capsys.readouterr().err

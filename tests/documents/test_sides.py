@@ -23,7 +23,9 @@ def test_membership_follows_the_side_whatever_the_corpora_say(page: Page) -> Non
     others = side(page("c", name="two_1", provider="B"))
     found = join_sides(members, others)
     assert (found.unit, found.members(), found.non_members()) == ("provider", ("A",), ("B",))
-    assert [query.document for query in found.queries] == [*members.documents, *others.documents]  # nothing is copied
+    assert [query.document.split for query in found.queries] == ["members", "members", "non-members"]
+    given = (*members.documents, *others.documents)
+    assert all(query.document.boxes is page.boxes for query, page in zip(found.queries, given, strict=True))
 
 
 @pytest.mark.parametrize("unit", [DOCUMENT, PERSON], ids=lambda unit: unit.name)

@@ -7,7 +7,7 @@ from pfl_audit.core.power import NEEDED
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership
-from pfl_audit.fitness.check import compare_providers, measure
+from pfl_audit.fitness.check import compare_units, measure
 from pfl_audit.fitness.classes import BUDGET, compare_classes, describe, is_testable, labels_of
 from pfl_audit.fitness.page_look import PageLooks
 from pfl_audit.fitness.verdict import Fitness, decide, fitness_of, warnings_of
@@ -98,7 +98,7 @@ def test_training_pages_of_non_members_and_members_without_any() -> None:
     assert found.verdict == "unfit"
     assert found.reasons == ("3 of 30 non-members have training pages", "10 of 30 members have no training page")
     seen = verdict_on(corpus, [*training[:20], corpus.documents[0]])
-    assert "1 of 60 pages of members have a near-duplicate among training pages" in warnings_of(seen.found)
+    assert "pages of members with a near-duplicate among training pages: 1 of 60" in warnings_of(seen.found)
 
 
 def test_one_company_on_both_sides() -> None:
@@ -107,7 +107,7 @@ def test_one_company_on_both_sides() -> None:
         (page_of(rng, f"d{number}_1", name, 2019), SIDES[number % 2])
         for number, name in enumerate(("ACME Inc.", "Acme"))
     ]
-    found = compare_providers(corpus_of(pages), ())
+    found = compare_units(corpus_of(pages), ())
     assert found.both_sides == ("ACME Inc.", "Acme")
     assert (found.trained_others, found.untrained_members) == ((), ())
 
@@ -123,7 +123,7 @@ def test_names_pages_and_words_are_masked() -> None:
     )
     labels = {renamed[name]: side for name, side in corpus.membership.items()} | dict(corpus.membership)
     found = verdict_on(replace(corpus, queries=queries, membership=labels))
-    assert [one.same for one in found.found.providers.spellings] == [True]
+    assert [one.same for one in found.found.units.spellings] == [True]
     masked, shown = (str(found.to_dict(Redactor("salt", reveal=reveal))) for reveal in (False, True))
     assert "INC." in shown
     assert not [name for name in (*renamed, "INC.") if name in masked]

@@ -68,5 +68,7 @@ def test_three_commands_lead_to_a_report(drawn: Path, capsys: Any) -> None:
     # One company of each class resolves nothing, which is not a pass.
     assert run([*audit, "--check", "memorization.generalisation", "--fail-on", "never"]) == 3
     assert (out / "report.html").is_file()
-    assert json.loads((out / "results.json").read_text())["checks"]
+    (check,) = json.loads((out / "results.json").read_text())["checks"]
+    assert check["finding"]["level"] == "unresolved"
+    assert "nan" not in check["finding"]["text"]
     capsys.readouterr()
