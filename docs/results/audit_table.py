@@ -79,8 +79,9 @@ def attacks(results: Results) -> Iterator[list[str]]:
         if check.id == BLIND:
             yield [check.id, name, cell(find(check, name, {"model": "documents alone"})), "–", "–", "–", "–"]
             continue
-        numbers = [cell(find(check, name, {"s": 5, "model": model})) for model in MODELS]
-        yield [check.id, name, *numbers, cell(find(check, "TPR at 3 % FPR", {"s": 5, "model": "target"})), *accuracy]
+        s = max((metric.slice["s"] for metric in check.metrics if "s" in metric.slice), default=0)
+        numbers = [cell(find(check, name, {"s": s, "model": model})) for model in MODELS]
+        yield [check.id, name, *numbers, cell(find(check, "TPR at 3 % FPR", {"s": s, "model": "target"})), *accuracy]
 
 
 def markdown(rows: Iterable[list[str]]) -> str:

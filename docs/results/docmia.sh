@@ -10,7 +10,7 @@ start=fixtures/vt5-pretrained
 
 [ -d $work/drawn ] || pfl data make --out $work/drawn --members 100 --non-members 4 --red-providers 2 --clients 2 \
     --documents 8 --seed $seed
-[ -f $work/other/corpus.jsonl ] || .venv/bin/python docs/results/docmia_corpus.py $work/drawn $work $seed
+[ -f $work/other/corpus.jsonl ] || .venv/bin/python docs/results/divide_documents.py $work/drawn $work $seed
 for side in trained other; do
     [ -f $work/model-$side/model.safetensors ] || pfl train --from $start --data $work/$side --out $work/model-$side \
         --steps 480 --batch-size 16 --learning-rate 5e-4 --validate-every 500 --seed $seed

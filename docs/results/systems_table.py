@@ -19,6 +19,7 @@ from private_learning_table import HeldOut
 SYSTEMS = {
     "provider": "FL-PROVIDER-DP",
     "group": "FL-GROUP-DP",
+    "group_mean": "FL-GROUP-DP, plain mean",
     "clgecl": "DP-CLGECL",
     "clgecl_zero": "DP-CLGECL, dual from 0",
 }

@@ -1,6 +1,6 @@
-"""Draw trained, untrained and other documents of the same providers, for docs/results/docmia.sh.
+"""Draw trained, untrained and other documents of the same providers, for docmia.sh and families.sh.
 
-Usage: python docs/results/docmia_corpus.py CORPUS OUT SEED, with CORPUS from ``pfl-audit data make``; writes
+Usage: python docs/results/divide_documents.py CORPUS OUT SEED, with CORPUS from ``pfl-audit data make``; writes
 OUT/trained, OUT/untrained and OUT/other, 150 documents each. The control is trained on the other ones.
 """
 
