@@ -24,21 +24,26 @@ def main() -> None:
     """Print the rows as Markdown."""
     audits = [read_results(Path(folder)) for folder in sys.argv[1:]]
     checks = {check.id: check for results in audits for check in results.checks}
-    print("| attack | check | documents | " + " | ".join(COLUMNS) + " | AUC on the control |")
-    print("| --- | --- | --- |" + " --- |" * (len(COLUMNS) + 1))
+    print("| attack | check | documents | " + " | ".join(COLUMNS) + " |")
+    print("| --- | --- | --- |" + " --- |" * len(COLUMNS))
     for name in ROWS:
         if name in checks and checks[name].status == "ran":
             print(row(checks[name]))
     for check in checks.values():
+        controls = [
+            metric for metric in check.metrics if metric.slice.get("model") == "control" and metric.name == "AUC"
+        ]
+        if controls:
+            print(f"\n{check.id} on the control: AUC {cell(controls[0])}")
         if check.finding is not None:
             print(f"\n{check.id}: {check.finding.level}. {check.finding.text}")
 
 
 def row(check: Check) -> str:
-    """One attack on the model under audit, or on its proxy, and on the control."""
+    """One attack on the model under audit, or on its proxy."""
     found = {(metric.slice.get("model"), metric.name): metric for metric in check.metrics}
     target = "proxy" if ("proxy", "AUC") in found else "target"
-    cells = [cell(found.get((target, name))) for name in COLUMNS] + [cell(found.get(("control", "AUC")))]
+    cells = [cell(found.get((target, name))) for name in COLUMNS]
     return f"| {check.title} | `{check.id}` | {found[target, 'AUC'].n} | " + " | ".join(cells) + " |"
 
 

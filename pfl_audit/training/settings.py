@@ -17,7 +17,7 @@ Seed = Annotated[
     int, Field(ge=0, lt=2**32, description="Seed of weights, order, dropout, masks, adapters, and who takes part.")
 ]
 BatchSize = Annotated[int, Field(ge=1, description="Queries, or windows of forms, a step.")]
-LearningRate = Annotated[float, Field(gt=0, lt=1, description="Highest learning rate.")]
+LearningRate = Annotated[float, Field(gt=0, lt=100, description="Highest learning rate.")]
 OptimizerName = Annotated[
     str, Field(description="adamw, adam, sgd, momentum, shampoo, or adafactor, which learns faster from nothing.")
 ]
