@@ -7,29 +7,33 @@ from collections.abc import Mapping
 import pandas as pd
 
 from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Compared, Decision, Judged
-from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, tpr_name
-from pfl_audit.attacks.membership.present import FORMATS, role_of
+from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, Outcome, tpr_name
+from pfl_audit.attacks.membership.plain import plain_sentence, rates_of
+from pfl_audit.attacks.membership.present import FORMATS, roc, role_of
 from pfl_audit.attacks.membership.rows import ACCESS
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric, resampled_over
-from pfl_audit.core.results import Finding, Metric, SliceValue, Table
+from pfl_audit.core.remedies import NO_SCORES, private_training
+from pfl_audit.core.results import Curve, Finding, Metric, SliceValue, Table
 from pfl_audit.documents.units import DOCUMENT, Unit
 from pfl_audit.metrics.arrays import Bools
 from pfl_audit.metrics.intervals import Estimate
 
 _CAP = {
-    "provider": "cap the documents that one provider contributes",
-    "document": "remove duplicates and cap the questions about one document",
-    "person": "cap the documents of one person",
+    "provider": "Cap the documents that one provider contributes",
+    "document": "Remove duplicates and cap the questions about one document",
+    "person": "Cap the documents of one person",
 }
 
 
-def remedy(unit: Unit) -> str:
-    """What to do against membership inference."""
-    return (
-        f"Train with differential privacy for {unit.many}, {_CAP[unit.name]}, stop before the gap between seen and "
-        f"unseen {unit.many} opens, and do not return confidences to callers who need none."
-    )
+def remedies(unit: Unit) -> list[str]:
+    """What to do against membership inference, most effective first."""
+    return [
+        private_training(unit.many),
+        NO_SCORES,
+        f"{_CAP[unit.name]}.",
+        f"Stop training before the gap between seen and unseen {unit.many} opens.",
+    ]
 
 
 PERCENT = (".1f", 100.0, " %")
@@ -57,6 +61,7 @@ def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: boo
         f"{outcome.row.title}, with {ACCESS[outcome.row.access]}: {outcome.metric} {strongest.found.text(*PERCENT)}, "
         f"chance 50.0 %{beside}; permutation p {strongest.p_value:.4f}, adjusted for {attacks} attacks"
     )
+    rates = rates_of(outcome)
     would = f"an attack with {outcome.metric} of {100 * strongest.smallest:.0f} % would have been found in four of five"
     text = {
         "leak": f"{who}, an attack distinguishes {what} was trained on. {numbers}.",
@@ -68,7 +73,11 @@ def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: boo
     return Finding(
         level=decision.level,
         text=f"{text} {_assumed(control, trusted=trusted)}",
-        remedy=remedy(unit),
+        remedy=" ".join(remedies(unit)),
+        remedies=remedies(unit),
+        plain=plain_sentence(decision, unit),
+        success=rates.found,
+        false_alarms=rates.accused,
         metric=outcome.metric,
         slice=_slice(outcome.row.title, "target"),
         smallest_effect=strongest.smallest,
@@ -123,6 +132,26 @@ def metrics(decision: Decision, control: str, unit: Unit) -> list[Metric]:
         gap = build_metric(f"{name} gap", other.difference, format="points", n=count, **over, chance=0.0, about=about)
         found.append(gap)
     return found
+
+
+def by_access_roc(decision: Decision, control: Mapping[str, Outcome]) -> Curve:
+    """ROC curves of the strongest attack of each level of access, and of the control.
+
+    Args:
+        decision: Judged attacks.
+        control: Attack to the same on the control; that of the attack that the finding rests on is drawn.
+    """
+    first, *others = (judged[0].outcome for judged in decision.by_access.values())
+    strongest = decision.strongest.outcome
+    beside = {_said(one): one for one in others}
+    if strongest.row.id in control:
+        beside["the strongest on the control"] = control[strongest.row.id]
+    return roc(first, beside, name=_said(first))
+
+
+def _said(outcome: Outcome) -> str:
+    sees = {"ZK": "answers alone", "PK": "with scores", "RK": "with reference models", "WB": "with weights"}
+    return f"{sees[outcome.row.access]}: {outcome.row.title}"
 
 
 def _slice(attack: str, model: str) -> dict[str, SliceValue]:
