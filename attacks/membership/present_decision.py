@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import pandas as pd
 
 from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Compared, Decision, Judged
-from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, Outcome, tpr_name
+from pfl_audit.attacks.membership.evaluation import ENOUGH, Outcome
 from pfl_audit.attacks.membership.plain import plain_sentence, rates_of
 from pfl_audit.attacks.membership.present import FORMATS, roc, role_of
 from pfl_audit.attacks.membership.rows import ACCESS
 from pfl_audit.core.fields import Cell
+from pfl_audit.core.frequencies import hundredths
 from pfl_audit.core.metric import build_metric, resampled_over
 from pfl_audit.core.remedies import NO_SCORES, private_training
 from pfl_audit.core.results import Curve, Finding, Metric, SliceValue, Table
@@ -167,8 +168,8 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
         labels: Membership of the units, bool (n,).
     """
     rows = [_row(access, one) for access, judged in decision.by_access.items() for one in judged]
-    columns = ["Attacker sees", "Attack", "Metric", "Model", "Control", "Documents alone", "p", tpr_name(FPR_LIMITS[0]),
-               "Would have been found", "By itself"]  # fmt: skip
+    columns = ["Attacker sees", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Control",
+               "Documents alone", "p", "Would have been found"]  # fmt: skip
     note = (
         f"Intervals resample {unit.many}; p is of a permutation, adjusted for the attacks of each access (max-T) and "
         "for the levels of access. An attack is a leak where it also exceeds the control and the documents alone. "
@@ -181,18 +182,17 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
 
 
 def _row(access: str, one: Judged) -> list[Cell]:
-    tpr = one.outcome.estimates.get(tpr_name(FPR_LIMITS[0]))
+    rates = rates_of(one.outcome)
     return [
         ACCESS[access],
         one.outcome.row.title,
-        one.outcome.metric,
-        one.found.text(*PERCENT),
+        _LEVELS[one.level],
+        f"{hundredths(rates.found)} at {hundredths(rates.accused)}",
+        f"{one.outcome.metric} {one.found.text(*PERCENT)}",
         _beside(one, "control"),
         _beside(one, "documents"),
         f"{one.p_value:.4f}",
-        tpr.text(*PERCENT) if tpr else None,
         f"{100 * one.smallest:.0f} %",
-        _LEVELS[one.level],
     ]
 
 
