@@ -25,6 +25,8 @@ POINTS: Final = 250
 SCATTERED: Final = 800
 MARKED: Final = 12
 """Points of a line that all get a marker."""
+CALLED: Final = 4
+"""Points of a curve of an attack that gives calls and no scores, with both ends."""
 REFERENCES: Final = ("chance", "no better")
 """Names of series that are drawn dotted, as what chance gives."""
 _NO_BAND: Final = 2
@@ -113,8 +115,15 @@ def _line(series: _Drawn, x: Axis, y: Axis, kind: str) -> Line:
     else:
         path = _path(points)
     reference = series.name in REFERENCES
-    markers = tuple(points) if kind == "line" and len(points) <= MARKED and not reference else ()
+    markers = () if reference else _markers(points, kind)
     return Line(series.name, path, band, markers=markers, reference=reference)
+
+
+def _markers(points: Sequence[tuple[float, float]], kind: str) -> tuple[tuple[float, float], ...]:
+    """Points of a short line, and of an attack that only calls: its curve is nothing but this point."""
+    if kind == "line" and len(points) <= MARKED:
+        return tuple(points)
+    return tuple(points[1:-1]) if kind == "roc" and len(points) <= CALLED else ()
 
 
 def _at(across: float, up: float, x: Axis, y: Axis) -> tuple[float, float]:

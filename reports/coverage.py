@@ -138,7 +138,7 @@ def _ratio(results: Results) -> tuple[str, str]:
         return "", "Number of training documents (the checkpoint states none) and of parameters"
     each = target.parameters / documents
     return (
-        f"{documents:,} documents to {target.parameters:,} parameters: one document for {each:,.3g} parameters, as the "
+        f"{documents:,} documents to {target.parameters:,} parameters: one document for {each:,.0f} parameters, as the "
         "training record states",
         "Confirmation of the record",
     )

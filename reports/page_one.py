@@ -25,6 +25,8 @@ _HEADS: Final = {
     "incomplete": "The audit of {} is incomplete",
 }
 _MOST_TITLES: Final = 4
+_BESIDES: Final = "; the audit has "
+"""What an audit has instead of what a check needs is in the annex."""
 _LETTERS: Final = 26
 _LEVELS: Final = ("leak", "weak", "none", "unresolved")
 
@@ -162,7 +164,8 @@ def _missing(results: Results) -> tuple[Missing, ...]:
     for check in results.checks:
         mark = mark_of(check)
         if check.status != "ran":
-            groups.setdefault((mark, check.reason or check.status), []).append(check.title)
+            reason = (check.reason or check.status).partition(_BESIDES)[0]
+            groups.setdefault((mark, reason), []).append(check.title)
         elif mark == "unresolved":
             reason = check.finding.text if check.finding else "The attack gave no finding."
             groups.setdefault((mark, reason), []).append(check.title)

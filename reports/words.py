@@ -21,6 +21,8 @@ STATUS: Final = {
     "no-evidence": "No evidence of a leak was found",
     "incomplete": "Incomplete",
 }
+NOUNS: Final = {"providers": "companies"}
+"""Units of privacy in sentences without jargon."""
 ACCESS: Final = {
     "answers": "questions alone",
     "scores": "confidences and losses",

@@ -39,6 +39,7 @@ def remedies(unit: Unit) -> list[str]:
 
 PERCENT = (".1f", 100.0, " %")
 _LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}
+_NEEDS = {"ZK": "answers", "PK": "scores", "RK": "scores, reference models", "WB": "weights"}
 _BESIDE = {"control": "the control", "documents": "the documents alone"}
 
 
@@ -151,8 +152,7 @@ def by_access_roc(decision: Decision, control: Mapping[str, Outcome]) -> Curve:
 
 
 def _said(outcome: Outcome) -> str:
-    sees = {"ZK": "answers alone", "PK": "with scores", "RK": "with reference models", "WB": "with weights"}
-    return f"{sees[outcome.row.access]}: {outcome.row.title}"
+    return f"{_NEEDS[outcome.row.access]}: {outcome.row.title}"
 
 
 def _slice(attack: str, model: str) -> dict[str, SliceValue]:
@@ -168,23 +168,24 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
         labels: Membership of the units, bool (n,).
     """
     rows = [_row(access, one) for access, judged in decision.by_access.items() for one in judged]
-    columns = ["Attacker sees", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Control",
-               "Documents alone", "p", "Would have been found"]  # fmt: skip
+    columns = ["Needs", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Above control, points",
+               "Above documents alone, points", "p", "Would have been found"]  # fmt: skip
     note = (
         f"Intervals resample {unit.many}; p is of a permutation, adjusted for the attacks of each access (max-T) and "
-        "for the levels of access. An attack is a leak where it also exceeds the control and the documents alone. "
-        "Right answers on pages of members and of non-members: "
+        "for the levels of access. Scores are confidences and losses, of the model and of the public one. An attack is "
+        "a leak where it also exceeds the control and the documents alone. Right answers on pages of members and of "
+        "non-members: "
     )
     means = {name: found.groupby(labels).mean() for name, found in accuracies.items()}
     said = (f"{name} {100 * mean[True]:.1f} and {100 * mean[False]:.1f} %" for name, mean in means.items())
     note = f"{note}{'; '.join(said)}."
-    return Table(title="Attacks by what the attacker sees, strongest first", columns=columns, rows=rows, note=note)
+    return Table(title="Attacks by what they need, strongest first", columns=columns, rows=rows, note=note)
 
 
 def _row(access: str, one: Judged) -> list[Cell]:
     rates = rates_of(one.outcome)
     return [
-        ACCESS[access],
+        _NEEDS[access],
         one.outcome.row.title,
         _LEVELS[one.level],
         f"{hundredths(rates.found)} at {hundredths(rates.accused)}",
@@ -201,4 +202,4 @@ def _beside(one: Judged, name: str) -> str | None:
     if other is None:
         return None
     gap = other.difference
-    return f"{other.other.text(*PERCENT)}; {100 * gap.value:+.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}]"
+    return f"{100 * gap.value:+.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}]"

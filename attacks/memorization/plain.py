@@ -45,12 +45,12 @@ def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: 
             f"{count} with the true one; of 100 pages of other {unit.nouns}, "
             f"{hundredths(answers.non_members.value)}{sign}."
         )
+    none = bool(answers and answers.members and answers.members.value == 0)
+    said = f"The model says the {name} of no {unit.noun} from a page without it, but somebody" if none else "Somebody"
     ratio = next((one for one in found.results if one.name == RATIO), None)
     if ratio is not None and ratio.value.value > ratio.chance:
-        pairs = hundredths(ratio.value.value)
         return (
-            f"The model says the {name} of no {unit.noun} from a page without it, but somebody who sees its scores can "
-            f"tell from them which of two {unit.nouns} was in training in {pairs} of 100 cases, where guessing gives "
-            f"50{sign}."
+            f"{said} who sees the model's scores can tell by the {name} which of two {unit.nouns} was in training in "
+            f"{hundredths(ratio.value.value)} of 100 cases, where guessing gives 50{sign}."
         )
-    return f"From a page without it, the model gives signs of the {name} of {unit.nouns} in training{sign}."
+    return f"{said} who sees the model's scores finds signs of the {name} of {unit.nouns} in training{sign}."

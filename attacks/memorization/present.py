@@ -29,6 +29,7 @@ ALL_PAGES = "all pages"
 CLEAN_PAGES = "no residual clue"
 """Pages on which the second look found nothing; the finding rests on them."""
 _MASK = "Mask the value in a share of the training pages together with its answer."
+_SCORE = "ACC"
 _EMPTY = "no page of one class"
 _MORE = "Give pages of more {nouns} of both classes"
 
@@ -121,8 +122,8 @@ def memory_finding(
         slice={"pages": CLEAN_PAGES, "model": "target"},
         smallest_effect=head.smallest,
         remedies=actions if found.level in ("leak", "weak") else [],
-        plain=plain_sentence(name, found, scores.get(ACC), unit),
-        **success(scores.get(ACC)),
+        plain=plain_sentence(name, found, scores.get(_SCORE), unit),
+        **success(scores.get(_SCORE)),
     )
 
 
