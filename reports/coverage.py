@@ -112,7 +112,7 @@ def documentation(results: Results) -> tuple[Documented, ...]:
             "58 (e)",
             "Metrics of the likelihood of re-identification",
             "Success at low false-alarm rates with intervals, against controls",
-            "What else is known of the persons and companies concerned",
+            "What else is known of the data subjects",
         ),
         Documented(
             "58 (e)",

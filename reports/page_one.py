@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -105,7 +105,7 @@ def page_one(results: Results) -> PageOne:
         against=RELEASES[results.release],
         told=told,
         remedies=_remedies(told),
-        missing=_missing(results),
+        missing=_missing(results, {one.check.id: one.letter for one in told}),
         uncovered=tuple(
             (row.name, row.remark or "no check of this class ran") for row in coverage(results) if not row.ran
         ),
@@ -159,7 +159,7 @@ def _remedies(told: Sequence[Told]) -> tuple[Remedy, ...]:
     return tuple(Remedy(text, tuple(against[text])) for text in ordered)
 
 
-def _missing(results: Results) -> tuple[Missing, ...]:
+def _missing(results: Results, letters: Mapping[str, str]) -> tuple[Missing, ...]:
     groups: dict[tuple[str, str], list[str]] = {}
     for check in results.checks:
         mark = mark_of(check)
@@ -167,7 +167,7 @@ def _missing(results: Results) -> tuple[Missing, ...]:
             reason = (check.reason or check.status).partition(_BESIDES)[0]
             groups.setdefault((mark, reason), []).append(check.title)
         elif mark == "unresolved":
-            reason = check.finding.text if check.finding else "The attack gave no finding."
+            reason = f"nothing can be said; see {letters[check.id]}" if check.id in letters else "no finding"
             groups.setdefault((mark, reason), []).append(check.title)
     return tuple(Missing(_titles(titles), reason, mark) for (mark, reason), titles in groups.items())
 

@@ -89,7 +89,7 @@ class Presenter:
             f"Of {count} {_plural(count, 'query', 'queries')}, {right} came back token by token, question and answer, "
             f"from the model and the gradient alone; of all tokens {_percent(tokens.value)}."
         )
-        plain = _plain("questions with their answers", share.value, count, 0.0)
+        plain = _plain("questions with their answers", "question with its answer", share.value, count, 0.0)
         return spec.ran(
             metrics=[
                 build_metric(
@@ -135,7 +135,7 @@ class Presenter:
             f"came back in their places and {_percent(boxes.value)} with their boxes, in closed form "
             f"({max(one.seconds for one in solved):.1f} s a page at most; the commonest token: {_percent(guess)})"
         )
-        plain = _plain("words of a page", tokens.value, total, guess)
+        plain = _plain("words of pages", "word of a page", tokens.value, total, guess)
         evidence: list[Evidence] = []
         if scored:
             found = summarise(scored, self._context.rng("inversion", "bootstrap"))
@@ -171,7 +171,13 @@ class Presenter:
         )
         if not found.original.value > 0:
             text += " The reader cannot read the original pages, so that words show nothing."
-        plain = _plain("words that a client wrote into a form", found.exact.value, found.words, found.guessed)
+        plain = _plain(
+            "words that a client wrote into a form",
+            "word that a client wrote into a form",
+            found.exact.value,
+            found.words,
+            found.guessed,
+        )
         made = _finding(level, text, EXACT, plain, found.exact.value, found.guessed)
         return made.model_copy(update={"slice": {"place": _PLACES["fields"]}})
 
@@ -341,12 +347,12 @@ def _finding(level: Level, text: str, metric: str, plain: str, success: float, g
     )
 
 
-def _plain(what: str, share: float, count: int, guessed: float) -> str:
+def _plain(many: str, one: str, share: float, count: int, guessed: float) -> str:
     """How much whoever receives one update reads of the client's page."""
     if not isfinite(share):
         return "Nothing could be counted."
-    cases, came = out_of(share, count, what)
+    cases, came = out_of(share, count, many, one)
     return (
-        f"{cases[:1].upper()}{cases[1:]}, whoever receives one client's update recovers {came} exactly; by guessing, "
+        f"{cases[:1].upper()}{cases[1:]}, whoever receives one client's update recovers {came} exactly; guessing gives "
         f"{hundredths(guessed)} of 100."
     )

@@ -39,6 +39,7 @@ def remedies(unit: Unit) -> list[str]:
 
 PERCENT = (".1f", 100.0, " %")
 _LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}
+_SHORT = {"balanced accuracy": "BA"}
 _NEEDS = {"ZK": "answers", "PK": "scores", "RK": "scores, reference models", "WB": "weights"}
 _BESIDE = {"control": "the control", "documents": "the documents alone"}
 
@@ -172,9 +173,9 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
                "Above documents alone, points", "p", "Would have been found"]  # fmt: skip
     note = (
         f"Intervals resample {unit.many}; p is of a permutation, adjusted for the attacks of each access (max-T) and "
-        "for the levels of access. Scores are confidences and losses, of the model and of the public one. An attack is "
-        "a leak where it also exceeds the control and the documents alone. Right answers on pages of members and of "
-        "non-members: "
+        "for the levels of access. Scores are confidences and losses, of the model and of the public one; BA is "
+        "balanced accuracy. An attack is a leak where it also exceeds the control and the documents alone. Right "
+        "answers on pages of members and of non-members: "
     )
     means = {name: found.groupby(labels).mean() for name, found in accuracies.items()}
     said = (f"{name} {100 * mean[True]:.1f} and {100 * mean[False]:.1f} %" for name, mean in means.items())
@@ -189,7 +190,7 @@ def _row(access: str, one: Judged) -> list[Cell]:
         one.outcome.row.title,
         _LEVELS[one.level],
         f"{hundredths(rates.found)} at {hundredths(rates.accused)}",
-        f"{one.outcome.metric} {one.found.text(*PERCENT)}",
+        f"{_SHORT.get(one.outcome.metric, one.outcome.metric)} {one.found.text(*PERCENT)}",
         _beside(one, "control"),
         _beside(one, "documents"),
         f"{one.p_value:.4f}",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from pfl_audit.attacks.memorization.measures import RATIO, Memory
+from pfl_audit.attacks.memorization.measures import EXPOSURE, RATIO, Memory
 from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.core.frequencies import hundredths, out_of
+from pfl_audit.core.review import Access
 from pfl_audit.documents.units import Unit
 
 
@@ -22,6 +23,13 @@ def success(answers: GapEstimate | None) -> Success:
     if answers is None or answers.members is None or answers.non_members is None:
         return {}
     return {"success": answers.members.value, "false_alarms": answers.non_members.value}
+
+
+def access_of(found: Memory, answers: GapEstimate | None) -> Access:
+    """What the finding needs: answers alone where they come out right, else the scores that the other measures use."""
+    head = found.headline
+    said = answers and answers.members and answers.non_members and answers.members.value > answers.non_members.value
+    return "scores" if head is not None and head.name in (RATIO, EXPOSURE) and not said else "answers"
 
 
 def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: Unit) -> str:

@@ -9,16 +9,17 @@ _FEWEST: Final = 20
 """Cases from which a share is put as a count of 100; of fewer the count itself is given."""
 
 
-def out_of(share: float, n: int | None, nouns: str) -> tuple[str, str]:
+def out_of(share: float, n: int | None, nouns: str, noun: str | None = None) -> tuple[str, str]:
     """A share as "of 100 companies" and "79".
 
     Args:
         share: From 0 to 1.
         n: Cases behind it, or None where that is not known.
         nouns: The cases, in the plural.
+        noun: One case; needed where there may be a single one.
     """
     if n is not None and n < _FEWEST:
-        return f"of the {n} {nouns}" if n != 1 else f"of 1 of the {nouns}", str(round(share * n))
+        return f"of {n} {noun or nouns if n == 1 else nouns}", str(round(share * n))
     return f"of {HUNDRED} {nouns}", hundredths(share)
 
 
