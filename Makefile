@@ -31,6 +31,7 @@ bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops
 	$(BIN)/python -m tests.bench.federated
 	$(BIN)/python -m tests.bench.inversion_loop
 	$(BIN)/python -m tests.bench.fused_attention
+	$(BIN)/python -m tests.bench.report
 
 fixtures: $(VENV)/.developed ## Rebuild everything in fixtures/ from seeds (hours)
 	$(BIN)/python -m pfl_audit.fixtures.build

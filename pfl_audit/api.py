@@ -11,6 +11,7 @@ from pfl_audit.errors import UsageError
 
 if TYPE_CHECKING:
     from pfl_audit.core.results import Results
+    from pfl_audit.core.review import Release
     from pfl_audit.core.verdict import FailOn
     from pfl_audit.documents.corpus import Corpus
     from pfl_audit.documents.readers import Part
@@ -71,6 +72,7 @@ def audit(
     download: bool = False,
     fail_on: FailOn = "leak",
     reveal: bool = False,
+    release: Release | None = None,
     title: str = "Audit of a document model",
     name: str = "audit",
     command: str = "",
@@ -94,6 +96,7 @@ def audit(
         download: Whether hub ids may be fetched.
         fail_on: Findings that ``Results.verdict.gate`` counts.
         reveal: Whether names, values and pages are shown.
+        release: Who can reach the model, for the report; None if that is not declared.
         title: Title of the report.
         name: First part of the name of a new folder.
         command: Command line, for the report.
@@ -125,6 +128,7 @@ def audit(
         download=download,
         fail_on=fail_on,
         reveal=reveal,
+        release=release,
         command=command,
     )
     return run_audit(plan, progress or Silent())

@@ -27,6 +27,7 @@ class GuaranteeView:
         word: Text of the mark.
         effective: Sentence about the effective epsilon.
         rows: Labels and texts, as (label, text).
+        sides: Claimed, effective and measured epsilon side by side, as (label, number, explanation).
         warnings: Sentences on what weakens the guarantee.
         not_covered: Data or outputs that the guarantee does not cover.
     """
@@ -36,6 +37,7 @@ class GuaranteeView:
     headline: str
     effective: str
     rows: tuple[tuple[str, str], ...]
+    sides: tuple[tuple[str, str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
 
@@ -65,8 +67,26 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
             *_measured(results, review),
             *_canaries(canaries, review.claim),
         ),
+        sides=_sides(review, review.claim, canaries),
         warnings=tuple(review.warnings),
         not_covered=tuple(review.claim.not_covered),
+    )
+
+
+def _sides(
+    review: GuaranteeReview, claim: PrivacyGuarantee, canaries: Check | None
+) -> tuple[tuple[str, str, str], ...]:
+    """The three numbers that a reader compares: what is stated, what it is worth, and what an attack shows."""
+    effective = "–" if review.epsilon is None else f"{review.epsilon:.4g}"
+    worth = "cannot be recomputed" if review.epsilon is None else "by valid accounting of the stated mechanism"
+    measured, how = "–", "not measured: plant canaries (train --audit-canaries) or give more documents"
+    if canaries is not None:
+        measured = "≥ " + next(number(metric) for metric in canaries.metrics if metric.role == "epsilon")
+        how = "at least, by canaries, with 95 % confidence"
+    return (
+        ("Claimed epsilon", f"{claim.epsilon:.4g}", f"at delta {claim.delta:g} for a {claim.unit}"),
+        ("Effective epsilon", effective, worth),
+        ("Measured epsilon", measured, how),
     )
 
 

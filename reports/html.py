@@ -1,7 +1,9 @@
-"""One self-contained HTML file for compliance reviews: no script, nothing fetched, prints well."""
+"""One self-contained HTML file for compliance reviews: nothing fetched, one script known by its hash, prints well."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -15,11 +17,15 @@ from pfl_audit.core.numbers import chance, interval, number
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Results
 from pfl_audit.files import write_page
-from pfl_audit.reports import words
+from pfl_audit.reports import charts, coverage, risk, words
+from pfl_audit.reports.marks import mark_of
 from pfl_audit.reports.pictures import Pictures
 from pfl_audit.reports.view import arrange
 
 FILE_NAME = "report.html"
+_LABEL = 60
+"""Letters of a label in a chart."""
+_POLICY = Markup("default-src 'none'; img-src data:; style-src {}; script-src {}; base-uri 'none'; form-action 'none'")
 _LONGEST = 20_000
 """Letters of a text that is put together, such as all packages with their versions."""
 
@@ -42,7 +48,10 @@ def render(results: Results, folder: Path) -> Path:
 def to_html(results: Results, folder: Path) -> str:
     """The report as text."""
     template = environment().get_template("report.html.j2")
-    return template.render(view=arrange(results), results=results, pictures=Pictures(folder))
+    demonstration = " (embedded demonstration model)" if results.target.demonstration else ""
+    return template.render(
+        view=arrange(results), results=results, pictures=Pictures(folder), demonstration=demonstration
+    )
 
 
 @lru_cache(maxsize=1)
@@ -56,10 +65,42 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = resources.files("pfl_audit.reports").joinpath("templates/style.css").read_text(encoding="utf-8")
-    environment.globals |= {"style": Markup(style), "words": words}  # noqa: S704 - our own file
-    environment.filters |= {"number": number, "slice": words.slice_name, "interval": interval, "chance": chance}
+    style, script = _ours("style.css"), _ours("sort.js")
+    environment.globals |= {
+        "style": style,
+        "script": script,
+        "policy": _POLICY.format(_source(style), _source(script)),
+        "words": words,
+        "risk": risk,
+        "coverage": coverage,
+        "geometry": charts,
+        "mark_of": mark_of,
+    }
+    environment.filters |= {
+        "number": number,
+        "slice": words.slice_name,
+        "interval": interval,
+        "chance": chance,
+        "shortened": _shortened,
+    }
     return environment
+
+
+def _ours(name: str) -> Markup:
+    """A file of this package as it is."""
+    text = resources.files("pfl_audit.reports").joinpath("templates", name).read_text(encoding="utf-8")
+    return Markup(text)  # noqa: S704 - our own file
+
+
+def _source(text: str) -> Markup:
+    """Source expression of a content security policy for an inline text."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return Markup(f"'sha256-{base64.b64encode(digest).decode()}'")  # noqa: S704 - base64 needs no escaping
+
+
+def _shortened(text: str) -> str:
+    """A label that fits below a chart."""
+    return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
 
 
 def _one_line(value: Any) -> Any:

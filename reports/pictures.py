@@ -11,18 +11,14 @@ from markupsafe import Markup
 from PIL import Image
 
 from pfl_audit.core.evidence import PUBLIC
-from pfl_audit.core.results import Check, Curve
 from pfl_audit.documents.images import MAX_PIXELS
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, read_bytes
-from pfl_audit.reports import figures
 
 _KINDS = {".jpg": "JPEG", ".png": "PNG"}
 _LARGEST = 4 << 20
 _ALL = 64 << 20
 """Bytes of all pictures of a report."""
-_CURVES = 40
-"""Curves that are drawn: a fifth to half a second each."""
 
 
 class Pictures:
@@ -35,7 +31,6 @@ class Pictures:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._left = _ALL
-        self._curves = _CURVES
 
     def evidence(self, name: str) -> Markup | None:
         """A picture of the run."""
@@ -45,15 +40,6 @@ class Pictures:
             return None
         self._left -= len(data)
         return _address(f"image/{kind.lower()}", data)
-
-    def curve(self, curve: Curve) -> Markup | None:
-        """A curve of results.json."""
-        self._curves -= 1
-        return _address("image/svg+xml", figures.draw_curve(curve).encode()) if self._curves >= 0 else None
-
-    def overview(self, checks: tuple[Check, ...]) -> Markup:
-        """All membership attacks."""
-        return _address("image/svg+xml", figures.draw_overview(checks).encode())
 
     def _read(self, name: str) -> bytes | None:
         try:

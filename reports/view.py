@@ -1,18 +1,25 @@
-"""Results arranged for a report: worst findings first, metrics in grids, checks that did not run in a list."""
+"""Results arranged for a report: page one, one section a question, and an annex with every number."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from pfl_audit.core.numbers import headline
-from pfl_audit.core.results import Check, Metric, Results
+from pfl_audit.core.results import Check, Curve, Evidence, Metric, Results, Table
 from pfl_audit.reports import words
+from pfl_audit.reports.captions import in_words, what_to_see
+from pfl_audit.reports.charts import Chart, chart_of
 from pfl_audit.reports.guarantee import GuaranteeView, view_guarantee
+from pfl_audit.reports.marks import mark_of
+from pfl_audit.reports.page_one import PageOne, Told, page_one
 
+Item = TypeVar("Item", Curve, Evidence, Table)
 _MOSTLY_EMPTY = 20
 """Cells for one number, from which on a grid would be mostly empty: then every number has a row of its own."""
-_ORDER = ("leak", "weak", "unresolved", "failed", "none", "part", "skipped")
+_SHOWN: Final = 2
+"""Pictures of evidence in a section; the others are in the annex."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +32,47 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Card:
-    """One check as it is shown.
+class Figure:
+    """A chart with what to see in it, and its numbers in words."""
+
+    chart: Chart
+    see: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """Everything that answers one question.
 
     Attributes:
-        mark: Level of its finding, or its status.
-        broad: Whether its pictures take the whole width, as those of filled forms do.
+        anchor: Id of the section.
+        deciding: Findings over many attacks, whose table is among ``tables``.
+        figures: Charts.
+        evidence: Documents that show the findings.
+        tables: Tables of attacks; none where ``rows`` are the table.
+        rows: Findings with the number that each rests on.
     """
+
+    question: str
+    anchor: str
+    deciding: tuple[Told, ...]
+    figures: tuple[Figure, ...]
+    evidence: tuple[Evidence, ...]
+    tables: tuple[Table, ...]
+    rows: tuple[tuple[Told, Metric | None], ...]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A check in the annex, without what the sections show."""
 
     check: Check
     mark: str
+    anchor: str
     grids: tuple[Grid, ...]
-    headline: Metric | None
-    broad: bool
+    figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+    evidence: tuple[Evidence, ...]
 
 
 @dataclass(frozen=True)
@@ -45,48 +80,100 @@ class View:
     """The whole report.
 
     Attributes:
-        cards: Checks that ran, worst first.
-        missing: Checks that did not run or are unresolved.
-        membership: Membership attacks, in the order of the results.
         guarantee: Privacy guarantee of the model under audit, or None.
         problems: Records of all data sets that could not be used.
     """
 
+    page: PageOne
+    sections: tuple[Section, ...]
     cards: tuple[Card, ...]
-    missing: tuple[Card, ...]
-    membership: tuple[Check, ...]
     guarantee: GuaranteeView | None
     problems: tuple[str, ...]
 
 
 def arrange(results: Results) -> View:
-    """Sort checks worst first and put their metrics into grids."""
-    subjects = [data.subject for data in results.datasets]
-    only = subjects[0] if len(subjects) == 1 else None
-    cards = [
-        Card(check, mark(check), grids(check.metrics), headline(check), (check.subject or only) == "gradients")
-        for check in sorted(results.checks, key=lambda check: _ORDER.index(mark(check)))
-    ]
+    """Group checks by the question that they help to answer."""
+    page = page_one(results)
+    told = {one.check.id: one for one in page.told}
+    questions: dict[str, list[Check]] = {}
+    places = {one.check.id: place for place, one in enumerate(page.told)}
+    wholes = {check.id: check for check in results.checks}
+    # Findings in the order of page one; what is part of another stands where that one does.
+    for check in sorted(results.checks, key=lambda check: places.get(check.part_of or check.id, len(places))):
+        if check.status == "ran":
+            questions.setdefault(_question(check, wholes.get(check.part_of or check.id, check)), []).append(check)
+    sections = tuple(
+        _section(place, question, checks, told) for place, (question, checks) in enumerate(questions.items(), start=1)
+    )
+    shown = _shown(sections)
+    ran = [check for check in results.checks if check.status == "ran"]
     return View(
-        cards=tuple(card for card in cards if card.check.status == "ran"),
-        missing=tuple(card for card in cards if card.check.status != "ran" or card.mark == "unresolved"),
-        membership=tuple(
-            check
-            for check in results.checks
-            if check.part_of and check.family == "membership" and check.status == "ran"
-        ),
+        page=page,
+        sections=sections,
+        cards=tuple(_card(place, check, shown) for place, check in enumerate(ran, start=1)),
         guarantee=view_guarantee(results),
         problems=tuple(problem for data in results.datasets for problem in data.problems),
     )
 
 
-def mark(check: Check) -> str:
-    """Level of a check that ran, else its status; what ran without a finding is part of another, or unresolved."""
-    if check.status != "ran":
-        return check.status
-    if check.finding is None:
-        return "part" if check.part_of else "unresolved"
-    return check.finding.level
+def _question(check: Check, whole: Check) -> str:
+    review = whole.review or check.review
+    return review.question if review else f"What do the checks of “{check.family}” show?"
+
+
+def _section(place: int, question: str, checks: Sequence[Check], told: Mapping[str, Told]) -> Section:
+    mine = [told[check.id] for check in checks if check.id in told]
+    wholes = {check.part_of for check in checks}
+    figures: list[Curve] = []
+    tables: list[Table] = []
+    for one in mine:
+        figures += one.check.curves[:1]
+        if one.check.id in wholes:  # it decides on many attacks, and brings their table
+            tables += one.check.tables[:2]
+            figures += _strongest(one.check, checks)
+    return Section(
+        question=question,
+        anchor=f"q{place}",
+        deciding=tuple(one for one in mine if one.check.id in wholes and one.check.tables),
+        figures=tuple(map(_figure, figures)),
+        evidence=tuple(item for one in mine for item in one.check.evidence[:1])[:_SHOWN],
+        tables=tuple(tables),
+        rows=tuple((one, headline(one.check)) for one in mine if one.check.id not in wholes or not one.check.tables),
+    )
+
+
+def _strongest(whole: Check, checks: Sequence[Check]) -> list[Curve]:
+    """The line of the attack that a finding over many rests on, such as its accuracy over s."""
+    named = whole.finding.slice.get("attack") if whole.finding else None
+    chosen = [check for check in checks if check.part_of == whole.id and check.title == named]
+    return [curve for check in chosen for curve in check.curves if curve.kind == "line"][:1]
+
+
+def _figure(curve: Curve) -> Figure:
+    return Figure(chart_of(curve), what_to_see(curve), in_words(curve))
+
+
+def _shown(sections: Sequence[Section]) -> frozenset[int]:
+    """What the sections show, by identity."""
+    items = [item for section in sections for item in (*section.tables, *section.evidence)]
+    curves = [figure.chart.curve for section in sections for figure in section.figures]
+    return frozenset(map(id, (*items, *curves)))
+
+
+def _rest(items: Sequence[Item], shown: frozenset[int]) -> tuple[Item, ...]:
+    return tuple(item for item in items if id(item) not in shown)
+
+
+def _card(place: int, check: Check, shown: frozenset[int]) -> Card:
+    return Card(
+        check=check,
+        mark=mark_of(check),
+        anchor=f"a{place}",
+        grids=grids(check.metrics),
+        figures=tuple(map(_figure, _rest(check.curves, shown))),
+        tables=_rest(check.tables, shown),
+        evidence=_rest(check.evidence, shown),
+    )
 
 
 def grids(metrics: Sequence[Metric]) -> tuple[Grid, ...]:

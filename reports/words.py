@@ -17,10 +17,19 @@ MODELS: Final = {
     "documents alone": "From the documents alone, without a model",
 }
 STATUS: Final = {
-    "leaks": "This model gives away training data",
+    "leaks": "Gives away training data",
     "no-evidence": "No evidence of a leak was found",
-    "incomplete": "The audit is incomplete",
+    "incomplete": "Incomplete",
 }
+NOUNS: Final = {"providers": "companies"}
+"""Units of privacy in sentences without jargon."""
+ACCESS: Final = {
+    "answers": "questions alone",
+    "scores": "confidences and losses",
+    "weights": "the weights",
+    "updates": "one client's updates",
+}
+"""What an attacker needs."""
 GLOSSARY: Final = {
     "Provider": "The company that issued a document. The audit protects providers, not single documents: all documents "
     "of a provider count as one.",

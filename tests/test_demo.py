@@ -134,7 +134,7 @@ def test_demo_runs_without_a_network_and_writes_its_report(installed: Installed,
     assert str(installed.site) in full["paths"][0]
     assert demo.target.path == "vt5-finetuned"
     report = (installed.cwd / "audit-demo/report.html").read_text()
-    assert "This model gives away training data" in report
+    assert "The embedded demonstration model gives away training data" in report
     assert {check.status for check in demo.checks if check.required} == {"ran"}
 
 

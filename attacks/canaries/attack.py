@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pfl_audit.attacks.questions.subject import CANARIES
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Settings
 from pfl_audit.models.family import Capability
 
@@ -23,6 +24,14 @@ DOCUMENTS = CheckSpec(
         "does": "guesses the coins, which gives a lower bound of epsilon",
     },
     optional=True,
+    review=Review(
+        question="Is the privacy guarantee of the training true?",
+        classes=("attribute or membership inference",),
+        access="scores",
+        obtains="membership",
+        nist=("membership inference",),
+        atlas=("AML.T0024.000",),
+    ),
 )
 
 

@@ -10,6 +10,7 @@ from pfl_audit.attacks.canaries.attack import DOCUMENTS
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.metric import build_metric
+from pfl_audit.core.remedies import private_training
 from pfl_audit.core.results import Check, Finding, Level
 from pfl_audit.core.verdict import at_most_weak, level_of
 from pfl_audit.documents.document import Query
@@ -17,14 +18,14 @@ from pfl_audit.documents.synthetic.canaries import draw_canaries
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.privacy.document_canaries import CanaryBounds, bound_epsilon, contradicted, guess_coins, smallest_epsilon
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
-from pfl_audit.privacy.lower_bounds import ERROR, epsilon_lower_bound, p_value
+from pfl_audit.privacy.lower_bounds import ERROR, Guesses, epsilon_lower_bound, p_value
 
 LARGEST_EPSILON: Final = 1.0
 """Epsilon of a canary that an audit must be able to find before it says that there is no evidence."""
 EPSILON: Final = "epsilon at least"
 _METHOD = "one run, dependent guesses (Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024)"
-_CONTRADICTED = "Do not release the model: trainer or guarantee is wrong. See docs/canaries.md."
-_REMEDY = "Train with differential privacy for providers, or on fewer passes, and test with canaries again."
+_CONTRADICTED = ["Do not release the model: trainer or guarantee is wrong. See docs/canaries.md."]
+_REMEDIES = [private_training("providers"), "Train with fewer passes over the data, and test with canaries again."]
 
 
 def measure_documents(context: QuestionContext) -> Check:
@@ -58,12 +59,26 @@ def measure_documents(context: QuestionContext) -> Check:
     finding = Finding(
         level=level,
         text=_sentence(level, bounds, claim, why, smallest),
-        remedy=_CONTRADICTED if why else _REMEDY,
+        remedy=" ".join(_CONTRADICTED if why else _REMEDIES),
+        remedies=[] if level in ("none", "unresolved") else _CONTRADICTED if why else _REMEDIES,
+        plain=_plain(level, guesses, bounds.largest, contradicts=bool(why)),
+        success=guesses.correct / guesses.made,
+        false_alarms=1 - guesses.correct / guesses.made,
         metric=EPSILON,
         smallest_effect=smallest if np.isfinite(smallest) else None,
     )
     settings = {"canaries": manifest.canaries, "guesses": manifest.guesses, "commitment": manifest.commitment}
     return DOCUMENTS.ran(settings=settings, metrics=metrics, finding=finding)
+
+
+def _plain(level: Level, guesses: Guesses, epsilon: float, *, contradicts: bool) -> str:
+    """The same in a sentence: canaries are a positive control that the trainer planted, and no company's data."""
+    counted = f"of the coin flips for planted test pages, {guesses.correct} of {guesses.made} guesses were right"
+    if contradicts:
+        return f"The stated privacy guarantee is false: {counted}, more than it allows."
+    if level in ("leak", "weak"):
+        return f"Planted test pages show what was trained on: {counted}, so epsilon is at least {epsilon:.3g}."
+    return f"Planted test pages do not show what was trained on: {counted}, where chance gives half."
 
 
 def _losses(engine: QueryEngine, queries: list[Query]) -> Floats:

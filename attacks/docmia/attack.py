@@ -6,10 +6,12 @@ from descriptions of the paper; docs/docmia.md lists the differences that are kn
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
+from pfl_audit.attacks.membership.rows import REVIEW
 from pfl_audit.attacks.questions.subject import BY_DOCUMENT, PRETRAINED
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.settings import Settings
@@ -38,12 +40,13 @@ class DocmiaSettings(Settings):
 _WHITE: Final = frozenset({BY_DOCUMENT, Capability.LOSS, Capability.TRAINABLE})
 _BLACK: Final = frozenset({BY_DOCUMENT, Capability.ANSWER, PRETRAINED})
 _SEES: Final = "the weights of the model, and its gradients"
+_REVIEW: Final = replace(REVIEW, access="weights")
 _KNOWS: Final = "the document, questions about it and the right answers; no membership of any document"
 
 
 def _part(name: str, title: str, does: str) -> CheckSpec:
     threat = {"knows": _KNOWS, "sees": _SEES, "does": does}
-    return CheckSpec(f"docmia.{name}", title, _WHITE, threat, part_of=WHOLE.id, optional=True)
+    return CheckSpec(f"docmia.{name}", title, _WHITE, threat, part_of=WHOLE.id, optional=True, review=_REVIEW)
 
 
 WHOLE: Final = CheckSpec(
@@ -52,6 +55,7 @@ WHOLE: Final = CheckSpec(
     _WHITE,
     {"knows": _KNOWS, "sees": _SEES, "does": "fine-tunes the model on the document, and decides from how that goes"},
     optional=True,
+    review=_REVIEW,
 )
 DISTANCE: Final = _part("distance", "Distance of the weights", "takes documents for members that move them little")
 STEPS: Final = _part("steps", "Number of steps", "takes documents for members that are learnt in few steps")
@@ -71,6 +75,7 @@ PROXY: Final = CheckSpec(
     },
     optional=True,
     on_request="it trains a proxy model",
+    review=REVIEW,
 )
 
 

@@ -11,6 +11,7 @@ from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.subject import GRADIENT
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.review import Review
 from pfl_audit.models.family import Capability
 
 if TYPE_CHECKING:
@@ -20,12 +21,21 @@ if TYPE_CHECKING:
 _KNOWS = "the model's weights at that step, and the empty form that the client filled in"
 _BLIND = "the model's weights at that step"
 _SEES = "one client's gradient, as the server of federated learning does"
+_REVIEW = Review(
+    question="What does one shared update give away of a client's page?",
+    classes=("model inversion", "reconstruction"),
+    access="updates",
+    obtains="documents",
+    nist=("data reconstruction",),
+    atlas=("AML.T0024.001",),
+)
 TEXT = CheckSpec(
     "inversion.text",
     "Question and answer out of a gradient",
     frozenset({Capability.GRADIENT, Capability.TEXT_DECODER, GRADIENT}),
     {"knows": _BLIND, "sees": _SEES, "does": "solves for the tokens, from the rows and the span of the gradient"},
     optional=True,
+    review=_REVIEW,
 )
 ANALYTIC = CheckSpec(
     "inversion.analytic",
@@ -33,6 +43,7 @@ ANALYTIC = CheckSpec(
     frozenset({Capability.GRADIENT, Capability.WORD_ENCODER, GRADIENT}),
     {"knows": "the model's architecture", "sees": _SEES, "does": "solves linear systems; searches for nothing"},
     optional=True,
+    review=_REVIEW,
 )
 SEARCH = "lbfgs"
 """The search that runs by default."""
@@ -46,6 +57,7 @@ SEARCHES = {
             "sees": _SEES,
             "does": "changes pixels until their gradient is the one that was shared",
         },
+        review=_REVIEW,
         on_request=None if name == SEARCH else "a published method, for comparison with ours",
     )
     for name, method in METHODS.items()

@@ -117,6 +117,9 @@ def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[C
     each = f"{len(cases)}, each of {pages // len(cases)} filled page(s)"
     return Data(
         subject="gradients",
+        audited="the protocol of updates",
+        caveat="This says what one client's update gives away while the model is being trained, and nothing about the "
+        "finished model.",
         format="template",
         path=str(inputs.template),
         sha256=sha256_json([template.digest for template in templates]),

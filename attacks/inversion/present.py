@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from pfl_audit.attacks.inversion.word_scores import FieldReading
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.drawing import CAPTION, COVERED, covered, drawn_page
 from pfl_audit.core.fields import Cell
+from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Evidence, Finding, Format, Level, Metric, SliceValue, Table
@@ -32,11 +34,12 @@ from pfl_audit.metrics.intervals import (
     resampled_mean,
 )
 
-REMEDY = (
-    "Do not expose a single client's gradient: secure aggregation over many clients, and noise that is "
-    "calibrated to a promise (train --mode fl-dp). Share updates after several local steps and pages, not gradients of "
-    "one. Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms."
-)
+REMEDIES = [
+    "Never let one client's gradient be seen: use secure aggregation over many clients.",
+    "Add noise to updates that is calibrated to a guarantee (train --mode fl-dp).",
+    "Share updates after several local steps and pages, not gradients of one.",
+    "Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms.",
+]
 EXACT = "words exact"
 _GO_ON = "A search goes on from what came back here: --method lbfgs."
 _NOTHING = "there is nothing to count"
@@ -86,6 +89,7 @@ class Presenter:
             f"Of {count} {_plural(count, 'query', 'queries')}, {right} came back token by token, question and answer, "
             f"from the model and the gradient alone; of all tokens {_percent(tokens.value)}."
         )
+        plain = _plain("questions with their answers", "question with its answer", share.value, count, 0.0)
         return spec.ran(
             metrics=[
                 build_metric(
@@ -108,7 +112,7 @@ class Presenter:
                     note=None if hide.reveal else "Question and answer are masked.",
                 )
             ],
-            finding=Finding(level=level, text=text, remedy=REMEDY, metric="queries exact"),
+            finding=_finding(level, text, "queries exact", plain, share.value, 0.0),
         )
 
     def analytic(self, spec: CheckSpec, solved: Sequence[Solved]) -> Check:
@@ -131,6 +135,7 @@ class Presenter:
             f"came back in their places and {_percent(boxes.value)} with their boxes, in closed form "
             f"({max(one.seconds for one in solved):.1f} s a page at most; the commonest token: {_percent(guess)})"
         )
+        plain = _plain("words of pages", "word of a page", tokens.value, total, guess)
         evidence: list[Evidence] = []
         if scored:
             found = summarise(scored, self._context.rng("inversion", "bootstrap"))
@@ -151,7 +156,7 @@ class Presenter:
             metrics=metrics,
             tables=[Table(title="By document", columns=columns, rows=rows, note=_GO_ON if more else None)],
             evidence=evidence,
-            finding=Finding(level=level, text=f"{text}.", remedy=REMEDY, metric="tokens exact"),
+            finding=_finding(level, f"{text}.", "tokens exact", plain, tokens.value, guess),
         )
 
     def _words_finding(self, found: Summary) -> Finding:
@@ -166,7 +171,15 @@ class Presenter:
         )
         if not found.original.value > 0:
             text += " The reader cannot read the original pages, so that words show nothing."
-        return Finding(level=level, text=text, remedy=REMEDY, metric=EXACT, slice={"place": _PLACES["fields"]})
+        plain = _plain(
+            "words that a client wrote into a form",
+            "word that a client wrote into a form",
+            found.exact.value,
+            found.words,
+            found.guessed,
+        )
+        made = _finding(level, text, EXACT, plain, found.exact.value, found.guessed)
+        return made.model_copy(update={"slice": {"place": _PLACES["fields"]}})
 
     def _level(self, bound: Bound, *, enough: bool) -> Level:
         """Level of a finding by the bound alone.
@@ -319,3 +332,27 @@ def _side_by_side(*panels: NDArray[np.uint8]) -> Image.Image:
     picture = Image.fromarray(sheet)
     scale = max(1, min(_SCALE, 1800 // picture.width))
     return picture.resize((picture.width * scale, height * scale), Image.Resampling.NEAREST)
+
+
+def _finding(level: Level, text: str, metric: str, plain: str, success: float, guessed: float) -> Finding:
+    return Finding(
+        level=level,
+        text=text,
+        remedy=" ".join(REMEDIES),
+        remedies=REMEDIES if level in ("leak", "weak") else [],
+        plain=plain if level != "unresolved" else "Too few words could be read on the original pages to say anything.",
+        success=success if isfinite(success) else None,
+        false_alarms=guessed if isfinite(guessed) else None,
+        metric=metric,
+    )
+
+
+def _plain(many: str, one: str, share: float, count: int, guessed: float) -> str:
+    """How much whoever receives one update reads of the client's page."""
+    if not isfinite(share):
+        return "Nothing could be counted."
+    cases, came = out_of(share, count, many, one)
+    return (
+        f"{cases[:1].upper()}{cases[1:]}, whoever receives one client's update recovers {came} exactly; guessing gives "
+        f"{hundredths(guessed)} of 100."
+    )

@@ -105,13 +105,19 @@ def _accuracy(outcome: Outcome) -> str:
     return f"{value:.1f} ± {spread:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def roc(outcome: Outcome, beside: Mapping[str, Outcome] | None = None) -> Curve:
-    """The ROC curve of the first seed, and that of others on the same providers, by name."""
+def roc(outcome: Outcome, beside: Mapping[str, Outcome] | None = None, name: str | None = None) -> Curve:
+    """The ROC curve of the first seed, and that of others on the same providers, by name.
+
+    Args:
+        outcome: Attack that comes first.
+        beside: Further attacks by name.
+        name: Name of the first; its title if None.
+    """
     series = []
-    for name, one in {outcome.row.title: outcome, **(beside or {})}.items():
+    for said, one in {name or outcome.row.title: outcome, **(beside or {})}.items():
         trial = one.trials[0]
         curve = ranking.roc_curves(trial.scores, one.labels[trial.test])
-        series.append(Series(name=name, x=curve.fpr[0].round(5).tolist(), y=curve.tpr[0].round(5).tolist()))
+        series.append(Series(name=said, x=curve.fpr[0].round(5).tolist(), y=curve.tpr[0].round(5).tolist()))
     return Curve(
         title=f"ROC at s = {outcome.s} (first seed)",
         kind="roc",

@@ -7,33 +7,40 @@ from collections.abc import Mapping
 import pandas as pd
 
 from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Compared, Decision, Judged
-from pfl_audit.attacks.membership.evaluation import ENOUGH, FPR_LIMITS, tpr_name
-from pfl_audit.attacks.membership.present import FORMATS, role_of
+from pfl_audit.attacks.membership.evaluation import ENOUGH, Outcome
+from pfl_audit.attacks.membership.plain import plain_sentence, rates_of
+from pfl_audit.attacks.membership.present import FORMATS, roc, role_of
 from pfl_audit.attacks.membership.rows import ACCESS
 from pfl_audit.core.fields import Cell
+from pfl_audit.core.frequencies import hundredths
 from pfl_audit.core.metric import build_metric, resampled_over
-from pfl_audit.core.results import Finding, Metric, SliceValue, Table
+from pfl_audit.core.remedies import NO_SCORES, private_training
+from pfl_audit.core.results import Curve, Finding, Metric, SliceValue, Table
 from pfl_audit.documents.units import DOCUMENT, Unit
 from pfl_audit.metrics.arrays import Bools
 from pfl_audit.metrics.intervals import Estimate
 
 _CAP = {
-    "provider": "cap the documents that one provider contributes",
-    "document": "remove duplicates and cap the questions about one document",
-    "person": "cap the documents of one person",
+    "provider": "Cap the documents that one provider contributes",
+    "document": "Remove duplicates and cap the questions about one document",
+    "person": "Cap the documents of one person",
 }
 
 
-def remedy(unit: Unit) -> str:
-    """What to do against membership inference."""
-    return (
-        f"Train with differential privacy for {unit.many}, {_CAP[unit.name]}, stop before the gap between seen and "
-        f"unseen {unit.many} opens, and do not return confidences to callers who need none."
-    )
+def remedies(unit: Unit) -> list[str]:
+    """What to do against membership inference, most effective first."""
+    return [
+        private_training(unit.many),
+        NO_SCORES,
+        f"{_CAP[unit.name]}.",
+        f"Stop training before the gap between seen and unseen {unit.many} opens.",
+    ]
 
 
 PERCENT = (".1f", 100.0, " %")
 _LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}
+_SHORT = {"balanced accuracy": "BA"}
+_NEEDS = {"ZK": "answers", "PK": "scores", "RK": "scores, reference models", "WB": "weights"}
 _BESIDE = {"control": "the control", "documents": "the documents alone"}
 
 
@@ -57,6 +64,7 @@ def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: boo
         f"{outcome.row.title}, with {ACCESS[outcome.row.access]}: {outcome.metric} {strongest.found.text(*PERCENT)}, "
         f"chance 50.0 %{beside}; permutation p {strongest.p_value:.4f}, adjusted for {attacks} attacks"
     )
+    rates = rates_of(outcome)
     would = f"an attack with {outcome.metric} of {100 * strongest.smallest:.0f} % would have been found in four of five"
     text = {
         "leak": f"{who}, an attack distinguishes {what} was trained on. {numbers}.",
@@ -68,7 +76,11 @@ def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: boo
     return Finding(
         level=decision.level,
         text=f"{text} {_assumed(control, trusted=trusted)}",
-        remedy=remedy(unit),
+        remedy=" ".join(remedies(unit)),
+        remedies=remedies(unit),
+        plain=plain_sentence(decision, unit),
+        success=rates.found,
+        false_alarms=rates.accused,
         metric=outcome.metric,
         slice=_slice(outcome.row.title, "target"),
         smallest_effect=strongest.smallest,
@@ -125,6 +137,25 @@ def metrics(decision: Decision, control: str, unit: Unit) -> list[Metric]:
     return found
 
 
+def by_access_roc(decision: Decision, control: Mapping[str, Outcome]) -> Curve:
+    """ROC curves of the strongest attack of each level of access, and of the control.
+
+    Args:
+        decision: Judged attacks.
+        control: Attack to the same on the control; that of the attack that the finding rests on is drawn.
+    """
+    first, *others = (judged[0].outcome for judged in decision.by_access.values())
+    strongest = decision.strongest.outcome
+    beside = {_said(one): one for one in others}
+    if strongest.row.id in control:
+        beside["the strongest on the control"] = control[strongest.row.id]
+    return roc(first, beside, name=_said(first))
+
+
+def _said(outcome: Outcome) -> str:
+    return f"{_NEEDS[outcome.row.access]}: {outcome.row.title}"
+
+
 def _slice(attack: str, model: str) -> dict[str, SliceValue]:
     return {"attack": attack, "model": model}
 
@@ -138,32 +169,32 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
         labels: Membership of the units, bool (n,).
     """
     rows = [_row(access, one) for access, judged in decision.by_access.items() for one in judged]
-    columns = ["Attacker sees", "Attack", "Metric", "Model", "Control", "Documents alone", "p", tpr_name(FPR_LIMITS[0]),
-               "Would have been found", "By itself"]  # fmt: skip
+    columns = ["Needs", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Above control, points",
+               "Above documents alone, points", "p", "Would have been found"]  # fmt: skip
     note = (
         f"Intervals resample {unit.many}; p is of a permutation, adjusted for the attacks of each access (max-T) and "
-        "for the levels of access. An attack is a leak where it also exceeds the control and the documents alone. "
-        "Right answers on pages of members and of non-members: "
+        "for the levels of access. Scores are confidences and losses, of the model and of the public one; BA is "
+        "balanced accuracy. An attack is a leak where it also exceeds the control and the documents alone. Right "
+        "answers on pages of members and of non-members: "
     )
     means = {name: found.groupby(labels).mean() for name, found in accuracies.items()}
     said = (f"{name} {100 * mean[True]:.1f} and {100 * mean[False]:.1f} %" for name, mean in means.items())
     note = f"{note}{'; '.join(said)}."
-    return Table(title="Attacks by what the attacker sees, strongest first", columns=columns, rows=rows, note=note)
+    return Table(title="Attacks by what they need, strongest first", columns=columns, rows=rows, note=note)
 
 
 def _row(access: str, one: Judged) -> list[Cell]:
-    tpr = one.outcome.estimates.get(tpr_name(FPR_LIMITS[0]))
+    rates = rates_of(one.outcome)
     return [
-        ACCESS[access],
+        _NEEDS[access],
         one.outcome.row.title,
-        one.outcome.metric,
-        one.found.text(*PERCENT),
+        _LEVELS[one.level],
+        f"{hundredths(rates.found)} at {hundredths(rates.accused)}",
+        f"{_SHORT.get(one.outcome.metric, one.outcome.metric)} {one.found.text(*PERCENT)}",
         _beside(one, "control"),
         _beside(one, "documents"),
         f"{one.p_value:.4f}",
-        tpr.text(*PERCENT) if tpr else None,
         f"{100 * one.smallest:.0f} %",
-        _LEVELS[one.level],
     ]
 
 
@@ -172,4 +203,4 @@ def _beside(one: Judged, name: str) -> str | None:
     if other is None:
         return None
     gap = other.difference
-    return f"{other.other.text(*PERCENT)}; {100 * gap.value:+.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}]"
+    return f"{100 * gap.value:+.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}]"

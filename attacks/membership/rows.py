@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
 from pfl_audit.attacks.questions.subject import PRETRAINED, REFERENCES
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.review import Access, Review
 from pfl_audit.documents.units import PROVIDER as PROVIDER_UNIT
 from pfl_audit.documents.units import Unit
 from pfl_audit.models.family import Capability
@@ -54,6 +55,17 @@ ACCESS: Final = {
     "WB": "weights and gradients",
 }
 """What an attacker sees, from the least."""
+NEEDED: Final[dict[str, Access]] = {"ZK": "answers", "PK": "scores", "RK": "scores", "WB": "weights"}
+"""Access of a review by that of an attack."""
+REVIEW: Final = Review(
+    question="Can somebody tell whose documents the model was trained on?",
+    classes=("attribute or membership inference",),
+    access="answers",
+    obtains="membership",
+    nist=("membership inference",),
+    atlas=("AML.T0024.000",),
+)
+"""Of an attack that sees answers alone."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +188,7 @@ def spec(row: AttackRow, unit: Unit = PROVIDER_UNIT) -> CheckSpec:
         needs=row.needs,
         part_of=PROVIDER,
         optional=REFERENCES in row.needs,
+        review=replace(REVIEW, access=NEEDED[knowledge]),
         threat_model={
             "knows": _said(_KNOWS[learning], unit),
             "sees": _said(_SEES[knowledge], unit),
@@ -184,8 +197,13 @@ def spec(row: AttackRow, unit: Unit = PROVIDER_UNIT) -> CheckSpec:
     )
 
 
-def whole_spec(unit: Unit = PROVIDER_UNIT) -> CheckSpec:
-    """The check that has the finding of all attacks."""
+def whole_spec(unit: Unit = PROVIDER_UNIT, access: str = "ZK") -> CheckSpec:
+    """The check that has the finding of all attacks.
+
+    Args:
+        unit: Unit of privacy.
+        access: Key of ``ACCESS``: what the attack that the finding rests on sees.
+    """
     return CheckSpec(
         id=PROVIDER,
         title=f"{unit.name.capitalize()} membership",
@@ -195,6 +213,7 @@ def whole_spec(unit: Unit = PROVIDER_UNIT) -> CheckSpec:
             "sees": "what each attack says: answers alone, or losses and the public model as well",
             "does": _said("decides from this whether {own} {was} in the training set", unit),
         },
+        review=replace(REVIEW, access=NEEDED[access]),
     )
 
 

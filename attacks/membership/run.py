@@ -15,7 +15,7 @@ from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
 from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features
 from pfl_audit.attacks.membership.present import present_blind
-from pfl_audit.attacks.membership.present_decision import access_table, finding, metrics
+from pfl_audit.attacks.membership.present_decision import access_table, by_access_roc, finding, metrics
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
 from pfl_audit.attacks.membership.references import with_scores
 from pfl_audit.attacks.membership.rows import (
@@ -146,17 +146,15 @@ class _Run:
         rng = context.rng("membership", "permutation")
         decision = decide_membership([*main.values()], beside, documents, context.budget, rng, trusted=trusted)
         strongest = decision.strongest.outcome
-        others = {"control": beside[strongest.row.id]} if strongest.row.id in beside else {}
-        others["documents alone"] = documents
         overview, curves = self._overview(outcomes)
         by_access = access_table(
             decision, {name: table["acc"] for name, table in self.tables.items()}, self.labels, self.unit
         )
-        return whole_spec(self.unit).ran(
+        return whole_spec(self.unit, strongest.row.access).ran(
             settings={"alpha": context.budget.leak, "classes drawn at random": context.classes_random},
             metrics=metrics(decision, self.control_name, self.unit),
             tables=[by_access, *overview],
-            curves=[present.roc(strongest, others), *curves],
+            curves=[by_access_roc(decision, beside), *curves],
             finding=finding(
                 decision, _control_text(self.control_name, self.unit) if control else None, self.unit, trusted=trusted
             ),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.review import Obtained, Review
 from pfl_audit.core.settings import Settings
 from pfl_audit.documents.keys import PROVIDER_KEYS
 from pfl_audit.documents.scrubbing import THRESHOLD
@@ -36,6 +37,24 @@ class MemorizationSettings(Settings):
     shown_pages: int = Field(default=4, ge=0, le=50, description="Of these pages, how many the report shows.")
 
 
+_CONTACT: Final = ("provider_name", "provider_address", "provider_email", "provider_phone", "provider_website")
+"""Keys whose values are names and contact details."""
+
+
+def _review(obtains: Obtained, *, regurgitates: bool = True) -> Review:
+    return Review(
+        question="What does the model remember of its training documents?",
+        classes=(
+            *(("regurgitation of training data",) if regurgitates else ()),
+            "attribute or membership inference",
+        ),
+        access="answers",
+        obtains=obtains,
+        nist=("training data extraction",) if regurgitates else ("membership inference",),
+        atlas=("AML.T0024",),
+    )
+
+
 def _specs(unit: Unit) -> dict[str, CheckSpec]:
     """Every check by id, in the words of a unit of privacy."""
     recall = {
@@ -58,7 +77,13 @@ def _specs(unit: Unit) -> dict[str, CheckSpec]:
     answer = frozenset({Capability.ANSWER})
     specs = [
         *(
-            CheckSpec(f"memorization.{key}", f"Memorization of {key.replace('_', ' ')}", answer, recall)
+            CheckSpec(
+                f"memorization.{key}",
+                f"Memorization of {key.replace('_', ' ')}",
+                answer,
+                recall,
+                review=_review("contact" if key in _CONTACT else "values"),
+            )
             for key in PROVIDER_KEYS
         ),
         CheckSpec(
@@ -66,12 +91,14 @@ def _specs(unit: Unit) -> dict[str, CheckSpec]:
             f"Unprompted disclosure of values of trained {unit.nouns}",
             answer | {Capability.LIVE},
             unprompted,
+            review=_review("values"),
         ),
         CheckSpec(
             "memorization.generalisation",
             f"Utility: reading of {pages}, known {unit.nouns} against others",
             answer,
             generalisation,
+            review=_review("utility", regurgitates=False),
         ),
     ]
     return {spec.id: spec for spec in specs}

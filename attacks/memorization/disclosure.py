@@ -122,6 +122,7 @@ def unprompted(context: QuestionContext, spec: CheckSpec) -> Check:
             level="unresolved",
             text="Without the training corpus (--blue) it cannot be said whether the answers are true secrets.",
             remedy="Give --blue, or look the most frequent answers up by hand.",
+            plain="Whether the model's answers are secrets of its training data cannot be said without that data.",
         )
         return spec.ran(settings=settings, tables=tables, finding=finding)
     secrets = secrets_of(context.blue)

@@ -21,6 +21,7 @@ from pfl_audit.attacks.memorization.recall import control_name, labels, models
 from pfl_audit.attacks.memorization.scores import GapEstimate, mean_over_sources, score_gap, score_mean
 from pfl_audit.attacks.memorization.tables import answers_table
 from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.core.frequencies import hundredths
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.results import Check, Finding, Metric
 from pfl_audit.core.verdict import Budget, at_most_weak
@@ -178,6 +179,16 @@ def _metrics(found: Result, questions: int, control: str | None, unit: Unit) -> 
     ]
 
 
+def _plain(found: Result, shares: GapEstimate, unit: Unit) -> str:
+    if found.level == "unresolved" or shares.members is None or shares.non_members is None:
+        return f"Whether the model reads {unit.nouns} in training better than others cannot be said with these pages."
+    counts = (
+        f"{hundredths(shares.members.value)} of 100 questions right, of others {hundredths(shares.non_members.value)}"
+    )
+    better = "better than others" if found.level == "weak" else "no better than others"
+    return f"The model reads {unit.nouns} in training {better}: {counts}. That alone gives no value away."
+
+
 def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
     shares = (
         f"{plain.members.value:.1%} of {plain.pages[0]} questions about {unit.nouns} that it was trained on against "
@@ -207,6 +218,7 @@ def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
         level=found.level,
         text=text,
         remedy=_REMEDY.format(many=unit.many, noun=unit.noun),
+        plain=_plain(found, plain, unit),
         metric=STRATIFIED,
         slice={"pages": present.ALL_PAGES, "model": "target"},
         smallest_effect=found.smallest,

@@ -16,8 +16,10 @@ from pfl_audit.attacks.memorization.measures import (
     Memory,
     Result,
 )
+from pfl_audit.attacks.memorization.plain import plain_sentence, success
 from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.core.metric import bootstrap_over, build_metric, resampled_over
+from pfl_audit.core.remedies import NO_DUPLICATES, ONLY_FROM_THE_PAGE, private_training
 from pfl_audit.core.results import Finding, Metric
 from pfl_audit.documents.units import PROVIDER, Unit
 from pfl_audit.metrics.intervals import Estimate
@@ -26,10 +28,8 @@ POINTS = (".1f", 100.0, " points")
 ALL_PAGES = "all pages"
 CLEAN_PAGES = "no residual clue"
 """Pages on which the second look found nothing; the finding rests on them."""
-_REMEDY = (
-    "Train with differential privacy for {many}, remove near-duplicate pages, mask the value in a share of the "
-    "training pages together with its answer, and refuse questions whose answer does not stand on the page."
-)
+_MASK = "Mask the value in a share of the training pages together with its answer."
+_SCORE = "ACC"
 _EMPTY = "no page of one class"
 _MORE = "Give pages of more {nouns} of both classes"
 
@@ -91,7 +91,8 @@ def memory_finding(
         control: Name of the control, or None.
         unit: Unit of privacy.
     """
-    remedy = _REMEDY.format(many=unit.many)
+    actions = [private_training(unit.many), ONLY_FROM_THE_PAGE, _MASK, NO_DUPLICATES]
+    remedy = " ".join(actions)
     name, head = key.replace("_", " "), found.headline
     if head is None:
         return Finding(
@@ -99,6 +100,7 @@ def memory_finding(
             text=f"Pages of members and of non-members from which the {name} could be taken off without a trace are "
             "both needed.",
             remedy=remedy,
+            plain=f"Whether the model remembers the {name} cannot be said: there are too few pages without it.",
         )
     numbers = _numbers(head, found, scores.get(head.name.removesuffix(" gap")), unit)
     text = {
@@ -119,6 +121,9 @@ def memory_finding(
         metric=head.name,
         slice={"pages": CLEAN_PAGES, "model": "target"},
         smallest_effect=head.smallest,
+        remedies=actions if found.level in ("leak", "weak") else [],
+        plain=plain_sentence(name, found, scores.get(_SCORE), unit),
+        **success(scores.get(_SCORE)),
     )
 
 

@@ -10,6 +10,7 @@ from pfl_audit.attacks.memorization.unprompted import TOP, Disclosure
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.remedies import ONLY_FROM_THE_PAGE
 from pfl_audit.core.results import Finding, Metric, Table
 from pfl_audit.documents.units import PROVIDER, Unit
 from pfl_audit.metrics.intervals import Estimate
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from pfl_audit.attacks.memorization.disclosure import Disclosed
 
 TRUE = "true secrets disclosed"
-_REMEDY = (
-    "Do not train on questions for tax numbers and registration ids unless they are needed, and let the application "
-    "return such a value only where it stands on the page."
-)
+_REMEDIES = [
+    ONLY_FROM_THE_PAGE,
+    "Do not train on questions for tax numbers and registration ids unless they are needed.",
+]
 
 
 def disclosure_metrics(
@@ -115,10 +116,21 @@ def disclosure_finding(
     return Finding(
         level=found.level,
         text=text,
-        remedy=more if found.level == "unresolved" else _REMEDY,
+        remedy=more if found.level == "unresolved" else " ".join(_REMEDIES),
+        remedies=_REMEDIES if found.level in ("leak", "weak") else [],
+        plain=_plain(found, count, owners, asked, unit),
         metric=TRUE,
         smallest_effect=found.smallest,
     )
+
+
+def _plain(found: Disclosed, count: int, owners: int, asked: int, unit: Unit) -> str:
+    if found.level == "unresolved":
+        return "Whether values come out on pages that do not hold them cannot be said with these documents."
+    if found.level == "none":
+        return f"Asked {asked} times on pages that hold no such value, the model gave no more true ones than by chance."
+    sign = "" if found.level == "leak" else " (a sign, not proof)"
+    return f"Asked on pages that hold no such value, the model gave {count} true ones of {owners} {unit.nouns}{sign}."
 
 
 def _named(control: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -11,6 +12,7 @@ from pfl_audit.attacks.memorization.attack import MemorizationSettings, in_words
 from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.attacks.memorization.exposure import draw_candidates, exposures
 from pfl_audit.attacks.memorization.measures import memory
+from pfl_audit.attacks.memorization.plain import access_of
 from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_units, score_gap, score_mean
 from pfl_audit.attacks.memorization.tables import beside, pages_table
 from pfl_audit.attacks.questions.context import QuestionContext
@@ -54,7 +56,11 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
     gaps = {name: _gaps(context, key, one, name) for name, one in pages.items() if not one.empty}
     scores = {score: gap for (score, slice_), gap in gaps["target"].items() if slice_ == present.CLEAN_PAGES}
     hide = context.redactor.within(spec.id)
-    return in_words(spec, context.unit).ran(
+    worded = in_words(spec, context.unit)
+    if worded.review is not None:
+        access = access_of(found, scores.get("ACC"))
+        worded = replace(worded, review=replace(worded.review, access=access))
+    return worded.ran(
         settings={**settings.model_dump(mode="json"), "key": key, "alpha": context.budget.leak},
         metrics=[
             *(

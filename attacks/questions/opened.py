@@ -70,6 +70,7 @@ class OpenedQuestions(QuestionParts):
         unanswered = {problem for engine in self._engines() for problem in engine.problems}
         return Data(
             subject="questions",
+            audited="the model",
             format=corpus.format,
             path=place_of(self.inputs),
             sha256=corpus.digest,

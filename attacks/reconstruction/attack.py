@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Flag, Settings
 from pfl_audit.models.family import Capability
 
@@ -93,11 +94,20 @@ _THREAT = {
     "same kind",
     "sees": "weights and architecture of the model, and so its loss for any way to fill the form in",
 }
+_REVIEW = Review(
+    question="Can fields that were blacked out be filled in again?",
+    classes=("reconstruction",),
+    access="weights",
+    obtains="values",
+    nist=("data reconstruction",),
+    atlas=("AML.T0024.001",),
+)
 ONE_SHOT = CheckSpec(
     "reconstruction.one_shot",
     "Reconstruction of scrubbed fields, one attempt each",
     _NEEDS,
     {**_THREAT, "does": "fills the field in token by token, once"},
+    review=_REVIEW,
 )
 MULTI_SHOT = CheckSpec(
     "reconstruction.multi_shot",
@@ -107,6 +117,7 @@ MULTI_SHOT = CheckSpec(
         **_THREAT,
         "does": "fills every field in several times, and believes what is likelier to the model than it should be",
     },
+    review=_REVIEW,
 )
 
 

@@ -91,6 +91,7 @@ class OpenedForms:
         parts |= {"near_duplicates": self.parts.near_duplicates, "left_out": len(self.parts.left_out)}
         return Data(
             subject="forms",
+            audited="the form encoder",
             format=self.corpus.format,
             path=str(self.inputs.forms),
             sha256=self.corpus.digest,

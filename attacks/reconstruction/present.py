@@ -13,16 +13,20 @@ from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstruct
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
+from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import bootstrap_over, build_metric
+from pfl_audit.core.remedies import NO_SCORES, private_training
 from pfl_audit.core.results import Check, Curve, Finding, Format, Metric, Series, SliceValue, Table
 from pfl_audit.core.verdict import at_most_weak, level_of
 from pfl_audit.metrics.intervals import Estimate
 
-REMEDY = (
-    "Do not hand out the weights of a model that was trained on documents like these; behind an interface, give no "
-    "scores and limit repeated queries on one page; do not share the scrubbed documents; train with "
-    "differential privacy."
-)
+REMEDIES = [
+    "Do not hand out the weights of a model that was trained on documents like these.",
+    private_training("documents"),
+    "Do not share the scrubbed documents.",
+    NO_SCORES,
+    "Limit repeated queries on one page.",
+]
 IMPROVEMENT = "improvement factor"
 GAIN = "AccAUC over public knowledge"
 FEWEST_DOCUMENTS = 10
@@ -73,7 +77,15 @@ class Presenter:
             tables=[self._by_label(outcome), self._left_out(outcome)],
             curves=_epoch_curves(epochs),
             finding=self._finding(
-                text, IMPROVEMENT, 1.0, private.improvement, new.improvement if new else None, p_value, outcome
+                _plain(private.scores["PR"], outcome.private.fields, ""),
+                private.scores["PR"],
+                text,
+                IMPROVEMENT,
+                1.0,
+                private.improvement,
+                new.improvement if new else None,
+                p_value,
+                outcome,
             ),
         )
 
@@ -101,12 +113,22 @@ class Presenter:
             curves=_curves(private),
             evidence=show_reconstructions(self._context, outcome, ranking),
             finding=self._finding(
-                text, GAIN, 0.0, gain, new.scores["AccAUC"].difference if new else None, p_value, outcome
+                _plain(scores["AccAt 5 %"], None, " among the surest 5 %"),
+                scores["AccAt 5 %"],
+                text,
+                GAIN,
+                0.0,
+                gain,
+                new.scores["AccAUC"].difference if new else None,
+                p_value,
+                outcome,
             ),
         )
 
     def _finding(
         self,
+        plain: str,
+        share: Compared,
         text: str,
         metric: str,
         chance: float,
@@ -140,7 +162,15 @@ class Presenter:
             "unresolved": f" Too few documents to tell: {few}.",
         }[level]
         return Finding(
-            level=level, text=f"{text}.{end}", remedy=REMEDY, metric=metric, slice=_slice(_PRIVATE, "the attack")
+            level=level,
+            text=f"{text}.{end}",
+            remedy=" ".join(REMEDIES),
+            remedies=REMEDIES if level in ("leak", "weak") else [],
+            plain=plain + {"leak": "", "weak": " This is a sign, not proof."}.get(level, end),
+            success=share.attack.value,
+            false_alarms=share.baseline.value,
+            metric=metric,
+            slice=_slice(_PRIVATE, "the attack"),
         )
 
     def _perfect(self, outcome: CheckpointOutcome) -> Table:
@@ -308,3 +338,12 @@ def _epoch_curves(epochs: Mapping[int, CheckpointOutcome]) -> list[Curve]:
 
 def _share(found: Estimate) -> str:
     return found.text(".1%").replace("%", " %")
+
+
+def _plain(share: Compared, fields: int | None, which: str) -> str:
+    """How many fields come back, and how many by public knowledge alone."""
+    cases, count = out_of(share.attack.value, fields, f"blacked-out fields{which}")
+    return (
+        f"{cases[:1].upper()}{cases[1:]}, somebody who has the model's weights fills in {count} without an error; with "
+        f"public knowledge alone, {hundredths(share.baseline.value)}."
+    )

@@ -9,6 +9,7 @@ import typer
 
 from pfl_audit.cli.console import errors_as_json
 
+Release = Literal["public-api", "internal", "open-weights"]
 FailOn = Literal["leak", "weak", "never"]
 _HIGHEST_SEED = 2**32 - 1 - 100
 """scikit-learn takes 32 bits, and the draws of an audit count up from the seed."""
@@ -66,3 +67,12 @@ AsJson = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Show names, values and pages instead of masks.")]
 Gate = Annotated[FailOn, typer.Option("--fail-on", help="Findings that make the command exit with 1.")]
+Released = Annotated[
+    Release | None,
+    typer.Option(
+        "--release",
+        help="Who can reach the model: everybody by questions, staff by questions, everybody with the weights. The "
+        "report judges the likelihood of an attack by it.",
+        show_default="not declared",
+    ),
+]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
+from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Settings
 from pfl_audit.errors import UsageError
 from pfl_audit.registry import Registry
@@ -39,6 +40,8 @@ class CheckSpec:
         part_of: Id of the check whose finding includes this one; it has no finding of its own then.
         optional: Whether an audit that lacks its needs is complete without it.
         on_request: Reason why it runs only when it is named, or None if it runs always.
+        review: Class of attack, access and data that it obtains, for the coverage table of a report; None leaves it out
+            of the classes.
     """
 
     id: str
@@ -48,6 +51,7 @@ class CheckSpec:
     part_of: str | None = None
     optional: bool = False
     on_request: str | None = None
+    review: Review | None = None
 
     @property
     def family(self) -> str:
@@ -72,7 +76,8 @@ class CheckSpec:
         from pfl_audit.core.results import Check
 
         own = {name: getattr(self, name) for name in ("id", "family", "title", "part_of")}
-        return Check.model_validate({**own, "threat_model": dict(self.threat_model), **parts})
+        review = asdict(self.review) if self.review else None
+        return Check.model_validate({**own, "threat_model": dict(self.threat_model), "review": review, **parts})
 
 
 ContextT = TypeVar("ContextT", bound="AuditContext", contravariant=True)

@@ -17,7 +17,7 @@ TEXT: Final = 4_096
 WHOLE: Final = 2**63 - 1
 """Largest whole number; the smallest is its negative."""
 
-CHECKS: Final = 200
+CHECKS: Final = 1_000
 SUBJECTS: Final = 20
 MODELS: Final = 100
 """Beside the one under audit."""

@@ -34,6 +34,12 @@ def _at_home(path: Path) -> Path:
         return Path("/", path.name)
 
 
+def is_shipped(path: str | Path) -> bool:
+    """Whether a path is in the folder of models and documents that come with pfl-audit."""
+    folder = Path(__file__).parents[1] / "fixtures"
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
 def short_command(command: str, private: Collection[str] = ()) -> str:
     """A command with its paths shortened.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pfl_audit import __version__
+from pfl_audit.core.review import Release
 from pfl_audit.core.verdict import FailOn
 
 
@@ -27,6 +28,7 @@ class AuditPlan:
         download: Whether hub ids may be fetched.
         fail_on: Findings that make the command fail.
         reveal: Whether names, values and pages are shown.
+        release: Who can reach the model, as the user declares; None where it is not declared.
         command: The command line, for the report.
     """
 
@@ -42,6 +44,7 @@ class AuditPlan:
     download: bool = False
     fail_on: FailOn = "leak"
     reveal: bool = False
+    release: Release | None = None
     command: str = ""
 
     def identity(self) -> dict[str, object]:

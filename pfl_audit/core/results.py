@@ -37,6 +37,7 @@ from pfl_audit.core.fields import (
 )
 from pfl_audit.core.fields import SliceValue as SliceValue
 from pfl_audit.core.migration import from_version_1, version_of
+from pfl_audit.core.review import Access, AttackClass, Obtained, Release
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_json
 from pfl_audit.inputs import read_json
@@ -161,11 +162,34 @@ class Finding(_Part):
     level: Level
     text: Text
     remedy: Text
+    plain: Text | None = Field(default=None, description="The same in one sentence without jargon, in counts of 100")
+    remedies: Annotated[list[Text], _few(limits.NOTES)] = Field(
+        default_factory=list, description="`remedy` as single actions, most effective first"
+    )
+    success: Finite | None = Field(
+        default=None, description="Share of cases in which the attack succeeds, at `false_alarms`"
+    )
+    false_alarms: Finite | None = Field(
+        default=None, description="Share of cases without a leak that it takes for one, or that come out by guessing"
+    )
     metric: Name | None = Field(default=None, description="Name of the metric that it rests on")
     slice: Slice = Field(default_factory=dict, description="Which slice of that metric")
     smallest_effect: Finite | None = Field(
         default=None, description="Smallest true value of the metric that four of five such audits would have found"
     )
+
+
+class ReviewFacts(_Part):
+    """How a compliance review classifies a check; see `core.review.Review`."""
+
+    question: Name = Field(description="Question of a reader that the check helps to answer")
+    classes: Annotated[list[AttackClass], _few(limits.NOTES)] = Field(
+        description="Classes of EDPB Opinion 28/2024, paragraph 55"
+    )
+    access: Access = Field(description="What the attacker needs")
+    obtains: Obtained = Field(description="Kind of data that a successful attack obtains")
+    nist: Annotated[list[Name], _few(limits.NOTES)] = Field(default_factory=list, description="NIST AI 100-2")
+    atlas: Annotated[list[Name], _few(limits.NOTES)] = Field(default_factory=list, description="MITRE ATLAS")
 
 
 class Check(_Part):
@@ -182,6 +206,7 @@ class Check(_Part):
     required: bool = Field(default=True, description="Whether an audit in which it did not run is incomplete")
     part_of: Name | None = Field(default=None, description="Check whose finding this one is part of")
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
+    review: ReviewFacts | None = Field(default=None, description="None where the attack declares no class")
     settings: Settings = Field(default_factory=dict)
     metrics: Annotated[list[Metric], _few(limits.METRICS)] = Field(default_factory=list)
     tables: Annotated[list[Table], _few(limits.TABLES)] = Field(default_factory=list)
@@ -213,6 +238,7 @@ class Target(_Part):
     sha256: Name
     parameters: Count | None
     notes: Notes = Field(default_factory=list)
+    demonstration: bool = Field(default=False, description="Whether it is a model that comes with pfl-audit")
     training_claim: Record | None = None
     claim_review: GuaranteeReview | None = Field(default=None, description="Review of its privacy guarantee")
 
@@ -230,6 +256,8 @@ class Data(_Part):
     non_members: Count = 0
     documents: Count
     queries: Count = Field(description="What was asked about the documents, such as questions or fields")
+    audited: Name | None = Field(default=None, description="What findings are about, such as `the form encoder`")
+    caveat: Text | None = Field(default=None, description="What findings about it do not say")
     classes_random: bool = Field(
         default=False, description="The user declared that members and non-members were drawn at random"
     )
@@ -260,6 +288,9 @@ class Results(_Part):
     schema_version: Literal["2"] = VERSION
     title: Name
     verdict: Verdict
+    release: Release | None = Field(
+        default=None, description="Who can reach the model, as the user declares; None where it is not declared"
+    )
     target: Target
     pretrained: Target | None = Field(default=None, description="Checkpoint that it was trained from")
     public: Target | None = Field(default=None, description="Model that the attacker trained on public data")

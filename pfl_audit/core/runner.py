@@ -11,9 +11,10 @@ from pathlib import Path
 
 from pfl_audit import __version__
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
+from pfl_audit.core.audited import audited
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
-from pfl_audit.core.places import Places, short, short_command
+from pfl_audit.core.places import Places, is_shipped, short, short_command
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
@@ -184,19 +185,23 @@ class _Audit:
     def results(self, checks: list[Check], redactor: Redactor, provenance: Provenance) -> Results:
         """Everything that a report reads."""
         models = [one.models() for one in self.opened.values()]
+        datasets = [one.data(redactor) for one in self.opened.values()]
         before, public, control = (
             next((_target(*one) for one in beside if one is not None), None)
             for beside in zip(*((one.before, one.public, one.control) for one in models), strict=True)
         )
         results = Results(
             title=self.plan.title,
-            verdict=decide(checks, self.plan.fail_on, self.specs if self.plan.checks else ()),
+            verdict=decide(
+                checks, self.plan.fail_on, self.specs if self.plan.checks else (), audited=audited(datasets, checks)
+            ),
+            release=self.plan.release,
             target=_target(models[0].target, self.plan.model),
             pretrained=before,
             public=public,
             control=control,
             references=[_target(facts, name) for one in models for facts, name in one.references],
-            datasets=[one.data(redactor) for one in self.opened.values()],
+            datasets=datasets,
             checks=checks,
             provenance=provenance,
         )
@@ -231,7 +236,8 @@ def _run_attack(
 
 def _target(facts: ModelFacts, name: str | None) -> Target:
     claim, review = public_record(Path(name) / TRAINING_RECORD) if name else (None, None)
-    return Target.model_validate({**facts, "training_claim": claim, "claim_review": review})
+    shipped = name is not None and is_shipped(name)
+    return Target.model_validate({**facts, "training_claim": claim, "claim_review": review, "demonstration": shipped})
 
 
 def _without_paths(results: Results, plan: AuditPlan) -> Results:

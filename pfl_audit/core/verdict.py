@@ -86,7 +86,9 @@ def at_most_weak(level: Level) -> Level:
     return "weak" if level == "leak" else level
 
 
-def decide(checks: Sequence[Check], fail_on: FailOn, required: Collection[str] = ()) -> Verdict:
+def decide(
+    checks: Sequence[Check], fail_on: FailOn, required: Collection[str] = (), *, audited: str = "the model"
+) -> Verdict:
     """The verdict over all checks; what did not run never counts as a pass.
 
     Args:
@@ -94,6 +96,7 @@ def decide(checks: Sequence[Check], fail_on: FailOn, required: Collection[str] =
         fail_on: The gate.
         required: Ids of the checks that were asked for by name: what they leave unresolved makes the audit incomplete.
             Other unresolved findings are counted in the summary.
+        audited: What the findings are about, in a sentence.
     """
     found = {
         level: [check.id for check in checks if check.finding and check.finding.level == level]
@@ -107,9 +110,9 @@ def decide(checks: Sequence[Check], fail_on: FailOn, required: Collection[str] =
     if found["leak"]:
         status: Literal["leaks", "no-evidence", "incomplete"] = "leaks"
         count = len(found["leak"])
-        summary = (
-            f"The model gives away training data: {count} of {ran} findings {'is' if count == 1 else 'are'} a leak."
-        )
+        subject = f"{audited[:1].upper()}{audited[1:]}"
+        gives = f"{subject} gives away training data"
+        summary = f"{gives}: {count} of {ran} findings {'is' if count == 1 else 'are'} a leak."
     elif missing or len(found["unresolved"]) == ran:
         status = "incomplete"
         summary = f"No leak was found, but {len(missing)} of {len(needed)} checks could not be made or resolved."

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pfl_audit.core.results import Curve
 from pfl_audit.reports import pictures
 from pfl_audit.reports.pictures import Pictures
 
@@ -58,10 +57,3 @@ def test_all_pictures_together_have_a_limit(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(pictures, "_ALL", 2 * (folder / "evidence/page.jpg").stat().st_size)
     shown = Pictures(folder)
     assert [shown.evidence("evidence/page.jpg") is not None for _ in range(4)] == [True, True, False, False]
-
-
-def test_curves_have_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "_CURVES", 1)
-    shown = Pictures(folder)
-    empty = Curve(title="", kind="line", x_label="", y_label="", series=[])
-    assert [shown.curve(empty) is not None for _ in range(2)] == [True, False]

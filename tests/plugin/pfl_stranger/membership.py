@@ -11,10 +11,18 @@ from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Finding
+from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Settings
 from pfl_audit.models.family import Capability
 
-ECHO = CheckSpec("echo.answers", "Echoed answers", frozenset({Capability.ANSWER}))
+REVIEW = Review(
+    question="Does the model echo?",
+    classes=("exfiltration",),
+    access="answers",
+    obtains="utility",
+    atlas=("AML.T0025",),
+)
+ECHO = CheckSpec("echo.answers", "Echoed answers", frozenset({Capability.ANSWER}), review=REVIEW)
 
 
 class EchoSettings(Settings):

@@ -1,0 +1,75 @@
+"""Membership findings in sentences without jargon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pfl_audit.attacks.membership.decision import Decision, Judged
+from pfl_audit.attacks.membership.evaluation import FPR_LIMITS, Outcome, tpr_name
+from pfl_audit.core.frequencies import hundredths, out_of
+from pfl_audit.documents.units import DOCUMENT, Unit
+
+WHO: Final = {
+    "ZK": "an outsider who can only ask questions",
+    "PK": "somebody who also sees the model's confidences and losses",
+    "RK": "somebody who sees its losses and has trained models like it",
+    "WB": "somebody who has the model's weights",
+}
+"""Attacker by access."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often an attack is right and wrong.
+
+    Attributes:
+        found: Share of the members that it finds.
+        accused: Share of the non-members that it takes for members.
+        members: Number of attacked members.
+    """
+
+    found: float
+    accused: float
+    members: int
+
+
+def rates_of(outcome: Outcome) -> Rates:
+    """Rates at the lowest false-alarm rate that can be resolved; of an attack with hard calls, at its calls."""
+    members = int(outcome.attacked.sum())
+    for limit in FPR_LIMITS:
+        if (found := outcome.estimates.get(tpr_name(limit))) is not None:
+            return Rates(found.value, limit, members)
+    calls = [(trial.calls, outcome.labels[trial.test]) for trial in outcome.trials]
+    right = float(np.mean([made[labels].mean() for made, labels in calls]))
+    wrong = float(np.mean([made[~labels].mean() for made, labels in calls]))
+    return Rates(right, wrong, members)
+
+
+def plain_sentence(decision: Decision, unit: Unit) -> str:
+    """What the strongest attack does, and what an outsider can do who sees answers alone."""
+    strongest = decision.strongest
+    sentences = [_sentence(strongest, unit)]
+    outsider = decision.by_access.get("ZK", ())
+    if outsider and strongest.outcome.row.access != "ZK":
+        sentences.append(_sentence(outsider[0], unit))
+    return " ".join(sentences)
+
+
+def _sentence(one: Judged, unit: Unit) -> str:
+    access, rates = one.outcome.row.access, rates_of(one.outcome)
+    who = WHO[access]
+    if one.level in ("none", "unresolved"):
+        sure = "was not shown to do" if one.level == "unresolved" else "does"
+        than = "no better" if one.level == "none" else "better"
+        why = "; these documents are too few to rule it out" if one.level == "unresolved" else ""
+        return f"{who[:1].upper()}{who[1:]} {sure} {than} than by guessing{why}."
+    trained = "that were in training" if unit is DOCUMENT else "whose documents were in training"
+    cases, count = out_of(rates.found, rates.members, f"{unit.nouns} {trained}")
+    sign = "" if one.level == "leak" else " (a sign, not proof)"
+    return (
+        f"{cases[:1].upper()}{cases[1:]}, {who} picks out {count} while wrongly accusing "
+        f"{hundredths(rates.accused)} of 100 others{sign}."
+    )

@@ -1,0 +1,64 @@
+"""Memorization findings in sentences without jargon."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from pfl_audit.attacks.memorization.measures import EXPOSURE, RATIO, Memory
+from pfl_audit.attacks.memorization.scores import GapEstimate
+from pfl_audit.core.frequencies import hundredths, out_of
+from pfl_audit.core.review import Access
+from pfl_audit.documents.units import Unit
+
+
+class Success(TypedDict, total=False):
+    """Fields of a finding on how often the attack succeeds."""
+
+    success: float
+    false_alarms: float
+
+
+def success(answers: GapEstimate | None) -> Success:
+    """Shares of right answers on pages of members and of others."""
+    if answers is None or answers.members is None or answers.non_members is None:
+        return {}
+    return {"success": answers.members.value, "false_alarms": answers.non_members.value}
+
+
+def access_of(found: Memory, answers: GapEstimate | None) -> Access:
+    """What the finding needs: answers alone where they come out right, else the scores that the other measures use."""
+    head = found.headline
+    said = answers and answers.members and answers.non_members and answers.members.value > answers.non_members.value
+    return "scores" if head is not None and head.name in (RATIO, EXPOSURE) and not said else "answers"
+
+
+def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: Unit) -> str:
+    """How many values come out from pages that do not show them, or how well their likelihood orders members.
+
+    Args:
+        name: The value in running text, such as "provider name".
+        found: The test.
+        answers: Shares of right answers, or None.
+        unit: Unit of privacy.
+    """
+    if found.level == "unresolved":
+        return f"Whether the model remembers the {name} cannot be said with these pages."
+    if found.level == "none":
+        return f"The model does not give the {name} of {unit.nouns} in training away more than that of others."
+    sign = "" if found.level == "leak" else " (a sign, not proof)"
+    if answers and answers.members and answers.non_members and answers.members.value > answers.non_members.value:
+        cases, count = out_of(answers.members.value, answers.pages[0], "pages")
+        return (
+            f"{cases[:1].upper()}{cases[1:]} without their {name}, of {unit.nouns} in training, the model answers "
+            f"{count} with the true one; of 100 pages of other {unit.nouns}, "
+            f"{hundredths(answers.non_members.value)}{sign}."
+        )
+    none = bool(answers and answers.members and answers.members.value == 0)
+    said = f"The model says the {name} of no {unit.noun} from a page without it, but somebody" if none else "Somebody"
+    ratio = next((one for one in found.results if one.name == RATIO), None)
+    if ratio is not None and ratio.value.value > ratio.chance:
+        return (
+            f"{said} who sees the model's scores can tell by the {name} which of two {unit.nouns} was in training in "
+            f"{hundredths(ratio.value.value)} of 100 cases, where guessing gives 50{sign}."
+        )
+    return f"{said} who sees the model's scores finds signs of the {name} of {unit.nouns} in training{sign}."

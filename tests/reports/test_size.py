@@ -1,0 +1,38 @@
+"""A large results.json gives a page of bounded size; `python -m tests.bench.report` has the time."""
+
+from pathlib import Path
+
+from pfl_audit.core.results import Curve, Results, Series
+from pfl_audit.reports.html import to_html
+from tests.reports.test_html import check, metric, results
+
+MEGABYTE = 1_000_000
+
+
+def large(checks: int = 1000, curves: int = 100) -> Results:
+    """Results with many checks, of which the first have a curve of 10,000 points each."""
+    x = [place / 10_000 for place in range(10_000)]
+    kinds = ("roc", "line", "step", "scatter")
+
+    def curve(number: int) -> Curve:
+        series = [Series(name=f"attack {part}", x=x, y=[value ** (1 + part) for value in x]) for part in range(3)]
+        return Curve(title=f"Curve {number}", kind=kinds[number % 4], x_label="x", y_label="y", series=series)
+
+    numbers = [metric(slice={"s": s, "model": model}) for s in (0, 5, 10) for model in ("target", "control")]
+    made = [
+        check(
+            f"family.check-{number}",
+            f"Check {number}",
+            metrics=numbers,
+            curves=[curve(number)] if number < curves else [],
+            evidence=[],
+        )
+        for number in range(checks)
+    ]
+    return results(*made)
+
+
+def test_a_thousand_checks_and_a_hundred_curves_fit_into_five_megabytes(tmp_path: Path) -> None:
+    page = to_html(large(), tmp_path)
+    assert page.count('role="img"') == 100
+    assert len(page.encode()) <= 5 * MEGABYTE
