@@ -6,7 +6,7 @@ import inspect
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ import typer
 
 from pfl_audit.api import run_folder, shared_store
 from pfl_audit.cli import options
-from pfl_audit.cli.config_file import META
+from pfl_audit.cli.config_file import META, WAIVERS
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.errors import UsageError
@@ -24,6 +24,7 @@ from pfl_audit.registry import ExtensionWarning, Registry
 if TYPE_CHECKING:
     from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.results import Results
+    from pfl_audit.core.waivers import Waiver
 
 Set = Annotated[
     list[str] | None,
@@ -33,6 +34,16 @@ Set = Annotated[
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Gating:
+    """What decides the exit code beside findings; see `AuditPlan`."""
+
+    require: tuple[str, ...] = ()
+    gate: tuple[str, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    baseline: Path | None = None
 
 
 @dataclass
@@ -45,12 +56,15 @@ class Request:
         settings: Attack to its settings.
         choice: Values of the options that are the command's own.
         checks: Ids of checks or names of attacks; empty for all.
+        named: Those of them that the user named; all if None.
         seed: Seed of all random draws.
         reveal: Whether names and values are shown.
         as_json: Whether results are printed as JSON.
         quiet: Whether no progress is shown.
         out: Folder of the run, or None.
         store: Response store, or None.
+        device: torch's name of the device.
+        gating: What decides the exit code beside findings.
     """
 
     model: str | None
@@ -58,6 +72,7 @@ class Request:
     settings: dict[str, dict[str, object]]
     choice: Mapping[str, object]
     checks: tuple[str, ...] = ()
+    named: tuple[str, ...] | None = None
     seed: int = 0
     reveal: bool = False
     as_json: bool = False
@@ -65,6 +80,7 @@ class Request:
     out: Path | None = None
     store: Path | None = None
     device: str = "cpu"
+    gating: Gating = Gating()
 
 
 Prepare = Callable[[Request], bool]
@@ -122,6 +138,8 @@ class AuditCommand:
         return keyword("model", Annotated[str | None, option], None)
 
 
+_GATING = ("fail_on", "require", "gate", "baseline")
+"""Options that decide the exit code."""
 COMMANDS: Registry[AuditCommand] = Registry("pfl_audit.commands", "command", ("name", "function"))
 
 
@@ -147,6 +165,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
     results = audit(
         request.model,
         checks=request.checks,
+        named=request.named,
         settings=request.settings,
         inputs=request.inputs,
         out=folder,
@@ -155,6 +174,10 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         device=request.device,
         download=given.get("download", False),
         fail_on=given["fail_on"],
+        require=request.gating.require,
+        gates=request.gating.gate,
+        waivers=request.gating.waivers,
+        baseline=request.gating.baseline,
         reveal=request.reveal,
         title=command.title,
         command=command_line(),
@@ -165,7 +188,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
 
 def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> Request:
     """What the user asked for: configuration file, then flags, then ``--set``."""
-    tables: dict[str, dict[str, dict[str, object]]] = context.meta.get(META, {})
+    tables: dict[str, Any] = context.meta.get(META, {})
     inputs = {name: dict(values) for name, values in tables.get("subjects", {}).items()}
     settings = {name: dict(values) for name, values in tables.get("attacks", {}).items()}
     for target, groups in ((inputs, command.inputs), (settings, command.settings)):
@@ -188,6 +211,18 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
         out=given["out"],
         store=given["store"],
         device=given["device"],
+        gating=_gating(given, tables.get(WAIVERS, [])),
+    )
+
+
+def _gating(given: Mapping[str, Any], waivers: Sequence[Mapping[str, object]]) -> Gating:
+    from pfl_audit.core.waivers import read_waivers
+
+    return Gating(
+        require=tuple(given.get("require") or ()),
+        gate=tuple(given.get("gate") or ()),
+        waivers=read_waivers(waivers),
+        baseline=given.get("baseline"),
     )
 
 
@@ -241,7 +276,7 @@ def show_results(results: Results, folder: Path, *, as_json: bool, gate: bool = 
         print_json(results.model_dump(mode="json"))
     elif show:
         show_verdict(results, folder, reports)
-    if gate and (code := exit_code(results.verdict, results.checks)):
+    if gate and (code := exit_code(results.verdict)):
         raise typer.Exit(code)
 
 
@@ -266,7 +301,10 @@ def _shared(*, download: bool, gate: bool) -> list[inspect.Parameter]:
         keyword("store", options.Store, None),
         keyword("seed", options.Seed, 0),
         keyword("device", options.Device, "cpu"),
-        keyword("fail_on", options.Gate, "leak"),
+        keyword("fail_on", options.FailOnLevel, "leak"),
+        keyword("require", options.Require, None),
+        keyword("gate", options.Gate, None),
+        keyword("baseline", options.Baseline, None),
         keyword("reveal", options.Reveal, False),
         keyword("as_json", options.AsJson, False),
         keyword("quiet", options.Quiet, False),
@@ -274,4 +312,4 @@ def _shared(*, download: bool, gate: bool) -> list[inspect.Parameter]:
     ]
     if download:
         made.insert(5, keyword("download", options.Download, False))
-    return [parameter for parameter in made if gate or parameter.name != "fail_on"]
+    return [parameter for parameter in made if gate or parameter.name not in _GATING]

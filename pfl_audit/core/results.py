@@ -1,4 +1,4 @@
-"""Schema of ``results.json`` (version 2), which holds everything that a report prints.
+"""Schema of ``results.json`` (version 2.1), which holds everything that a report prints.
 
 ``pfl-audit schema`` prints the JSON Schema. Names of companies, answers and values are pseudonyms
 or masks unless the audit was run with ``--reveal``.
@@ -11,8 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, model_validator
 
 from pfl_audit.core import limits
 from pfl_audit.core.fields import (
@@ -25,17 +24,21 @@ from pfl_audit.core.fields import (
     Interval,
     Name,
     Notes,
+    Part,
     Record,
     Settings,
     Slice,
     Text,
     Texts,
     Whole,
+    few,
     is_read,
     measure,
     thinned,
 )
 from pfl_audit.core.fields import SliceValue as SliceValue
+from pfl_audit.core.gate_record import Format as Format
+from pfl_audit.core.gate_record import Gate as Gate
 from pfl_audit.core.migration import from_version_1, version_of
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_json
@@ -44,32 +47,21 @@ from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, Priv
 
 FILE_NAME = "results.json"
 
-VERSION: Final = "2"
+VERSION: Final = "2.1"
+"""Version 2.x adds fields to 2 that have a default, and changes none; an earlier 2.x is read as it is."""
+_READ: Final = ("1", "2", VERSION)
 _REMEDY = "Audit again"
 
 Level = Literal["leak", "weak", "none", "unresolved"]
 """How bad a finding is; ``leak`` and ``weak`` say that something was found."""
 
-Format = Literal["number", "percent", "points", "decimal", "integer", "decibel", "bits"]
-"""How a metric's value is printed: ``number`` with up to four significant digits, ``percent`` and ``points`` as 100
-times the value, ``decimal`` with three decimals, ``integer`` rounded, ``decibel`` and ``bits`` with their unit."""
 Role = Literal["utility", "bounded", "epsilon"]
 """What a metric is used for beside its check: ``utility`` is how useful the model is, which comparisons print first;
 ``bounded`` is the balanced accuracy of an attack on the model under audit, which a privacy guarantee bounds;
 ``epsilon`` is a lower bound of epsilon by canaries."""
 
 
-def _few(most: int) -> FieldInfo:
-    """A list of up to ``most`` parts; the first that is wrong is enough."""
-    limit: FieldInfo = Field(max_length=most, fail_fast=True)
-    return limit
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Metric(_Part):
+class Metric(Part):
     """A number with its interval, chance level, unit and format."""
 
     name: Name
@@ -88,12 +80,12 @@ class Metric(_Part):
     note: Text | None = None
 
 
-class Table(_Part):
+class Table(Part):
     """A table of text and numbers."""
 
     title: Name
-    columns: Annotated[list[Name], _few(limits.COLUMNS)]
-    rows: Annotated[list[Annotated[list[Cell], _few(limits.COLUMNS)]], _few(limits.ROWS)]
+    columns: Annotated[list[Name], few(limits.COLUMNS)]
+    rows: Annotated[list[Annotated[list[Cell], few(limits.COLUMNS)]], few(limits.ROWS)]
     note: Text | None = None
 
     @model_validator(mode="before")
@@ -106,10 +98,10 @@ class Table(_Part):
         return {**parts, "rows": parts["rows"][: limits.ROWS], "note": f"{parts.get('note') or ''} {cut}".strip()}
 
 
-Numbers = Annotated[list[Finite], _few(limits.POINTS)]
+Numbers = Annotated[list[Finite], few(limits.POINTS)]
 
 
-class Series(_Part):
+class Series(Part):
     """Points of a curve; our own are thinned evenly where there are more than can be drawn."""
 
     name: Name
@@ -137,17 +129,17 @@ class Series(_Part):
         return self
 
 
-class Curve(_Part):
+class Curve(Part):
     """A figure of one or more series."""
 
     title: Name
     kind: Literal["roc", "line", "step", "scatter"]
     x_label: Name
     y_label: Name
-    series: Annotated[list[Series], _few(limits.SERIES)]
+    series: Annotated[list[Series], few(limits.SERIES)]
 
 
-class Evidence(_Part):
+class Evidence(Part):
     """One document, answer or page that shows the finding."""
 
     title: Name
@@ -155,7 +147,7 @@ class Evidence(_Part):
     picture: Name | None = Field(default=None, description="PNG or JPEG in `evidence/` beside results.json, masked")
 
 
-class Finding(_Part):
+class Finding(Part):
     """Level of a check with its explanation and remedy."""
 
     level: Level
@@ -168,7 +160,7 @@ class Finding(_Part):
     )
 
 
-class Check(_Part):
+class Check(Part):
     """One check of the audit, with its results or the reason why it did not run."""
 
     id: Name
@@ -179,25 +171,20 @@ class Check(_Part):
     title: Name
     status: Literal["ran", "skipped", "failed"]
     reason: Text | None = None
-    required: bool = Field(default=True, description="Whether an audit in which it did not run is incomplete")
+    required: bool = Field(
+        default=True, description="Whether the user, a requirement or a gate named it"
+    )
     part_of: Name | None = Field(default=None, description="Check whose finding this one is part of")
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
     settings: Settings = Field(default_factory=dict)
-    metrics: Annotated[list[Metric], _few(limits.METRICS)] = Field(default_factory=list)
-    tables: Annotated[list[Table], _few(limits.TABLES)] = Field(default_factory=list)
-    curves: Annotated[list[Curve], _few(limits.CURVES)] = Field(default_factory=list)
-    evidence: Annotated[list[Evidence], _few(limits.EVIDENCE)] = Field(default_factory=list)
+    metrics: Annotated[list[Metric], few(limits.METRICS)] = Field(default_factory=list)
+    tables: Annotated[list[Table], few(limits.TABLES)] = Field(default_factory=list)
+    curves: Annotated[list[Curve], few(limits.CURVES)] = Field(default_factory=list)
+    evidence: Annotated[list[Evidence], few(limits.EVIDENCE)] = Field(default_factory=list)
     finding: Finding | None = None
 
 
-class Gate(_Part):
-    """Which findings make the command fail (exit code 1)."""
-
-    fail_on: Literal["leak", "weak", "never"]
-    over: Annotated[list[Name], _few(limits.CHECKS)] = Field(description="Ids of the checks over the gate")
-
-
-class Verdict(_Part):
+class Verdict(Part):
     """Verdict over all checks."""
 
     status: Literal["leaks", "no-evidence", "incomplete"]
@@ -205,7 +192,7 @@ class Verdict(_Part):
     summary: Text
 
 
-class Target(_Part):
+class Target(Part):
     """The model under audit."""
 
     family: Name
@@ -217,7 +204,7 @@ class Target(_Part):
     claim_review: GuaranteeReview | None = Field(default=None, description="Review of its privacy guarantee")
 
 
-class Data(_Part):
+class Data(Part):
     """What one subject of the audit asked about."""
 
     subject: Name
@@ -241,7 +228,7 @@ class Data(_Part):
     problems: Notes = Field(default_factory=list, description="Records that could not be used")
 
 
-class Provenance(_Part):
+class Provenance(Part):
     """Facts that reproduce the numbers: command, versions, seed."""
 
     command: Text
@@ -254,21 +241,21 @@ class Provenance(_Part):
     revealed: bool
 
 
-class Results(_Part):
+class Results(Part):
     """The whole of ``results.json``: 64 MiB, three million values and 20 levels of nesting at the most."""
 
-    schema_version: Literal["2"] = VERSION
+    schema_version: Literal["2.1"] = VERSION
     title: Name
     verdict: Verdict
     target: Target
     pretrained: Target | None = Field(default=None, description="Checkpoint that it was trained from")
     public: Target | None = Field(default=None, description="Model that the attacker trained on public data")
     control: Target | None = Field(default=None, description="A model that saw no provider of the corpus")
-    references: Annotated[list[Target], _few(limits.MODELS)] = Field(
+    references: Annotated[list[Target], few(limits.MODELS)] = Field(
         default_factory=list, description="Further models that saw no provider of the corpus"
     )
-    datasets: Annotated[list[Data], _few(limits.SUBJECTS)] = Field(description="What was asked about, by subject")
-    checks: Annotated[list[Check], _few(limits.CHECKS)]
+    datasets: Annotated[list[Data], few(limits.SUBJECTS)] = Field(description="What was asked about, by subject")
+    checks: Annotated[list[Check], few(limits.CHECKS)]
     provenance: Provenance
 
     @model_validator(mode="after")
@@ -293,36 +280,46 @@ def write_results(results: Results, folder: Path) -> Path:
     return path
 
 
-def read_results(folder: Path) -> Results:
+def results_path(place: Path) -> Path:
+    """The ``results.json`` of a run's folder, or the file itself where a file is given."""
+    return place if place.is_file() else place / FILE_NAME
+
+
+def read_results(place: Path) -> Results:
     """Read ``results.json`` of a run, of this or an earlier schema version.
+
+    Args:
+        place: Folder of the run, or the file.
 
     Raises:
         UsageError: There is no such folder.
         AuditError: It holds no results, or none of a known schema (the field is named).
     """
-    path = folder / FILE_NAME
-    if not os.path.lexists(folder):
-        raise UsageError(f"{folder} does not exist", "Give the folder of a finished audit")
+    path = results_path(place)
+    if not os.path.lexists(place):
+        raise UsageError(f"{place} does not exist", "Give the folder of a finished audit")
     if not os.path.lexists(path):
-        raise AuditError(f"{folder} holds no {FILE_NAME}", "Give the folder of a finished audit")
+        raise AuditError(f"{place} holds no {FILE_NAME}", "Give the folder of a finished audit")
     value = read_json(path, limit=limits.FILE, remedy=_REMEDY)
     version = version_of(value)
-    if version not in ("1", VERSION):
+    if version not in _READ:
         raise AuditError(f"{path} is not of schema version 1 to {VERSION}", "Use the pfl-audit that wrote it")
     try:
         if measure(value) > limits.VALUES:
             raise AuditError(f"{path} holds more than {limits.VALUES} values", _REMEDY)
         current = from_version_1(value) if version == "1" else value
+        if isinstance(current, dict):
+            current = {**current, "schema_version": VERSION}
         return Results.model_validate(current, strict=True, context=READ)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _FIELDS)
-        place = f" at '{where}'" if where else ""
-        raise AuditError(f"{path} does not fit schema {version}{place}: {first['msg']}", _REMEDY) from error
+        at = f" at '{where}'" if where else ""
+        raise AuditError(f"{path} does not fit schema {version}{at}: {first['msg']}", _REMEDY) from error
     except ValueError as error:
         raise AuditError(f"{path} does not fit schema {version}: {error}", _REMEDY) from error
 
 
-_PARTS: tuple[type[BaseModel], ...] = (*_Part.__subclasses__(), GuaranteeReview, PrivacyGuarantee, GuaranteeSampling)
+_PARTS: tuple[type[BaseModel], ...] = (*Part.__subclasses__(), GuaranteeReview, PrivacyGuarantee, GuaranteeSampling)
 _FIELDS = frozenset(name for part in _PARTS for name in part.model_fields)
 """Names that an error may print; any other name in a file may be a document's."""

@@ -13,6 +13,8 @@ from pfl_audit import __version__
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
+from pfl_audit.core.gate_policy import checks_of, read_policy
+from pfl_audit.core.numbers import contradicts_guarantee
 from pfl_audit.core.places import Places, short, short_command
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor
@@ -52,7 +54,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
         AuditError: The model or the documents cannot be used at all.
     """
     audit = _Audit(plan, progress)
-    with RunFolder(plan.out, plan.identity()) as folder:
+    with RunFolder(plan.out, plan.identity(audit.also)) as folder:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
             if ready is not None:
                 ready()
@@ -88,6 +90,9 @@ class _Audit:
     Attributes:
         attacks: Installed attacks by name.
         settings: Attack to its settings.
+        policy: Requirements, gates by number, waivers and baseline.
+        named: Checks and attacks that the user, a requirement or a gate names.
+        also: Checks that run for a requirement or a gate, beside those that the user named.
         specs: Checks by id, in the order of the report.
         subjects: Subjects of these checks with their inputs, by name.
         private: Options of all installed subjects and attacks whose value a report does not print.
@@ -109,7 +114,19 @@ class _Audit:
             name: read_settings(attack.Settings, plan.settings.get(name, {}), name)
             for name, attack in self.attacks.items()
         }
-        self.specs = choose_checks(self.attacks, plan.checks)
+        every = choose_checks(self.attacks, ())
+        self.policy = read_policy(
+            every,
+            named=plan.checks if plan.named is None else plan.named,
+            require=plan.require,
+            gates=plan.gates,
+            waivers=plan.waivers,
+            baseline=plan.baseline,
+        )
+        self.named = frozenset((*plan.checks, *checks_of(self.policy)))
+        chosen = choose_checks(self.attacks, plan.checks) if plan.checks else {}
+        self.also = tuple(name for name in checks_of(self.policy) if plan.checks and name not in chosen)
+        self.specs = choose_checks(self.attacks, (*plan.checks, *self.also))
         needed = set(map(self._subject_of, self.specs.values()))
         self.subjects = {
             name: (subject, read_settings(subject.Inputs, plan.inputs.get(name, {}), name))
@@ -153,17 +170,16 @@ class _Audit:
 
     def checks(self, redactor: Redactor) -> list[Check]:
         """Run what can be run; every other check becomes a row with its reason."""
-        plan, named = self.plan, frozenset(self.plan.checks)
+        plan, named = self.plan, self.named
         done: dict[str, Check] = {}
         for key, spec in self.specs.items():
             subject = self._subject_of(spec)
             if subject not in self.opened:
-                required = self.missing[subject] is None or key in named
-                done[key] = spec.not_run("skipped", self.reasons[subject], required=required)
+                done[key] = spec.not_run("skipped", self.reasons[subject])
             elif (reason := unmet_needs(spec, self.opened[subject].have())) is not None:
-                done[key] = spec.not_run("skipped", reason, required=not spec.optional or key in named)
+                done[key] = spec.not_run("skipped", reason)
             elif spec.on_request is not None and not named & {key, spec.family}:
-                done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it", required=False)
+                done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it")
         runnable = frozenset(key for key in self.specs if key not in done)
         common = AuditContext(
             checks=runnable,
@@ -179,7 +195,10 @@ class _Audit:
             if wanted:
                 context = self.opened[attack.subject].context(common)
                 done |= _run_attack(attack, context, self.settings[name], wanted)
-        return [done[key].model_copy(update={"subject": self._subject_of(spec)}) for key, spec in self.specs.items()]
+        return [
+            done[key].model_copy(update={"subject": self._subject_of(spec), "required": key in named})
+            for key, spec in self.specs.items()
+        ]
 
     def results(self, checks: list[Check], redactor: Redactor, provenance: Provenance) -> Results:
         """Everything that a report reads."""
@@ -188,18 +207,28 @@ class _Audit:
             next((_target(*one) for one in beside if one is not None), None)
             for beside in zip(*((one.before, one.public, one.control) for one in models), strict=True)
         )
+        datasets = [one.data(redactor) for one in self.opened.values()]
         results = Results(
             title=self.plan.title,
-            verdict=decide(checks, self.plan.fail_on, self.specs if self.plan.checks else ()),
+            verdict=decide(checks, "never"),
             target=_target(models[0].target, self.plan.model),
             pretrained=before,
             public=public,
             control=control,
             references=[_target(facts, name) for one in models for facts, name in one.references],
-            datasets=[one.data(redactor) for one in self.opened.values()],
+            datasets=datasets,
             checks=checks,
             provenance=provenance,
         )
+        verdict = decide(
+            checks,
+            self.plan.fail_on,
+            self.policy,
+            guarantee=results.target.claim_review,
+            contradicted=contradicts_guarantee(results),
+            datasets=datasets,
+        )
+        results = results.model_copy(update={"verdict": verdict})
         return _without_paths(results, self.plan)
 
 
