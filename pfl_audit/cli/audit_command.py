@@ -138,8 +138,8 @@ class AuditCommand:
         return keyword("model", Annotated[str | None, option], None)
 
 
-_GATING = ("fail_on", "require", "gate", "baseline")
-"""Options that decide the exit code."""
+_GATING = ("fail_on", "require", "gate", "baseline", "validate", "dry_run")
+"""Options that decide the exit code, or show what is going to be run."""
 COMMANDS: Registry[AuditCommand] = Registry("pfl_audit.commands", "command", ("name", "function"))
 
 
@@ -156,19 +156,20 @@ def register(app: typer.Typer, command: AuditCommand) -> None:
 
 def run_command(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> None:
     """Read the options of a command and audit."""
-    from pfl_audit.api import audit
+    from pfl_audit.cli.preview import show_estimate, show_validated
+    from pfl_audit.core.plan import AuditPlan
 
     request = request_of(command, context, given)
     if not command.prepare(request):
         return
-    folder = run_folder(request.out, command.name)
-    results = audit(
-        request.model,
+    plan = AuditPlan(
+        title=command.title,
+        out=run_folder(request.out, command.name),
+        model=request.model,
+        inputs=request.inputs,
         checks=request.checks,
         named=request.named,
         settings=request.settings,
-        inputs=request.inputs,
-        out=folder,
         store=request.store or shared_store(request.out),
         seed=request.seed,
         device=request.device,
@@ -179,11 +180,15 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         waivers=request.gating.waivers,
         baseline=request.gating.baseline,
         reveal=request.reveal,
-        title=command.title,
         command=command_line(),
-        progress=make_progress(quiet=request.quiet),
+        config=given["config"],
     )
-    show_results(results, folder, as_json=request.as_json)
+    if given["validate"]:
+        show_validated(plan, as_json=request.as_json)
+    elif given["dry_run"]:
+        show_estimate(plan, as_json=request.as_json, quiet=request.quiet)
+    else:
+        run_and_show(plan, as_json=request.as_json, quiet=request.quiet)
 
 
 def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> Request:
@@ -305,6 +310,8 @@ def _shared(*, download: bool, gate: bool) -> list[inspect.Parameter]:
         keyword("require", options.Require, None),
         keyword("gate", options.Gate, None),
         keyword("baseline", options.Baseline, None),
+        keyword("validate", options.Validate, False),
+        keyword("dry_run", options.DryRun, False),
         keyword("reveal", options.Reveal, False),
         keyword("as_json", options.AsJson, False),
         keyword("quiet", options.Quiet, False),

@@ -89,3 +89,10 @@ Baseline = Annotated[
         "--baseline", help="Folder of an earlier audit: only what got worse makes the command fail.", show_default=False
     ),
 ]
+Validate = Annotated[
+    bool, typer.Option("--validate", help="Check options and configuration, say which checks would run, and stop.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say how many questions would be asked, with time and memory, and stop."),
+]

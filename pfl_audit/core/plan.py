@@ -34,6 +34,7 @@ class AuditPlan:
         baseline: Folder or results.json of an earlier audit; only what got worse than there fails.
         reveal: Whether names, values and pages are shown.
         command: The command line, for the report.
+        config: Configuration file that the command took.
     """
 
     title: str
@@ -54,6 +55,7 @@ class AuditPlan:
     baseline: Path | None = None
     reveal: bool = False
     command: str = ""
+    config: Path | None = None
 
     def identity(self, also: Sequence[str] = ()) -> dict[str, object]:
         """What decides the results, as JSON.

@@ -171,9 +171,7 @@ class Check(Part):
     title: Name
     status: Literal["ran", "skipped", "failed"]
     reason: Text | None = None
-    required: bool = Field(
-        default=True, description="Whether the user, a requirement or a gate named it"
-    )
+    required: bool = Field(default=True, description="Whether the user, a requirement or a gate named it")
     part_of: Name | None = Field(default=None, description="Check whose finding this one is part of")
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
     settings: Settings = Field(default_factory=dict)
@@ -231,7 +229,8 @@ class Data(Part):
 class Provenance(Part):
     """Facts that reproduce the numbers: command, versions, seed."""
 
-    command: Text
+    command: Text = Field(description="Command line, with paths shortened")
+    config: Text | None = Field(default=None, description="Configuration file that the command took, shortened")
     version: Name
     packages: Texts
     seed: Whole

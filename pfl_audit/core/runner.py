@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pfl_audit import __version__
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
 from pfl_audit.core.context import AuditContext
+from pfl_audit.core.estimate import Estimate, EstimatedSubject
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
 from pfl_audit.core.gate_policy import checks_of, read_policy
 from pfl_audit.core.numbers import contradicts_guarantee
@@ -36,7 +38,7 @@ from pfl_audit.errors import (
     is_interrupt,
 )
 from pfl_audit.files import write_json
-from pfl_audit.progress import Progress
+from pfl_audit.progress import Progress, Silent
 from pfl_audit.provenance import package_versions
 
 
@@ -68,6 +70,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
         seconds = round(time.monotonic() - clock, 1)
         provenance = Provenance(
             command=short_command(plan.command, audit.private),
+            config=None if plan.config is None else short(plan.config),
             version=__version__,
             packages=package_versions(),
             seed=plan.seed,
@@ -82,6 +85,43 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
         folder.mark("success", seconds=seconds, **work)
         progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
     return results
+
+
+def validate_plan(plan: AuditPlan) -> dict[str, str | None]:
+    """Check everything about a plan that can be checked without opening a model or a document.
+
+    Returns:
+        Ids of the checks, each with the reason why it is not going to run, or None.
+
+    Raises:
+        UsageError: A setting, a check, an input, a gate or a waiver is wrong or does not exist.
+    """
+    audit = _Audit(plan, Silent())
+    audit.wanted()
+    if plan.model is not None and not plan.download and not Path(plan.model).is_dir():
+        raise UsageError(f"{plan.model} is no folder", "Give the checkpoint folder, or --download with a hub id")
+    for name, (_, inputs) in audit.subjects.items():
+        for key, value in inputs:
+            if isinstance(value, Path) and not value.exists():
+                raise UsageError(f"{value} does not exist", f"Correct '{key}' of {name}")
+    return {key: audit.reasons.get(audit.subject_of(spec)) for key, spec in audit.specs.items()}
+
+
+def estimate_plan(plan: AuditPlan, progress: Progress) -> dict[str, Estimate]:
+    """Subject to what its audit is going to ask and need; subjects that do not say are left out.
+
+    Raises:
+        AuditError: As ``run_audit``.
+    """
+    audit = _Audit(plan, progress)
+    found = {}
+    with TemporaryDirectory() as folder, ResponseStore(Path(folder) / "responses.sqlite") as store:
+        job = audit.job(store)
+        for name in audit.wanted():
+            subject, inputs = audit.subjects[name]
+            if isinstance(subject, EstimatedSubject):
+                found[name] = subject.estimate(inputs, job)
+    return found
 
 
 class _Audit:
@@ -127,7 +167,7 @@ class _Audit:
         chosen = choose_checks(self.attacks, plan.checks) if plan.checks else {}
         self.also = tuple(name for name in checks_of(self.policy) if plan.checks and name not in chosen)
         self.specs = choose_checks(self.attacks, (*plan.checks, *self.also))
-        needed = set(map(self._subject_of, self.specs.values()))
+        needed = set(map(self.subject_of, self.specs.values()))
         self.subjects = {
             name: (subject, read_settings(subject.Inputs, plan.inputs.get(name, {}), name))
             for name, subject in subjects.items()
@@ -137,8 +177,27 @@ class _Audit:
         self.reasons = {name: f"needs {lack}" for name, lack in self.missing.items() if lack}
         self.opened: dict[str, Opened] = {}
 
-    def _subject_of(self, spec: CheckSpec) -> str:
+    def subject_of(self, spec: CheckSpec) -> str:
         return self.attacks[spec.family].subject
+
+    def wanted(self) -> list[str]:
+        """Subjects that have their inputs.
+
+        Raises:
+            UsageError: None has.
+        """
+        wanted = [name for name, lack in self.missing.items() if lack is None]
+        if not wanted:
+            lacks = " or ".join(lack for lack in self.missing.values() if lack)
+            raise UsageError(f"nothing to audit the model with: it needs {lacks}", "Give the documents")
+        return wanted
+
+    def job(self, store: ResponseStore) -> AuditJob:
+        """What subjects are opened with."""
+        plan = self.plan
+        states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
+        planned = partial(planned_questions, self.attacks.values(), frozenset(self.specs))
+        return AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, self.progress, planned)
 
     def open(self, store: ResponseStore) -> None:
         """Open every subject that has its inputs.
@@ -147,14 +206,7 @@ class _Audit:
             UsageError: None has.
             NotAuditableError: The only one that has cannot audit the model.
         """
-        plan = self.plan
-        states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
-        planned = partial(planned_questions, self.attacks.values(), frozenset(self.specs))
-        job = AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, self.progress, planned)
-        wanted = [name for name, lack in self.missing.items() if lack is None]
-        if not wanted:
-            lacks = " or ".join(lack for lack in self.missing.values() if lack)
-            raise UsageError(f"nothing to audit the model with: it needs {lacks}", "Give the documents")
+        job, wanted = self.job(store), self.wanted()
         for name in wanted:
             subject, inputs = self.subjects[name]
             try:
@@ -173,7 +225,7 @@ class _Audit:
         plan, named = self.plan, self.named
         done: dict[str, Check] = {}
         for key, spec in self.specs.items():
-            subject = self._subject_of(spec)
+            subject = self.subject_of(spec)
             if subject not in self.opened:
                 done[key] = spec.not_run("skipped", self.reasons[subject])
             elif (reason := unmet_needs(spec, self.opened[subject].have())) is not None:
@@ -196,7 +248,7 @@ class _Audit:
                 context = self.opened[attack.subject].context(common)
                 done |= _run_attack(attack, context, self.settings[name], wanted)
         return [
-            done[key].model_copy(update={"subject": self._subject_of(spec), "required": key in named})
+            done[key].model_copy(update={"subject": self.subject_of(spec), "required": key in named})
             for key, spec in self.specs.items()
         ]
 
