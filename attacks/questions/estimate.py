@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 
 from pfl_audit.attacks.questions.corpora import audited_corpus
 from pfl_audit.attacks.questions.subject import QuestionInputs
 from pfl_audit.core.estimate import Estimate
+from pfl_audit.core.run_log import peak_memory
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import UnanswerableError
@@ -44,7 +43,7 @@ def estimate_questions(inputs: QuestionInputs, job: AuditJob) -> Estimate:
     parameters = model.describe().get("parameters")
     weights = _PER_PARAMETER * parameters if isinstance(parameters, int) else 0
     models = 1 + beside
-    return Estimate(questions, models, each * questions * models, sample, _peak() + beside * weights, _COMPUTING)
+    return Estimate(questions, models, each * questions * models, sample, peak_memory() + beside * weights, _COMPUTING)
 
 
 def _timed(model: DocumentModel, red: Corpus) -> tuple[float, int]:
@@ -59,8 +58,3 @@ def _timed(model: DocumentModel, red: Corpus) -> tuple[float, int]:
             continue
         spent, done = (spent + time.monotonic() - began, done + 1) if done else (0.0, 1)
     return spent / max(1, done - 1), max(0, done - 1)
-
-
-def _peak() -> int:
-    """Peak memory of this process in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -17,6 +17,7 @@ from pfl_audit.api import run_folder, shared_store
 from pfl_audit.cli import options
 from pfl_audit.cli.config_file import META, WAIVERS
 from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.outputs import Outputs, output_parameters, outputs_of
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.errors import UsageError
 from pfl_audit.registry import ExtensionWarning, Registry
@@ -124,6 +125,7 @@ class AuditCommand:
             self._model(),
             *(parameter for group in groups for parameter in group.parameters()),
             *_shared(download=self.download, gate=self.gate),
+            *(output_parameters() if self.gate else ()),
         ]
         command.__doc__ = self.help
         return with_parameters(command, parameters)
@@ -188,7 +190,8 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
     elif given["dry_run"]:
         show_estimate(plan, as_json=request.as_json, quiet=request.quiet)
     else:
-        run_and_show(plan, as_json=request.as_json, quiet=request.quiet)
+        outputs = outputs_of(given)
+        run_and_show(plan, as_json=request.as_json, quiet=request.quiet, outputs=outputs)
 
 
 def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> Request:
@@ -255,19 +258,29 @@ def run_and_show(
     gate: bool = True,
     show: bool = True,
     ready: Callable[[], None] | None = None,
+    outputs: Outputs | None = None,
 ) -> Results:
     """Run an audit and show its results; see `run_audit` for ``ready``, and `show_results`."""
     from pfl_audit.core.runner import run_audit
 
     results = run_audit(plan, make_progress(quiet=quiet), ready)
-    show_results(results, plan.out, as_json=as_json, gate=gate, show=show)
+    show_results(results, plan.out, as_json=as_json, gate=gate, show=show, outputs=outputs)
     return results
 
 
-def show_results(results: Results, folder: Path, *, as_json: bool, gate: bool = True, show: bool = True) -> None:
+def show_results(
+    results: Results,
+    folder: Path,
+    *,
+    as_json: bool,
+    gate: bool = True,
+    show: bool = True,
+    outputs: Outputs | None = None,
+) -> None:
     """Render the reports, show the verdict, and leave with the right exit code.
 
     Args:
+        outputs: Further files to write.
         as_json: Whether results.json is printed in place of the verdict.
         gate: Whether findings decide the exit code.
         show: Whether the verdict is printed.
@@ -277,6 +290,8 @@ def show_results(results: Results, folder: Path, *, as_json: bool, gate: bool = 
     from pfl_audit.core.verdict import exit_code
 
     reports = render(results, folder)
+    if outputs is not None:
+        reports = [*reports, *outputs.write(results, folder, reports)]
     if as_json:
         print_json(results.model_dump(mode="json"))
     elif show:

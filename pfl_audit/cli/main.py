@@ -37,7 +37,7 @@ for command in COMMANDS.installed().values():
 app.command("run", context_settings=run_file.PASS_ON)(run_file.run)
 app.command("validate", context_settings=run_file.PASS_ON)(run_file.validate)
 app.command("init")(init.init)
-app.command("report")(report.report)
+app.command("report")(report.report_command())
 app.command("compare")(compare.compare)
 app.command("train")(train.train)
 app.command("account")(account.account_command())

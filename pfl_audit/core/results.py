@@ -64,29 +64,31 @@ Role = Literal["utility", "bounded", "epsilon"]
 class Metric(Part):
     """A number with its interval, chance level, unit and format."""
 
-    name: Name
+    name: Name = Field(description="Name of the number")
     value: Finite | None = Field(description="None where it cannot be computed or resolved; `note` says why")
-    ci: Interval | None = None
+    ci: Interval | None = Field(default=None, description="Interval of `value`, lower and upper end")
     level: Confidence | None = Field(default=None, description="Confidence level of `ci`")
     method: Name | None = Field(default=None, description="How `ci` was found")
     n: Count | None = Field(default=None, description="Providers (or documents, by `unit`) behind the number")
-    unit: Name = "providers"
+    unit: Name = Field(default="providers", description="What `n` counts")
     format: Format = Field(default="number", description="How `value`, `ci`, `chance` and `std` are printed")
     role: Role | None = Field(default=None, description="What the number is used for beside its check")
     chance: Finite | None = Field(default=None, description="What an attacker without the model would get")
-    seeds: Count | None = None
+    seeds: Count | None = Field(default=None, description="Repetitions that `std` is over")
     std: Finite | None = Field(default=None, description="Spread over the seeds; apart from `ci`")
     slice: Slice = Field(default_factory=dict, description="What the number is about")
-    note: Text | None = None
+    note: Text | None = Field(default=None, description="Why there is no value, or what limits it")
 
 
 class Table(Part):
     """A table of text and numbers."""
 
-    title: Name
-    columns: Annotated[list[Name], few(limits.COLUMNS)]
-    rows: Annotated[list[Annotated[list[Cell], few(limits.COLUMNS)]], few(limits.ROWS)]
-    note: Text | None = None
+    title: Name = Field(description="Title of the table")
+    columns: Annotated[list[Name], few(limits.COLUMNS)] = Field(description="Heads of the columns")
+    rows: Annotated[list[Annotated[list[Cell], few(limits.COLUMNS)]], few(limits.ROWS)] = Field(
+        description="Rows of cells"
+    )
+    note: Text | None = Field(default=None, description="Note below the table")
 
     @model_validator(mode="before")
     @classmethod
@@ -104,11 +106,11 @@ Numbers = Annotated[list[Finite], few(limits.POINTS)]
 class Series(Part):
     """Points of a curve; our own are thinned evenly where there are more than can be drawn."""
 
-    name: Name
-    x: Numbers
-    y: Numbers
+    name: Name = Field(description="Name in the legend")
+    x: Numbers = Field(description="Horizontal coordinates")
+    y: Numbers = Field(description="Vertical coordinates")
     low: Numbers | None = Field(default=None, description="Lower ends of the intervals of `y`")
-    high: Numbers | None = None
+    high: Numbers | None = Field(default=None, description="Upper ends of the intervals of `y`")
 
     @model_validator(mode="before")
     @classmethod
@@ -132,27 +134,27 @@ class Series(Part):
 class Curve(Part):
     """A figure of one or more series."""
 
-    title: Name
-    kind: Literal["roc", "line", "step", "scatter"]
-    x_label: Name
-    y_label: Name
-    series: Annotated[list[Series], few(limits.SERIES)]
+    title: Name = Field(description="Title of the figure")
+    kind: Literal["roc", "line", "step", "scatter"] = Field(description="How it is drawn")
+    x_label: Name = Field(description="Label of the horizontal axis")
+    y_label: Name = Field(description="Label of the vertical axis")
+    series: Annotated[list[Series], few(limits.SERIES)] = Field(description="Its curves")
 
 
 class Evidence(Part):
     """One document, answer or page that shows the finding."""
 
-    title: Name
-    facts: Facts = Field(default_factory=dict)
+    title: Name = Field(description="What it shows")
+    facts: Facts = Field(default_factory=dict, description="Label to text or number")
     picture: Name | None = Field(default=None, description="PNG or JPEG in `evidence/` beside results.json, masked")
 
 
 class Finding(Part):
     """Level of a check with its explanation and remedy."""
 
-    level: Level
-    text: Text
-    remedy: Text
+    level: Level = Field(description="`leak`, `weak` sign, `none`, or `unresolved` with these documents")
+    text: Text = Field(description="What was found")
+    remedy: Text = Field(description="What to do")
     metric: Name | None = Field(default=None, description="Name of the metric that it rests on")
     slice: Slice = Field(default_factory=dict, description="Which slice of that metric")
     smallest_effect: Finite | None = Field(
@@ -163,57 +165,63 @@ class Finding(Part):
 class Check(Part):
     """One check of the audit, with its results or the reason why it did not run."""
 
-    id: Name
-    family: Name
+    id: Name = Field(description="Family, dot, name; stable")
+    family: Name = Field(description="Attack that it belongs to")
     subject: Name | None = Field(
         default=None, description="Subject of the audit that it belongs to; `datasets` name it"
     )
-    title: Name
-    status: Literal["ran", "skipped", "failed"]
-    reason: Text | None = None
+    title: Name = Field(description="Title for people")
+    status: Literal["ran", "skipped", "failed"] = Field(
+        description="`skipped` could not be run, `failed` ended with an error"
+    )
+    reason: Text | None = Field(default=None, description="Why it did not run")
     required: bool = Field(default=True, description="Whether the user, a requirement or a gate named it")
     part_of: Name | None = Field(default=None, description="Check whose finding this one is part of")
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
-    settings: Settings = Field(default_factory=dict)
-    metrics: Annotated[list[Metric], few(limits.METRICS)] = Field(default_factory=list)
-    tables: Annotated[list[Table], few(limits.TABLES)] = Field(default_factory=list)
-    curves: Annotated[list[Curve], few(limits.CURVES)] = Field(default_factory=list)
-    evidence: Annotated[list[Evidence], few(limits.EVIDENCE)] = Field(default_factory=list)
-    finding: Finding | None = None
+    settings: Settings = Field(default_factory=dict, description="Settings that it ran with")
+    metrics: Annotated[list[Metric], few(limits.METRICS)] = Field(default_factory=list, description="Its numbers")
+    tables: Annotated[list[Table], few(limits.TABLES)] = Field(default_factory=list, description="Its tables")
+    curves: Annotated[list[Curve], few(limits.CURVES)] = Field(default_factory=list, description="Its figures")
+    evidence: Annotated[list[Evidence], few(limits.EVIDENCE)] = Field(
+        default_factory=list, description="Documents, answers or pages that show the finding"
+    )
+    finding: Finding | None = Field(default=None, description="None where it did not run, or is part of another check")
 
 
 class Verdict(Part):
     """Verdict over all checks."""
 
-    status: Literal["leaks", "no-evidence", "incomplete"]
-    gate: Gate
-    summary: Text
+    status: Literal["leaks", "no-evidence", "incomplete"] = Field(
+        description="`incomplete` where something required could not be audited"
+    )
+    gate: Gate = Field(description="What decides the exit code")
+    summary: Text = Field(description="The verdict in one or two sentences")
 
 
 class Target(Part):
     """The model under audit."""
 
-    family: Name
-    path: Text
-    sha256: Name
-    parameters: Count | None
-    notes: Notes = Field(default_factory=list)
-    training_claim: Record | None = None
+    family: Name = Field(description="Model family")
+    path: Text = Field(description="Path of the checkpoint, shortened")
+    sha256: Name = Field(description="SHA-256 of all that determines an answer")
+    parameters: Count | None = Field(description="Number of parameters")
+    notes: Notes = Field(default_factory=list, description="How it was opened")
+    training_claim: Record | None = Field(default=None, description="Public training record of the checkpoint")
     claim_review: GuaranteeReview | None = Field(default=None, description="Review of its privacy guarantee")
 
 
 class Data(Part):
     """What one subject of the audit asked about."""
 
-    subject: Name
-    format: Name
-    path: Text
-    sha256: Name
+    subject: Name = Field(description="Name of the subject of the audit")
+    format: Name = Field(description="Format of the documents")
+    path: Text = Field(description="Their path, shortened")
+    sha256: Name = Field(description="SHA-256 of their content")
     unit: Name = Field(default="providers", description="Unit of privacy of members and non-members, plural")
-    providers: Count = 0
-    members: Count = 0
-    non_members: Count = 0
-    documents: Count
+    providers: Count = Field(default=0, description="Number of units, such as providers")
+    members: Count = Field(default=0, description="Units that were trained on")
+    non_members: Count = Field(default=0, description="Units that were not trained on")
+    documents: Count = Field(description="Number of documents")
     queries: Count = Field(description="What was asked about the documents, such as questions or fields")
     classes_random: bool = Field(
         default=False, description="The user declared that members and non-members were drawn at random"
@@ -231,22 +239,22 @@ class Provenance(Part):
 
     command: Text = Field(description="Command line, with paths shortened")
     config: Text | None = Field(default=None, description="Configuration file that the command took, shortened")
-    version: Name
-    packages: Texts
-    seed: Whole
-    started: Name
-    seconds: Finite
-    resumed: bool
-    revealed: bool
+    version: Name = Field(description="Version of pfl-audit")
+    packages: Texts = Field(description="Package to version")
+    seed: Whole = Field(description="Seed of all random draws")
+    started: Name = Field(description="Begin, in ISO 8601")
+    seconds: Finite = Field(description="Duration in seconds")
+    resumed: bool = Field(description="Whether it went on from a killed run")
+    revealed: bool = Field(description="Whether names and values are shown instead of masks")
 
 
 class Results(Part):
     """The whole of ``results.json``: 64 MiB, three million values and 20 levels of nesting at the most."""
 
-    schema_version: Literal["2.1"] = VERSION
-    title: Name
-    verdict: Verdict
-    target: Target
+    schema_version: Literal["2.1"] = Field(default=VERSION, description="Version of this schema")
+    title: Name = Field(description="Title of the report")
+    verdict: Verdict = Field(description="Verdict over all checks, and the gate")
+    target: Target = Field(description="Model under audit")
     pretrained: Target | None = Field(default=None, description="Checkpoint that it was trained from")
     public: Target | None = Field(default=None, description="Model that the attacker trained on public data")
     control: Target | None = Field(default=None, description="A model that saw no provider of the corpus")
@@ -254,8 +262,10 @@ class Results(Part):
         default_factory=list, description="Further models that saw no provider of the corpus"
     )
     datasets: Annotated[list[Data], few(limits.SUBJECTS)] = Field(description="What was asked about, by subject")
-    checks: Annotated[list[Check], few(limits.CHECKS)]
-    provenance: Provenance
+    checks: Annotated[list[Check], few(limits.CHECKS)] = Field(
+        description="Every installed check that was chosen, also those that did not run"
+    )
+    provenance: Provenance = Field(description="What reproduces the numbers")
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +13,9 @@ from tempfile import TemporaryDirectory
 
 from pfl_audit import __version__
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
+from pfl_audit.core.configuration import configuration_of
 from pfl_audit.core.context import AuditContext
+from pfl_audit.core.dossier import CONFIGURATION
 from pfl_audit.core.estimate import Estimate, EstimatedSubject
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
 from pfl_audit.core.gate_policy import checks_of, read_policy
@@ -22,6 +25,7 @@ from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.core.run_folder import RunFolder
+from pfl_audit.core.run_log import RunLog
 from pfl_audit.core.settings import Settings, private_options, read_settings
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened
@@ -55,18 +59,22 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
     Raises:
         AuditError: The model or the documents cannot be used at all.
     """
-    audit = _Audit(plan, progress)
+    audit, log = _Audit(plan, progress), RunLog(plan.out)
     with RunFolder(plan.out, plan.identity(audit.also)) as folder:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
             if ready is not None:
                 ready()
             started, clock = datetime.now(UTC), time.monotonic()
             try:
-                audit.open(store)
+                with log.stage("open") as counts:
+                    audit.open(store)
+                    counts |= {"subjects": len(audit.opened), "checks": len(audit.specs)}
                 redactor = Redactor(store.salt, reveal=plan.reveal)
-                checks = audit.checks(redactor)
+                checks = audit.checks(redactor, log)
             finally:
                 folder.asked = store.changed
+                if folder.asked:
+                    log.write()
         seconds = round(time.monotonic() - clock, 1)
         provenance = Provenance(
             command=short_command(plan.command, audit.private),
@@ -79,9 +87,13 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
             resumed=folder.resumed,
             revealed=plan.reveal,
         )
-        results = audit.results(checks, redactor, provenance)
-        write_results(results, plan.out)
         work = {name: count for one in audit.opened.values() for name, count in one.work().items()}
+        with log.stage("results") as counts:
+            results = audit.results(checks, redactor, provenance)
+            write_results(results, plan.out)
+            write_json(plan.out / CONFIGURATION, configuration_of(plan, audit.private))
+            counts |= {"checks": len(checks), "ran": sum(check.status == "ran" for check in checks), **work}
+        log.write()
         folder.mark("success", seconds=seconds, **work)
         progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
     return results
@@ -220,8 +232,8 @@ class _Audit:
                 next(iter(self.reasons.values())), "Give documents of the kind that the model reads"
             )
 
-    def checks(self, redactor: Redactor) -> list[Check]:
-        """Run what can be run; every other check becomes a row with its reason."""
+    def checks(self, redactor: Redactor, log: RunLog) -> list[Check]:
+        """Run what can be run, a stage of the log for each attack; every other check becomes a row with its reason."""
         plan, named = self.plan, self.named
         done: dict[str, Check] = {}
         for key, spec in self.specs.items():
@@ -246,7 +258,10 @@ class _Audit:
             wanted = [spec for key, spec in self.specs.items() if key in runnable and spec.family == name]
             if wanted:
                 context = self.opened[attack.subject].context(common)
-                done |= _run_attack(attack, context, self.settings[name], wanted)
+                with log.stage(name) as counts:
+                    found = _run_attack(attack, context, self.settings[name], wanted)
+                    counts |= Counter(check.status for check in found.values())
+                done |= found
         return [
             done[key].model_copy(update={"subject": self.subject_of(spec), "required": key in named})
             for key, spec in self.specs.items()

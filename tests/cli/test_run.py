@@ -18,9 +18,12 @@ Capture = pytest.CaptureFixture[str]
 Make = Callable[[int], Path]
 
 GATES = 'gate = ["membership.* : tpr_at_1_fpr <= 2 %", "guarantee.epsilon <= 8"]\nrequire = ["memorization"]\n'
-WAIVER = (
-    '[[waivers]]\ncheck = "membership"\nreason = "none of them exist"\nname = "A. Engineer"\nexpires = 2026-12-31\n'
-)
+WAIVER = """[[waivers]]
+check = "membership"
+reason = "none of them exist"
+name = "A. Engineer"
+expires = 2026-12-31
+"""
 
 
 @pytest.fixture
