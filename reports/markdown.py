@@ -78,8 +78,8 @@ def _gate_lines(gate: Gate) -> list[str]:
         rows = [(one.status, one.check, one.gate, _compared(one), one.reason or "") for one in gate.numbers]
         lines += ["### Gates", "", *_table(("result", "check", "gate", "compared", "reason"), rows), ""]
     if gate.waivers:
-        rows = [(one.status, one.check, one.expires, one.name, one.reason) for one in gate.waivers]
-        lines += ["### Waivers", "", *_table(("waiver", "check", "until", "accepted by", "reason"), rows), ""]
+        given = [(one.status, one.check, one.expires, one.name, one.reason) for one in gate.waivers]
+        lines += ["### Waivers", "", *_table(("waiver", "check", "until", "accepted by", "reason"), given), ""]
     return lines
 
 

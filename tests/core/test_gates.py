@@ -266,5 +266,5 @@ def test_slugs() -> None:
     assert [slug(name) for name in ("TPR at 1 % FPR", "ACC gap", "(MSE)")] == [
         "tpr_at_1_fpr",
         "acc_gap",
-        "mse_mean",
+        "mse",
     ]
