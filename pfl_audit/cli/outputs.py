@@ -65,7 +65,7 @@ class Outputs:
         if self.dossier is not None:
             from pfl_audit.core.dossier import write_dossier
 
-            written.append(write_dossier(results, folder, reports, self.dossier))
+            written.append(write_dossier(results, folder, [*reports, *written], self.dossier))
         return written
 
 

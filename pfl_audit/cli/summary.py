@@ -10,18 +10,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from pfl_audit.core.comparison import Comparison
-from pfl_audit.core.gates import GUARANTEE
+from pfl_audit.core.gate_text import gate_lines
 from pfl_audit.core.numbers import (
     chance,
     contradicts_guarantee,
     exceeds_guarantee,
     headline,
-    in_format,
     interval,
     number,
 )
 from pfl_audit.core.redaction import visible
-from pfl_audit.core.results import Check, Gate, Results
+from pfl_audit.core.results import Check, Results
 
 _MARKS = {
     "leak": "[bold red]LEAK[/]",
@@ -30,7 +29,6 @@ _MARKS = {
     "unresolved": "[dim]unresolved[/]",
 }
 _COLOURS = {"leak": "[red]", "weak": "[yellow]", "none": "[green]", "unresolved": "[dim]"}
-_ENDS = {"upper": "the upper end of its interval", "lower": "the lower end of its interval", "estimate": "the estimate"}
 _WIDTH = 114
 """Columns that the table needs: below that a line that runs over is better than one that is cut."""
 _HEADS = {
@@ -65,27 +63,6 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
         console.print(_plain(line), soft_wrap=True)
     for path in [*reports, folder / "results.json"]:
         console.print(_plain(str(path)), soft_wrap=True)
-
-
-def gate_lines(gate: Gate) -> list[str]:
-    """One line for each requirement that is not met, each gate by number, each waiver, and the baseline."""
-    lines = [f"required, and not audited: {name}" for name in gate.lacking]
-    for one in gate.numbers:
-        shown = "" if one.compared is None else f": {in_format(one.compared, one.format)}"
-        if shown and one.check != GUARANTEE:
-            shown += f", {_ENDS[one.end]}"
-        lines.append(f"gate {one.status}: {one.check}: {one.gate}{shown}{f'; {one.reason}' if one.reason else ''}")
-    lines += [f"finding waived: {name}" for name in gate.waived]
-    lines += [f"finding no worse than in the baseline: {name}" for name in gate.as_before]
-    lines += [
-        f"waiver {one.status}: {one.check}{f' ({one.metric})' if one.metric else ''}, until {one.expires}, "
-        f"by {one.name}: {one.reason}"
-        for one in gate.waivers
-    ]
-    if gate.baseline is not None:
-        other = "" if gate.baseline.same_documents else "; it is about other documents"
-        lines.append(f"baseline: {gate.baseline.path} of {gate.baseline.started}{other}")
-    return lines
 
 
 def show_comparison(comparison: Comparison, pages: Sequence[Path]) -> None:

@@ -91,8 +91,9 @@ def write_dossier(results: Results, run: Path, reports: Sequence[Path], out: Pat
         AuditError: A file cannot be read or written.
     """
     require_new(out)
-    sources = {RESULTS: run / RESULTS, **{path.name: path for path in reports if is_regular(path)}}
+    sources = {path.name: path for path in reports if is_regular(path) and path.name != MANIFEST}
     sources |= {name: run / name for name in (CONFIGURATION, LOG) if is_regular(run / name)}
+    sources[RESULTS] = run / RESULTS
     for check in results.checks:
         for shown in check.evidence:
             picture = shown.picture

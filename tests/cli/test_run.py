@@ -159,3 +159,55 @@ def test_init_quotes_what_a_path_may_hold(tmp_path: Path) -> None:
 
     name = 'a"b\\c\n[x]\x7f\x1b é 𝄞'
     assert tomllib.loads(as_toml(Found(models=[(name, "vt5")])))["model"] == name
+
+
+FULL = """
+model = "m"
+red = "r"
+pretrained = "p"
+blue = "b"
+control = "c"
+reference = ["x", "y"]
+check = ["membership"]
+require = ["membership"]
+gate = ["membership : auc <= 0.6"]
+baseline = "before"
+fail-on = "never"
+device = "cpu"
+out = "o"
+store = "s"
+sarif = "a.sarif"
+
+[attacks.membership]
+seeds = "x"
+
+[subjects.questions]
+unit = "provider"
+
+[[waivers]]
+check = "membership"
+metric = "auc"
+reason = "reason"
+name = "name"
+expires = "2026-12-31"
+"""
+TERMINAL = "\\u001b[2J\\u0007\\u202e\\u009b0m[red]"
+
+
+@pytest.mark.parametrize("place", range(FULL.count('"') // 2))
+def test_no_text_of_a_configuration_reaches_the_terminal_as_a_code(place: int, tmp_path: Path, capsys: Capture) -> None:
+    """Every text of a file with every kind of key, one after another."""
+    parts = FULL.split('"')
+    parts[2 * place + 1] = TERMINAL
+    assert run(["validate", written(tmp_path, '"'.join(parts))]) in (2, 4)
+    said = capsys.readouterr()
+    assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(said.out + said.err)
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_key_reaches_the_terminal_as_no_code_either(tmp_path: Path, capsys: Capture) -> None:
+    for text in (f'"{TERMINAL}" = 1', f'[attacks.membership]\n"{TERMINAL}" = 1', f'[attacks."{TERMINAL}"]'):
+        assert run(["validate", written(tmp_path, f'red = "r"\nmodel = "m"\n{text}')]) in (2, 4)
+        said = capsys.readouterr()
+        assert "\x1b" not in said.err
+        assert len(said.err.splitlines()) == 1

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.cli.summary import gate_lines, show_verdict
+from pfl_audit.cli.summary import show_verdict
+from pfl_audit.core.gate_text import gate_lines
 from tests.reports.made import results, with_hostile_texts
 
 Capture = pytest.CaptureFixture[str]
