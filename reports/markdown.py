@@ -15,7 +15,7 @@ from pfl_audit.core.results import Check, Results
 
 _HEADS = {"leaks": "Leaks", "no-evidence": "No evidence of a leak", "incomplete": "Incomplete"}
 _LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
+_SPECIAL = re.compile(r"(^[-+>=]|[\\`*_\[\]()#|~])")
 _LONGEST = 600
 _EVIDENCE = (
     "This is evidence about the attacks that were run on the named model with the named documents. It is no "
@@ -52,7 +52,11 @@ def to_model_card(results: Results) -> str:
 def md(text: str) -> str:
     """Text of results as Markdown shows it: no markup, HTML or link in it is obeyed."""
     plain = visible(text, _LONGEST).replace("&", "&amp;").replace("<", "&lt;")
-    return _SPECIAL.sub(r"\\\1", plain).replace("://", ":&#8203;//").replace("@", "&#64;")
+    linked = {"://": ":&#8203;//", "www.": "www&#46;", "@": "&#64;"}
+    plain = _SPECIAL.sub(r"\\\1", plain)
+    for found, shown in linked.items():
+        plain = plain.replace(found, shown)
+    return plain
 
 
 def _findings(results: Results) -> list[str]:

@@ -137,7 +137,8 @@ def test_hostile_texts_obey_nothing(where: str, hostile: Results) -> None:
 
 
 def test_markdown_is_escaped() -> None:
-    assert md("a|b `c` <d> [e](f) *g* & @h") == r"a\|b \`c\` &lt;d\> \[e\]\(f\) \*g\* &amp; &#64;h"
+    assert md("a|b `c` <d> [e](f) *g* & @h") == r"a\|b \`c\` &lt;d> \[e\]\(f\) \*g\* &amp; &#64;h"
+    assert md("- 1.5 - 2, www.x") == r"\- 1.5 - 2, www&#46;x"
 
 
 def test_exports_are_written_on_request(tmp_path: Path) -> None:
