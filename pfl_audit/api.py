@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pfl_audit.core.results import Results
     from pfl_audit.core.review import Release
     from pfl_audit.core.verdict import FailOn
+    from pfl_audit.core.waivers import Waiver
     from pfl_audit.documents.corpus import Corpus
     from pfl_audit.documents.readers import Part
     from pfl_audit.models.protocol import DocumentModel
@@ -63,6 +64,7 @@ def audit(
     model: str | Path | None,
     *,
     checks: Sequence[str] = (),
+    named: Sequence[str] | None = None,
     settings: Mapping[str, Mapping[str, object]] | None = None,
     inputs: Mapping[str, Mapping[str, object]] | None = None,
     out: str | Path | None = None,
@@ -71,6 +73,10 @@ def audit(
     device: str = "cpu",
     download: bool = False,
     fail_on: FailOn = "leak",
+    require: Sequence[str] = (),
+    gates: Sequence[str] = (),
+    waivers: Sequence[Waiver] = (),
+    baseline: str | Path | None = None,
     reveal: bool = False,
     release: Release | None = None,
     title: str = "Audit of a document model",
@@ -87,6 +93,7 @@ def audit(
     Args:
         model: Checkpoint folder, or None where recorded answers are given.
         checks: Ids of checks or names of attacks; all if empty.
+        named: Those of them that have to be audited; all of them if None.
         settings: Attack to its settings, as ``pfl-audit explain NAME`` lists them.
         inputs: Subject to its inputs, for those that have no argument of their own.
         out: Folder of the run; a new one in ``pfl-audit-runs`` if None.
@@ -95,6 +102,10 @@ def audit(
         device: torch's name of the device.
         download: Whether hub ids may be fetched.
         fail_on: Findings that ``Results.verdict.gate`` counts.
+        require: Ids of checks or names of attacks that have to be audited.
+        gates: Gates by number, such as ``"membership.* : tpr_at_1_fpr <= 2 %"``.
+        waivers: Findings and gates that are accepted.
+        baseline: Folder of an earlier audit; only what got worse than there counts.
         reveal: Whether names, values and pages are shown.
         release: Who can reach the model, for the report; None if that is not declared.
         title: Title of the report.
@@ -121,12 +132,17 @@ def audit(
         model=str(model) if model is not None else None,
         inputs=_with_documents(inputs or {}, documents),
         checks=tuple(checks),
+        named=tuple(named) if named is not None else None,
         settings=settings or {},
         store=kept,
         seed=seed,
         device=device,
         download=download,
         fail_on=fail_on,
+        require=tuple(require),
+        gates=tuple(gates),
+        waivers=tuple(waivers),
+        baseline=Path(baseline) if baseline is not None else None,
         reveal=reveal,
         release=release,
         command=command,

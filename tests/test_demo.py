@@ -200,7 +200,8 @@ def test_pretrained_model_shows_neither(demo: Results, pretrained: Results) -> N
     assert holds(control, 0.0)
     assert holds(gap, 0.0)
     assert_all_at_chance(attacks(pretrained))
-    assert pretrained.verdict.status == "incomplete"  # what needs a pre-trained model is skipped
+    skipped = [check for check in pretrained.checks if check.status != "ran"]  # what needs a pre-trained model
+    assert f"{len(skipped)} of {len(pretrained.checks)} checks did not run" in pretrained.verdict.summary
     assert not [check for check in pretrained.checks if check.finding and check.finding.level in ("leak", "weak")]
 
 

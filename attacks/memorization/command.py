@@ -40,7 +40,10 @@ def _prepare(request: Request) -> bool:
         _export(choice.export, keys, request)
         return False
     checks = [f"memorization.{name}" for name in keys]
-    request.checks = (*checks, *(["memorization.unprompted"] if choice.unprompted else []))
+    unprompted = ["memorization.unprompted"] if choice.unprompted else []
+    request.checks = (*checks, *unprompted)
+    named = checks if "key" in request.choice else ["memorization"]
+    request.named = (*named, *(unprompted if "unprompted" in request.choice else []))
     return True
 
 

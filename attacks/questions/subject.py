@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, InstanceOf
 
 from pfl_audit.attacks.questions.endpoint_inputs import EndpointInputs
+from pfl_audit.core.estimate import Estimate
 from pfl_audit.core.settings import Flag, InMemory
 from pfl_audit.core.subject import AuditJob, LazySubject
 
@@ -83,7 +84,17 @@ def _open(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     return open_questions(inputs, job)
 
 
-SUBJECT = LazySubject(
+class QuestionSubject(LazySubject[QuestionInputs]):
+    """The subject, with an estimate of what an audit asks."""
+
+    def estimate(self, inputs: QuestionInputs, job: AuditJob) -> Estimate:
+        """Count the questions, and time a few of them."""
+        from pfl_audit.attacks.questions.estimate import estimate_questions
+
+        return estimate_questions(inputs, job)
+
+
+SUBJECT = QuestionSubject(
     "questions",
     "questions about pages",
     QuestionInputs,

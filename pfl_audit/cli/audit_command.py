@@ -6,7 +6,7 @@ import inspect
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,8 +15,9 @@ import typer
 
 from pfl_audit.api import run_folder, shared_store
 from pfl_audit.cli import options
-from pfl_audit.cli.config_file import META
+from pfl_audit.cli.config_file import META, WAIVERS
 from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.outputs import Outputs, output_parameters, outputs_of
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.errors import UsageError
 from pfl_audit.registry import ExtensionWarning, Registry
@@ -24,6 +25,7 @@ from pfl_audit.registry import ExtensionWarning, Registry
 if TYPE_CHECKING:
     from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.results import Results
+    from pfl_audit.core.waivers import Waiver
 
 Set = Annotated[
     list[str] | None,
@@ -33,6 +35,16 @@ Set = Annotated[
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Gating:
+    """What decides the exit code beside findings; see `AuditPlan`."""
+
+    require: tuple[str, ...] = ()
+    gate: tuple[str, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    baseline: Path | None = None
 
 
 @dataclass
@@ -45,12 +57,15 @@ class Request:
         settings: Attack to its settings.
         choice: Values of the options that are the command's own.
         checks: Ids of checks or names of attacks; empty for all.
+        named: Those of them that the user named; all if None.
         seed: Seed of all random draws.
         reveal: Whether names and values are shown.
         as_json: Whether results are printed as JSON.
         quiet: Whether no progress is shown.
         out: Folder of the run, or None.
         store: Response store, or None.
+        device: torch's name of the device.
+        gating: What decides the exit code beside findings.
     """
 
     model: str | None
@@ -58,6 +73,7 @@ class Request:
     settings: dict[str, dict[str, object]]
     choice: Mapping[str, object]
     checks: tuple[str, ...] = ()
+    named: tuple[str, ...] | None = None
     seed: int = 0
     reveal: bool = False
     as_json: bool = False
@@ -65,6 +81,7 @@ class Request:
     out: Path | None = None
     store: Path | None = None
     device: str = "cpu"
+    gating: Gating = Gating()
 
 
 Prepare = Callable[[Request], bool]
@@ -108,6 +125,7 @@ class AuditCommand:
             self._model(),
             *(parameter for group in groups for parameter in group.parameters()),
             *_shared(download=self.download, gate=self.gate),
+            *(output_parameters() if self.gate else ()),
         ]
         command.__doc__ = self.help
         return with_parameters(command, parameters)
@@ -122,6 +140,8 @@ class AuditCommand:
         return keyword("model", Annotated[str | None, option], None)
 
 
+_GATING = ("fail_on", "require", "gate", "baseline", "validate", "dry_run")
+"""Options that decide the exit code, or show what is going to be run."""
 COMMANDS: Registry[AuditCommand] = Registry("pfl_audit.commands", "command", ("name", "function"))
 
 
@@ -138,35 +158,46 @@ def register(app: typer.Typer, command: AuditCommand) -> None:
 
 def run_command(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> None:
     """Read the options of a command and audit."""
-    from pfl_audit.api import audit
+    from pfl_audit.cli.preview import show_estimate, show_validated
+    from pfl_audit.core.plan import AuditPlan
 
     request = request_of(command, context, given)
     if not command.prepare(request):
         return
-    folder = run_folder(request.out, command.name)
-    results = audit(
-        request.model,
-        checks=request.checks,
-        settings=request.settings,
+    plan = AuditPlan(
+        title=command.title,
+        out=run_folder(request.out, command.name),
+        model=request.model,
         inputs=request.inputs,
-        out=folder,
+        checks=request.checks,
+        named=request.named,
+        settings=request.settings,
         store=request.store or shared_store(request.out),
         seed=request.seed,
         device=request.device,
         download=given.get("download", False),
         fail_on=given["fail_on"],
+        require=request.gating.require,
+        gates=request.gating.gate,
+        waivers=request.gating.waivers,
+        baseline=request.gating.baseline,
         reveal=request.reveal,
         release=given["release"],
-        title=command.title,
         command=command_line(),
-        progress=make_progress(quiet=request.quiet),
+        config=given["config"],
     )
-    show_results(results, folder, as_json=request.as_json)
+    if given["validate"]:
+        show_validated(plan, as_json=request.as_json)
+    elif given["dry_run"]:
+        show_estimate(plan, as_json=request.as_json, quiet=request.quiet)
+    else:
+        outputs = outputs_of(given)
+        run_and_show(plan, as_json=request.as_json, quiet=request.quiet, outputs=outputs)
 
 
 def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> Request:
     """What the user asked for: configuration file, then flags, then ``--set``."""
-    tables: dict[str, dict[str, dict[str, object]]] = context.meta.get(META, {})
+    tables: dict[str, Any] = context.meta.get(META, {})
     inputs = {name: dict(values) for name, values in tables.get("subjects", {}).items()}
     settings = {name: dict(values) for name, values in tables.get("attacks", {}).items()}
     for target, groups in ((inputs, command.inputs), (settings, command.settings)):
@@ -189,6 +220,18 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
         out=given["out"],
         store=given["store"],
         device=given["device"],
+        gating=_gating(given, tables.get(WAIVERS, [])),
+    )
+
+
+def _gating(given: Mapping[str, Any], waivers: Sequence[Mapping[str, object]]) -> Gating:
+    from pfl_audit.core.waivers import read_waivers
+
+    return Gating(
+        require=tuple(given.get("require") or ()),
+        gate=tuple(given.get("gate") or ()),
+        waivers=read_waivers(waivers),
+        baseline=given.get("baseline"),
     )
 
 
@@ -216,19 +259,29 @@ def run_and_show(
     gate: bool = True,
     show: bool = True,
     ready: Callable[[], None] | None = None,
+    outputs: Outputs | None = None,
 ) -> Results:
     """Run an audit and show its results; see `run_audit` for ``ready``, and `show_results`."""
     from pfl_audit.core.runner import run_audit
 
     results = run_audit(plan, make_progress(quiet=quiet), ready)
-    show_results(results, plan.out, as_json=as_json, gate=gate, show=show)
+    show_results(results, plan.out, as_json=as_json, gate=gate, show=show, outputs=outputs)
     return results
 
 
-def show_results(results: Results, folder: Path, *, as_json: bool, gate: bool = True, show: bool = True) -> None:
+def show_results(
+    results: Results,
+    folder: Path,
+    *,
+    as_json: bool,
+    gate: bool = True,
+    show: bool = True,
+    outputs: Outputs | None = None,
+) -> None:
     """Render the reports, show the verdict, and leave with the right exit code.
 
     Args:
+        outputs: Further files to write.
         as_json: Whether results.json is printed in place of the verdict.
         gate: Whether findings decide the exit code.
         show: Whether the verdict is printed.
@@ -238,11 +291,13 @@ def show_results(results: Results, folder: Path, *, as_json: bool, gate: bool = 
     from pfl_audit.core.verdict import exit_code
 
     reports = render(results, folder)
+    if outputs is not None:
+        reports = [*reports, *outputs.write(results, folder, reports)]
     if as_json:
         print_json(results.model_dump(mode="json"))
     elif show:
         show_verdict(results, folder, reports)
-    if gate and (code := exit_code(results.verdict, results.checks)):
+    if gate and (code := exit_code(results.verdict)):
         raise typer.Exit(code)
 
 
@@ -267,7 +322,12 @@ def _shared(*, download: bool, gate: bool) -> list[inspect.Parameter]:
         keyword("store", options.Store, None),
         keyword("seed", options.Seed, 0),
         keyword("device", options.Device, "cpu"),
-        keyword("fail_on", options.Gate, "leak"),
+        keyword("fail_on", options.FailOnLevel, "leak"),
+        keyword("require", options.Require, None),
+        keyword("gate", options.Gate, None),
+        keyword("baseline", options.Baseline, None),
+        keyword("validate", options.Validate, False),
+        keyword("dry_run", options.DryRun, False),
         keyword("reveal", options.Reveal, False),
         keyword("release", options.Released, None),
         keyword("as_json", options.AsJson, False),
@@ -276,4 +336,4 @@ def _shared(*, download: bool, gate: bool) -> list[inspect.Parameter]:
     ]
     if download:
         made.insert(5, keyword("download", options.Download, False))
-    return [parameter for parameter in made if gate or parameter.name != "fail_on"]
+    return [parameter for parameter in made if gate or parameter.name not in _GATING]

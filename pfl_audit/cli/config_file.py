@@ -15,6 +15,8 @@ from pfl_audit.inputs import read_text
 META = "pfl_audit.settings"
 """Key of a command's context under which the tables of attacks and subjects are kept."""
 KINDS = ("attacks", "subjects")
+WAIVERS = "waivers"
+"""Key of ``[[waivers]]``, accepted findings and gates."""
 _MAX_FILE, _MAX_LINE = 1 << 16, 1 << 12
 """Bytes and letters: the time that tomllib takes grows with the square of the levels of a dotted key."""
 _LARGEST = 1 << 63
@@ -29,14 +31,18 @@ _TEXT = ((str,), "a text")
 def take_defaults(context: typer.Context, path: Path) -> None:
     """Take defaults of a command from a file: keys outside of tables, then ``[data]``, then ``[data.make]``.
 
-    ``[attacks.NAME]`` and ``[subjects.NAME]`` hold settings of an attack and inputs of a subject.
+    ``[attacks.NAME]`` and ``[subjects.NAME]`` hold settings of an attack and inputs of a subject, ``[[waivers]]``
+    findings and gates that are accepted.
 
     Raises:
         UsageError: There is no such file, or it names a setting that there is not, or a wrong value of one.
         AuditError: It cannot be read as TOML.
     """
     table = _read(path)
-    context.meta[META] = {kind: _tables(path, kind, table.pop(kind, {})) for kind in KINDS}
+    context.meta[META] = {
+        **{kind: _tables(path, kind, table.pop(kind, {})) for kind in KINDS},
+        WAIVERS: _list_of_tables(path, table.pop(WAIVERS, [])),
+    }
     known = _settings(context)
     steps: list[Any] = [context]
     while steps[0].parent is not None:
@@ -60,6 +66,13 @@ def _tables(path: Path, kind: str, table: object) -> dict[str, dict[str, object]
     if not isinstance(table, dict) or not all(isinstance(value, dict) for value in table.values()):
         raise UsageError(f"{path}: '{kind}' must be tables", f"Write [{kind}.NAME]")
     return table
+
+
+def _list_of_tables(path: Path, tables: object) -> list[dict[str, object]]:
+    """The tables ``[[waivers]]``; an audit validates what is in them."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UsageError(f"{path}: '{WAIVERS}' must be tables", f"Write [[{WAIVERS}]] before each")
+    return tables
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from pfl_audit import __version__
-from pfl_audit.cli import account, canaries, compare, data, demo, explain, inspect, report, train, verify
+from pfl_audit.cli import account, canaries, compare, data, demo, explain, init, inspect, report, train, verify
+from pfl_audit.cli import run as run_file
 from pfl_audit.cli.audit import audit_command
 from pfl_audit.cli.audit_command import COMMANDS, register
 from pfl_audit.cli.console import errors_as_json, fail
@@ -33,7 +34,10 @@ app.command("demo")(demo.demo)
 register(app, audit_command())
 for command in COMMANDS.installed().values():
     register(app, command)
-app.command("report")(report.report)
+app.command("run", context_settings=run_file.PASS_ON)(run_file.run)
+app.command("validate", context_settings=run_file.PASS_ON)(run_file.validate)
+app.command("init")(init.init)
+app.command("report")(report.report_command())
 app.command("compare")(compare.compare)
 app.command("train")(train.train)
 app.command("account")(account.account_command())

@@ -66,7 +66,6 @@ AsJson = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Show names, values and pages instead of masks.")]
-Gate = Annotated[FailOn, typer.Option("--fail-on", help="Findings that make the command exit with 1.")]
 Released = Annotated[
     Release | None,
     typer.Option(
@@ -75,4 +74,35 @@ Released = Annotated[
         "report judges the likelihood of an attack by it.",
         show_default="not declared",
     ),
+]
+FailOnLevel = Annotated[FailOn, typer.Option("--fail-on", help="Findings that make the command exit with 1.")]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--require",
+        help="Check or attack that has to be audited, else the command exits with 3 (repeat).",
+        show_default=False,
+    ),
+]
+Gate = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gate",
+        help="Number that has to be kept, such as 'membership.* : tpr_at_1_fpr <= 2 %' or 'guarantee.epsilon <= 8' "
+        "(repeat): the upper end of its interval, or with 'on estimate' the number itself.",
+        show_default=False,
+    ),
+]
+Baseline = Annotated[
+    Path | None,
+    typer.Option(
+        "--baseline", help="Folder of an earlier audit: only what got worse makes the command fail.", show_default=False
+    ),
+]
+Validate = Annotated[
+    bool, typer.Option("--validate", help="Check options and configuration, say which checks would run, and stop.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say how many questions would be asked, with time and memory, and stop."),
 ]

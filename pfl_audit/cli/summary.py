@@ -10,7 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from pfl_audit.core.comparison import Comparison
-from pfl_audit.core.numbers import chance, contradicts_guarantee, exceeds_guarantee, headline, interval, number
+from pfl_audit.core.gate_text import gate_lines
+from pfl_audit.core.numbers import (
+    chance,
+    contradicts_guarantee,
+    exceeds_guarantee,
+    headline,
+    interval,
+    number,
+)
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Results
 
@@ -51,6 +59,8 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
             console.print(f"unresolved: {_plain(check.id)}: {_plain(check.finding.text)}", soft_wrap=True)
     if results.target.claim_review is not None:
         console.print(f"privacy guarantee: {_plain(_guarantee(results))}", soft_wrap=True)
+    for line in gate_lines(results.verdict.gate):
+        console.print(_plain(line), soft_wrap=True)
     for path in [*reports, folder / "results.json"]:
         console.print(_plain(str(path)), soft_wrap=True)
 

@@ -12,11 +12,14 @@ import typer
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.libraries import cache_folder
+from pfl_audit.cli.unused import refuse_unused
+from pfl_audit.core.redaction import visible
 from pfl_audit.errors import EXIT_FINDING, EXIT_NOT_AUDITED
 
 
 def verify(
-    checkpoint: Annotated[Path, typer.Argument(help="Released checkpoint with its training.json.")],
+    context: typer.Context,
+    checkpoint: Annotated[Path, typer.Argument(help="Released checkpoint with its training.json, or a dossier.")],
     start: Annotated[
         Path | None, typer.Option("--from", help="Checkpoint that the training began with; makes the test stronger.")
     ] = None,
@@ -30,6 +33,10 @@ def verify(
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Budget ledger.", show_default="the private record's")
     ] = None,
+    expect: Annotated[
+        str | None,
+        typer.Option("--expect", help="SHA-256 of a dossier's manifest, as it was given apart from the dossier."),
+    ] = None,
     device: options.Device = "cpu",
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -37,10 +44,20 @@ def verify(
 ) -> None:
     """Verify a released checkpoint: its guarantee, its commitments, its ledger entry, and its document canaries.
 
+    Of a dossier (audit --dossier), every file is held against the manifest, whose own digest is printed.
+
     Exit code 1 if something is contradicted, 3 if nothing could be checked.
 
     Example: pfl-audit verify ckpt --from base
     """
+    from pfl_audit.core.dossier import is_dossier
+
+    if is_dossier(checkpoint):
+        meaningless = ("start", "commitment", "nonce", "private", "ledger")
+        refuse_unused(context, dict.fromkeys(meaningless, "for a dossier"))
+        _verify_dossier(checkpoint, expect, as_json=as_json)
+        return
+    refuse_unused(context, {"expect": "for a checkpoint"})
     from pfl_audit.training.verify import Expected, measure_canaries, read_coins, verify_records
 
     expected = Expected(commitment, nonce, private, ledger)
@@ -67,3 +84,20 @@ def verify(
         raise typer.Exit(EXIT_FINDING)
     if statuses == {"not checked"}:
         raise typer.Exit(EXIT_NOT_AUDITED)
+
+
+def _verify_dossier(folder: Path, expect: str | None, *, as_json: bool) -> None:
+    """Print what changed, and the digest of the manifest."""
+    from pfl_audit.core.dossier import MANIFEST, verify_dossier
+
+    found = verify_dossier(folder, expect)
+    if as_json:
+        lines = [asdict(line) for line in found.lines]
+        print_json({"dossier": str(folder), "manifest_sha256": found.digest, "files": lines})
+    else:
+        for line in found.lines:
+            mark = line.status.upper() if line.status == "contradicted" else line.status
+            typer.echo(f"{mark:14}{visible(line.name)}: {visible(line.text, 500)}")
+        typer.echo(f"{MANIFEST}: {found.digest}")
+    if any(line.status == "contradicted" for line in found.lines):
+        raise typer.Exit(EXIT_FINDING)

@@ -38,7 +38,7 @@ class CheckSpec:
         needs: What the check cannot run without: capabilities of the model, and inputs of the subject.
         threat_model: ``knows``, ``sees`` and ``does``, a sentence each.
         part_of: Id of the check whose finding includes this one; it has no finding of its own then.
-        optional: Whether an audit that lacks its needs is complete without it.
+        optional: Whether a gate on all checks of the attack holds without it where its needs are not met.
         on_request: Reason why it runs only when it is named, or None if it runs always.
         review: Class of attack, access and data that it obtains, for the coverage table of a report; None leaves it out
             of the classes.
@@ -62,15 +62,14 @@ class CheckSpec:
         """The result of a check that ran."""
         return self._check(status="ran", **parts)
 
-    def not_run(self, status: Literal["skipped", "failed"], reason: str, *, required: bool = True) -> Check:
+    def not_run(self, status: Literal["skipped", "failed"], reason: str) -> Check:
         """The row of a check that did not run.
 
         Args:
             status: ``skipped`` where it could not be run, ``failed`` where it ended with an error.
             reason: Why, in one line.
-            required: Whether the audit is incomplete without it.
         """
-        return self._check(status=status, reason=reason, required=required)
+        return self._check(status=status, reason=reason)
 
     def _check(self, **parts: object) -> Check:
         from pfl_audit.core.results import Check

@@ -10,13 +10,26 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Final, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic.fields import FieldInfo
 
 from pfl_audit.core import limits
 
 READ: Final = {"from": "file"}
 
 T = TypeVar("T")
+
+
+class Part(BaseModel):
+    """Base of everything in results.json: immutable, without unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def few(most: int) -> FieldInfo:
+    """A list of up to ``most`` parts; the first that is wrong is enough."""
+    limit: FieldInfo = Field(max_length=most, fail_fast=True)
+    return limit
 
 
 def is_read(info: ValidationInfo[object]) -> bool:

@@ -33,5 +33,9 @@ ENTRIES: Final = 200
 """Of an object that maps names to values: facts, settings, a slice, packages."""
 NOTES: Final = 100
 """Of a list of texts: problems of the corpus, what a model was opened with."""
+GATES: Final = 100
+"""Gates by number that a user sets, and likewise waivers."""
+GATE_ROWS: Final = 2_000
+"""A gate and a check that it holds for."""
 RECORD: Final = 100_000
 """Values in what has a form of its own: settings, the training record of a checkpoint."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pfl_audit import __version__
 from pfl_audit.core.review import Release
 from pfl_audit.core.verdict import FailOn
+from pfl_audit.core.waivers import Waiver
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,21 @@ class AuditPlan:
         model: Checkpoint under audit, or None where recorded answers take its place.
         inputs: Subject to its inputs by name; a subject that is not named gets its defaults.
         checks: Ids of checks or names of attacks; empty for all.
+        named: Those of them that the user named, so that they have to be audited; all if None.
         settings: Attack to its settings by name.
         store: Response store; in ``out`` where it is None.
         seed: Seed of all random draws.
         device: torch's name of the device.
         download: Whether hub ids may be fetched.
         fail_on: Findings that make the command fail.
+        require: Checks and attacks that have to be audited, whatever the findings.
+        gates: Gates by number, as the user wrote them.
+        waivers: Findings and gates that are accepted.
+        baseline: Folder or results.json of an earlier audit; only what got worse than there fails.
         reveal: Whether names, values and pages are shown.
         release: Who can reach the model, as the user declares; None where it is not declared.
         command: The command line, for the report.
+        config: Configuration file that the command took.
     """
 
     title: str
@@ -37,23 +44,34 @@ class AuditPlan:
     model: str | None = None
     inputs: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    named: tuple[str, ...] | None = None
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     store: Path | None = None
     seed: int = 0
     device: str = "cpu"
     download: bool = False
     fail_on: FailOn = "leak"
+    require: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    baseline: Path | None = None
     reveal: bool = False
     release: Release | None = None
     command: str = ""
+    config: Path | None = None
 
-    def identity(self) -> dict[str, object]:
-        """What decides the results, as JSON."""
+    def identity(self, also: Sequence[str] = ()) -> dict[str, object]:
+        """What decides the results, as JSON.
+
+        Args:
+            also: Checks that run because a requirement or a gate needs them, beside those that were named.
+        """
         return {
             "version": __version__,
             "model": self.model,
             "inputs": _plain(self.inputs),
             "checks": list(self.checks),
+            **({"also": list(also)} if also else {}),
             "settings": _plain(self.settings),
             "seed": self.seed,
             "reveal": self.reveal,

@@ -86,4 +86,10 @@ def _shown(text: str) -> Iterator[str]:
         category = unicodedata.category(letter)
         marks = marks + 1 if category in ("Mn", "Me") else 0
         if marks <= _MARKS:
-            yield " " if category in ("Cc", "Cf", "Zl", "Zp", "Cs") else letter
+            yield " " if category in ("Cc", "Cf", "Zl", "Zp", "Cs") or _is_no_character(letter) else letter
+
+
+def _is_no_character(letter: str) -> bool:
+    """Whether a code point is none that text may hold, so that XML and YAML refuse it."""
+    code = ord(letter)
+    return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF

@@ -1,4 +1,4 @@
-"""Schema of ``results.json`` (version 2), which holds everything that a report prints.
+"""Schema of ``results.json`` (version 2.1), which holds everything that a report prints.
 
 ``pfl-audit schema`` prints the JSON Schema. Names of companies, answers and values are pseudonyms
 or masks unless the audit was run with ``--reveal``.
@@ -11,8 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, model_validator
 
 from pfl_audit.core import limits
 from pfl_audit.core.fields import (
@@ -25,17 +24,21 @@ from pfl_audit.core.fields import (
     Interval,
     Name,
     Notes,
+    Part,
     Record,
     Settings,
     Slice,
     Text,
     Texts,
     Whole,
+    few,
     is_read,
     measure,
     thinned,
 )
 from pfl_audit.core.fields import SliceValue as SliceValue
+from pfl_audit.core.gate_record import Format as Format
+from pfl_audit.core.gate_record import Gate as Gate
 from pfl_audit.core.migration import from_version_1, version_of
 from pfl_audit.core.review import Access, AttackClass, Obtained, Release
 from pfl_audit.errors import AuditError, UsageError
@@ -45,57 +48,48 @@ from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, Priv
 
 FILE_NAME = "results.json"
 
-VERSION: Final = "2"
+VERSION: Final = "2.1"
+"""Version 2.x adds fields to 2 that have a default, and changes none; an earlier 2.x is read as it is."""
+_READ: Final = ("1", "2", VERSION)
 _REMEDY = "Audit again"
 
 Level = Literal["leak", "weak", "none", "unresolved"]
 """How bad a finding is; ``leak`` and ``weak`` say that something was found."""
 
-Format = Literal["number", "percent", "points", "decimal", "integer", "decibel", "bits"]
-"""How a metric's value is printed: ``number`` with up to four significant digits, ``percent`` and ``points`` as 100
-times the value, ``decimal`` with three decimals, ``integer`` rounded, ``decibel`` and ``bits`` with their unit."""
 Role = Literal["utility", "bounded", "epsilon"]
 """What a metric is used for beside its check: ``utility`` is how useful the model is, which comparisons print first;
 ``bounded`` is the balanced accuracy of an attack on the model under audit, which a privacy guarantee bounds;
 ``epsilon`` is a lower bound of epsilon by canaries."""
 
 
-def _few(most: int) -> FieldInfo:
-    """A list of up to ``most`` parts; the first that is wrong is enough."""
-    limit: FieldInfo = Field(max_length=most, fail_fast=True)
-    return limit
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Metric(_Part):
+class Metric(Part):
     """A number with its interval, chance level, unit and format."""
 
-    name: Name
+    name: Name = Field(description="Name of the number")
     value: Finite | None = Field(description="None where it cannot be computed or resolved; `note` says why")
-    ci: Interval | None = None
+    ci: Interval | None = Field(default=None, description="Interval of `value`, lower and upper end")
     level: Confidence | None = Field(default=None, description="Confidence level of `ci`")
     method: Name | None = Field(default=None, description="How `ci` was found")
     n: Count | None = Field(default=None, description="Providers (or documents, by `unit`) behind the number")
-    unit: Name = "providers"
+    unit: Name = Field(default="providers", description="What `n` counts")
     format: Format = Field(default="number", description="How `value`, `ci`, `chance` and `std` are printed")
     role: Role | None = Field(default=None, description="What the number is used for beside its check")
     chance: Finite | None = Field(default=None, description="What an attacker without the model would get")
-    seeds: Count | None = None
+    seeds: Count | None = Field(default=None, description="Repetitions that `std` is over")
     std: Finite | None = Field(default=None, description="Spread over the seeds; apart from `ci`")
     slice: Slice = Field(default_factory=dict, description="What the number is about")
-    note: Text | None = None
+    note: Text | None = Field(default=None, description="Why there is no value, or what limits it")
 
 
-class Table(_Part):
+class Table(Part):
     """A table of text and numbers."""
 
-    title: Name
-    columns: Annotated[list[Name], _few(limits.COLUMNS)]
-    rows: Annotated[list[Annotated[list[Cell], _few(limits.COLUMNS)]], _few(limits.ROWS)]
-    note: Text | None = None
+    title: Name = Field(description="Title of the table")
+    columns: Annotated[list[Name], few(limits.COLUMNS)] = Field(description="Heads of the columns")
+    rows: Annotated[list[Annotated[list[Cell], few(limits.COLUMNS)]], few(limits.ROWS)] = Field(
+        description="Rows of cells"
+    )
+    note: Text | None = Field(default=None, description="Note below the table")
 
     @model_validator(mode="before")
     @classmethod
@@ -107,17 +101,17 @@ class Table(_Part):
         return {**parts, "rows": parts["rows"][: limits.ROWS], "note": f"{parts.get('note') or ''} {cut}".strip()}
 
 
-Numbers = Annotated[list[Finite], _few(limits.POINTS)]
+Numbers = Annotated[list[Finite], few(limits.POINTS)]
 
 
-class Series(_Part):
+class Series(Part):
     """Points of a curve; our own are thinned evenly where there are more than can be drawn."""
 
-    name: Name
-    x: Numbers
-    y: Numbers
+    name: Name = Field(description="Name in the legend")
+    x: Numbers = Field(description="Horizontal coordinates")
+    y: Numbers = Field(description="Vertical coordinates")
     low: Numbers | None = Field(default=None, description="Lower ends of the intervals of `y`")
-    high: Numbers | None = None
+    high: Numbers | None = Field(default=None, description="Upper ends of the intervals of `y`")
 
     @model_validator(mode="before")
     @classmethod
@@ -138,32 +132,32 @@ class Series(_Part):
         return self
 
 
-class Curve(_Part):
+class Curve(Part):
     """A figure of one or more series."""
 
-    title: Name
-    kind: Literal["roc", "line", "step", "scatter"]
-    x_label: Name
-    y_label: Name
-    series: Annotated[list[Series], _few(limits.SERIES)]
+    title: Name = Field(description="Title of the figure")
+    kind: Literal["roc", "line", "step", "scatter"] = Field(description="How it is drawn")
+    x_label: Name = Field(description="Label of the horizontal axis")
+    y_label: Name = Field(description="Label of the vertical axis")
+    series: Annotated[list[Series], few(limits.SERIES)] = Field(description="Its curves")
 
 
-class Evidence(_Part):
+class Evidence(Part):
     """One document, answer or page that shows the finding."""
 
-    title: Name
-    facts: Facts = Field(default_factory=dict)
+    title: Name = Field(description="What it shows")
+    facts: Facts = Field(default_factory=dict, description="Label to text or number")
     picture: Name | None = Field(default=None, description="PNG or JPEG in `evidence/` beside results.json, masked")
 
 
-class Finding(_Part):
+class Finding(Part):
     """Level of a check with its explanation and remedy."""
 
-    level: Level
-    text: Text
-    remedy: Text
+    level: Level = Field(description="`leak`, `weak` sign, `none`, or `unresolved` with these documents")
+    text: Text = Field(description="What was found")
+    remedy: Text = Field(description="What to do")
     plain: Text | None = Field(default=None, description="The same in one sentence without jargon, in counts of 100")
-    remedies: Annotated[list[Text], _few(limits.NOTES)] = Field(
+    remedies: Annotated[list[Text], few(limits.NOTES)] = Field(
         default_factory=list, description="`remedy` as single actions, most effective first"
     )
     success: Finite | None = Field(
@@ -179,82 +173,81 @@ class Finding(_Part):
     )
 
 
-class ReviewFacts(_Part):
+class ReviewFacts(Part):
     """How a compliance review classifies a check; see `core.review.Review`."""
 
     question: Name = Field(description="Question of a reader that the check helps to answer")
-    classes: Annotated[list[AttackClass], _few(limits.NOTES)] = Field(
+    classes: Annotated[list[AttackClass], few(limits.NOTES)] = Field(
         description="Classes of EDPB Opinion 28/2024, paragraph 55"
     )
     access: Access = Field(description="What the attacker needs")
     obtains: Obtained = Field(description="Kind of data that a successful attack obtains")
-    nist: Annotated[list[Name], _few(limits.NOTES)] = Field(default_factory=list, description="NIST AI 100-2")
-    atlas: Annotated[list[Name], _few(limits.NOTES)] = Field(default_factory=list, description="MITRE ATLAS")
+    nist: Annotated[list[Name], few(limits.NOTES)] = Field(default_factory=list, description="NIST AI 100-2")
+    atlas: Annotated[list[Name], few(limits.NOTES)] = Field(default_factory=list, description="MITRE ATLAS")
 
 
-class Check(_Part):
+class Check(Part):
     """One check of the audit, with its results or the reason why it did not run."""
 
-    id: Name
-    family: Name
+    id: Name = Field(description="Family, dot, name; stable")
+    family: Name = Field(description="Attack that it belongs to")
     subject: Name | None = Field(
         default=None, description="Subject of the audit that it belongs to; `datasets` name it"
     )
-    title: Name
-    status: Literal["ran", "skipped", "failed"]
-    reason: Text | None = None
-    required: bool = Field(default=True, description="Whether an audit in which it did not run is incomplete")
+    title: Name = Field(description="Title for people")
+    status: Literal["ran", "skipped", "failed"] = Field(
+        description="`skipped` could not be run, `failed` ended with an error"
+    )
+    reason: Text | None = Field(default=None, description="Why it did not run")
+    required: bool = Field(default=True, description="Whether the user, a requirement or a gate named it")
     part_of: Name | None = Field(default=None, description="Check whose finding this one is part of")
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
     review: ReviewFacts | None = Field(default=None, description="None where the attack declares no class")
-    settings: Settings = Field(default_factory=dict)
-    metrics: Annotated[list[Metric], _few(limits.METRICS)] = Field(default_factory=list)
-    tables: Annotated[list[Table], _few(limits.TABLES)] = Field(default_factory=list)
-    curves: Annotated[list[Curve], _few(limits.CURVES)] = Field(default_factory=list)
-    evidence: Annotated[list[Evidence], _few(limits.EVIDENCE)] = Field(default_factory=list)
-    finding: Finding | None = None
+    settings: Settings = Field(default_factory=dict, description="Settings that it ran with")
+    metrics: Annotated[list[Metric], few(limits.METRICS)] = Field(default_factory=list, description="Its numbers")
+    tables: Annotated[list[Table], few(limits.TABLES)] = Field(default_factory=list, description="Its tables")
+    curves: Annotated[list[Curve], few(limits.CURVES)] = Field(default_factory=list, description="Its figures")
+    evidence: Annotated[list[Evidence], few(limits.EVIDENCE)] = Field(
+        default_factory=list, description="Documents, answers or pages that show the finding"
+    )
+    finding: Finding | None = Field(default=None, description="None where it did not run, or is part of another check")
 
 
-class Gate(_Part):
-    """Which findings make the command fail (exit code 1)."""
-
-    fail_on: Literal["leak", "weak", "never"]
-    over: Annotated[list[Name], _few(limits.CHECKS)] = Field(description="Ids of the checks over the gate")
-
-
-class Verdict(_Part):
+class Verdict(Part):
     """Verdict over all checks."""
 
-    status: Literal["leaks", "no-evidence", "incomplete"]
-    gate: Gate
-    summary: Text
+    status: Literal["leaks", "no-evidence", "incomplete"] = Field(
+        description="`incomplete` where something required could not be audited"
+    )
+    gate: Gate = Field(description="What decides the exit code")
+    summary: Text = Field(description="The verdict in one or two sentences")
 
 
-class Target(_Part):
+class Target(Part):
     """The model under audit."""
 
-    family: Name
-    path: Text
-    sha256: Name
-    parameters: Count | None
-    notes: Notes = Field(default_factory=list)
+    family: Name = Field(description="Model family")
+    path: Text = Field(description="Path of the checkpoint, shortened")
+    sha256: Name = Field(description="SHA-256 of all that determines an answer")
+    parameters: Count | None = Field(description="Number of parameters")
+    notes: Notes = Field(default_factory=list, description="How it was opened")
     demonstration: bool = Field(default=False, description="Whether it is a model that comes with pfl-audit")
-    training_claim: Record | None = None
+    training_claim: Record | None = Field(default=None, description="Public training record of the checkpoint")
     claim_review: GuaranteeReview | None = Field(default=None, description="Review of its privacy guarantee")
 
 
-class Data(_Part):
+class Data(Part):
     """What one subject of the audit asked about."""
 
-    subject: Name
-    format: Name
-    path: Text
-    sha256: Name
+    subject: Name = Field(description="Name of the subject of the audit")
+    format: Name = Field(description="Format of the documents")
+    path: Text = Field(description="Their path, shortened")
+    sha256: Name = Field(description="SHA-256 of their content")
     unit: Name = Field(default="providers", description="Unit of privacy of members and non-members, plural")
-    providers: Count = 0
-    members: Count = 0
-    non_members: Count = 0
-    documents: Count
+    providers: Count = Field(default=0, description="Number of units, such as providers")
+    members: Count = Field(default=0, description="Units that were trained on")
+    non_members: Count = Field(default=0, description="Units that were not trained on")
+    documents: Count = Field(description="Number of documents")
     queries: Count = Field(description="What was asked about the documents, such as questions or fields")
     audited: Name | None = Field(default=None, description="What findings are about, such as `the form encoder`")
     caveat: Text | None = Field(default=None, description="What findings about it do not say")
@@ -269,38 +262,41 @@ class Data(_Part):
     problems: Notes = Field(default_factory=list, description="Records that could not be used")
 
 
-class Provenance(_Part):
+class Provenance(Part):
     """Facts that reproduce the numbers: command, versions, seed."""
 
-    command: Text
-    version: Name
-    packages: Texts
-    seed: Whole
-    started: Name
-    seconds: Finite
-    resumed: bool
-    revealed: bool
+    command: Text = Field(description="Command line, with paths shortened")
+    config: Text | None = Field(default=None, description="Configuration file that the command took, shortened")
+    version: Name = Field(description="Version of pfl-audit")
+    packages: Texts = Field(description="Package to version")
+    seed: Whole = Field(description="Seed of all random draws")
+    started: Name = Field(description="Begin, in ISO 8601")
+    seconds: Finite = Field(description="Duration in seconds")
+    resumed: bool = Field(description="Whether it went on from a killed run")
+    revealed: bool = Field(description="Whether names and values are shown instead of masks")
 
 
-class Results(_Part):
+class Results(Part):
     """The whole of ``results.json``: 64 MiB, three million values and 20 levels of nesting at the most."""
 
-    schema_version: Literal["2"] = VERSION
-    title: Name
-    verdict: Verdict
+    schema_version: Literal["2.1"] = Field(default=VERSION, description="Version of this schema")
+    title: Name = Field(description="Title of the report")
+    verdict: Verdict = Field(description="Verdict over all checks, and the gate")
     release: Release | None = Field(
         default=None, description="Who can reach the model, as the user declares; None where it is not declared"
     )
-    target: Target
+    target: Target = Field(description="Model under audit")
     pretrained: Target | None = Field(default=None, description="Checkpoint that it was trained from")
     public: Target | None = Field(default=None, description="Model that the attacker trained on public data")
     control: Target | None = Field(default=None, description="A model that saw no provider of the corpus")
-    references: Annotated[list[Target], _few(limits.MODELS)] = Field(
+    references: Annotated[list[Target], few(limits.MODELS)] = Field(
         default_factory=list, description="Further models that saw no provider of the corpus"
     )
-    datasets: Annotated[list[Data], _few(limits.SUBJECTS)] = Field(description="What was asked about, by subject")
-    checks: Annotated[list[Check], _few(limits.CHECKS)]
-    provenance: Provenance
+    datasets: Annotated[list[Data], few(limits.SUBJECTS)] = Field(description="What was asked about, by subject")
+    checks: Annotated[list[Check], few(limits.CHECKS)] = Field(
+        description="Every installed check that was chosen, also those that did not run"
+    )
+    provenance: Provenance = Field(description="What reproduces the numbers")
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
@@ -324,36 +320,46 @@ def write_results(results: Results, folder: Path) -> Path:
     return path
 
 
-def read_results(folder: Path) -> Results:
+def results_path(place: Path) -> Path:
+    """The ``results.json`` of a run's folder, or the file itself where a file is given."""
+    return place if place.is_file() else place / FILE_NAME
+
+
+def read_results(place: Path) -> Results:
     """Read ``results.json`` of a run, of this or an earlier schema version.
+
+    Args:
+        place: Folder of the run, or the file.
 
     Raises:
         UsageError: There is no such folder.
         AuditError: It holds no results, or none of a known schema (the field is named).
     """
-    path = folder / FILE_NAME
-    if not os.path.lexists(folder):
-        raise UsageError(f"{folder} does not exist", "Give the folder of a finished audit")
+    path = results_path(place)
+    if not os.path.lexists(place):
+        raise UsageError(f"{place} does not exist", "Give the folder of a finished audit")
     if not os.path.lexists(path):
-        raise AuditError(f"{folder} holds no {FILE_NAME}", "Give the folder of a finished audit")
+        raise AuditError(f"{place} holds no {FILE_NAME}", "Give the folder of a finished audit")
     value = read_json(path, limit=limits.FILE, remedy=_REMEDY)
     version = version_of(value)
-    if version not in ("1", VERSION):
+    if version not in _READ:
         raise AuditError(f"{path} is not of schema version 1 to {VERSION}", "Use the pfl-audit that wrote it")
     try:
         if measure(value) > limits.VALUES:
             raise AuditError(f"{path} holds more than {limits.VALUES} values", _REMEDY)
         current = from_version_1(value) if version == "1" else value
+        if isinstance(current, dict):
+            current = {**current, "schema_version": VERSION}
         return Results.model_validate(current, strict=True, context=READ)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _FIELDS)
-        place = f" at '{where}'" if where else ""
-        raise AuditError(f"{path} does not fit schema {version}{place}: {first['msg']}", _REMEDY) from error
+        at = f" at '{where}'" if where else ""
+        raise AuditError(f"{path} does not fit schema {version}{at}: {first['msg']}", _REMEDY) from error
     except ValueError as error:
         raise AuditError(f"{path} does not fit schema {version}: {error}", _REMEDY) from error
 
 
-_PARTS: tuple[type[BaseModel], ...] = (*_Part.__subclasses__(), GuaranteeReview, PrivacyGuarantee, GuaranteeSampling)
+_PARTS: tuple[type[BaseModel], ...] = (*Part.__subclasses__(), GuaranteeReview, PrivacyGuarantee, GuaranteeSampling)
 _FIELDS = frozenset(name for part in _PARTS for name in part.model_fields)
 """Names that an error may print; any other name in a file may be a document's."""

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pfl_audit import __version__
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
 from pfl_audit.core.audited import audited
+from pfl_audit.core.configuration import configuration_of
 from pfl_audit.core.context import AuditContext
+from pfl_audit.core.dossier import CONFIGURATION
+from pfl_audit.core.estimate import Estimate, EstimatedSubject
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
+from pfl_audit.core.gate_policy import checks_of, read_policy
+from pfl_audit.core.numbers import contradicts_guarantee
 from pfl_audit.core.places import Places, is_shipped, short, short_command
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.core.run_folder import RunFolder
+from pfl_audit.core.run_log import RunLog
 from pfl_audit.core.settings import Settings, private_options, read_settings
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened
@@ -35,7 +43,7 @@ from pfl_audit.errors import (
     is_interrupt,
 )
 from pfl_audit.files import write_json
-from pfl_audit.progress import Progress
+from pfl_audit.progress import Progress, Silent
 from pfl_audit.provenance import package_versions
 
 
@@ -52,21 +60,26 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
     Raises:
         AuditError: The model or the documents cannot be used at all.
     """
-    audit = _Audit(plan, progress)
-    with RunFolder(plan.out, plan.identity()) as folder:
+    audit, log = _Audit(plan, progress), RunLog(plan.out)
+    with RunFolder(plan.out, plan.identity(audit.also)) as folder:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
             if ready is not None:
                 ready()
             started, clock = datetime.now(UTC), time.monotonic()
             try:
-                audit.open(store)
+                with log.stage("open") as counts:
+                    audit.open(store)
+                    counts |= {"subjects": len(audit.opened), "checks": len(audit.specs)}
                 redactor = Redactor(store.salt, reveal=plan.reveal)
-                checks = audit.checks(redactor)
+                checks = audit.checks(redactor, log)
             finally:
                 folder.asked = store.changed
+                if folder.asked:
+                    log.write()
         seconds = round(time.monotonic() - clock, 1)
         provenance = Provenance(
             command=short_command(plan.command, audit.private),
+            config=None if plan.config is None else short(plan.config),
             version=__version__,
             packages=package_versions(),
             seed=plan.seed,
@@ -75,12 +88,53 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
             resumed=folder.resumed,
             revealed=plan.reveal,
         )
-        results = audit.results(checks, redactor, provenance)
-        write_results(results, plan.out)
         work = {name: count for one in audit.opened.values() for name, count in one.work().items()}
+        with log.stage("results") as counts:
+            results = audit.results(checks, redactor, provenance)
+            write_results(results, plan.out)
+            write_json(plan.out / CONFIGURATION, configuration_of(plan, audit.private))
+            counts |= {"checks": len(checks), "ran": sum(check.status == "ran" for check in checks), **work}
+        log.write()
         folder.mark("success", seconds=seconds, **work)
         progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
     return results
+
+
+def validate_plan(plan: AuditPlan) -> dict[str, str | None]:
+    """Check everything about a plan that can be checked without opening a model or a document.
+
+    Returns:
+        Ids of the checks, each with the reason why it is not going to run, or None.
+
+    Raises:
+        UsageError: A setting, a check, an input, a gate or a waiver is wrong or does not exist.
+    """
+    audit = _Audit(plan, Silent())
+    audit.wanted()
+    if plan.model is not None and not plan.download and not Path(plan.model).is_dir():
+        raise UsageError(f"{plan.model} is no folder", "Give the checkpoint folder, or --download with a hub id")
+    for name, (_, inputs) in audit.subjects.items():
+        for key, value in inputs:
+            if isinstance(value, Path) and not value.exists():
+                raise UsageError(f"{value} does not exist", f"Correct '{key}' of {name}")
+    return {key: audit.reasons.get(audit.subject_of(spec)) for key, spec in audit.specs.items()}
+
+
+def estimate_plan(plan: AuditPlan, progress: Progress) -> dict[str, Estimate]:
+    """Subject to what its audit is going to ask and need; subjects that do not say are left out.
+
+    Raises:
+        AuditError: As ``run_audit``.
+    """
+    audit = _Audit(plan, progress)
+    found = {}
+    with TemporaryDirectory() as folder, ResponseStore(Path(folder) / "responses.sqlite") as store:
+        job = audit.job(store)
+        for name in audit.wanted():
+            subject, inputs = audit.subjects[name]
+            if isinstance(subject, EstimatedSubject):
+                found[name] = subject.estimate(inputs, job)
+    return found
 
 
 class _Audit:
@@ -89,6 +143,9 @@ class _Audit:
     Attributes:
         attacks: Installed attacks by name.
         settings: Attack to its settings.
+        policy: Requirements, gates by number, waivers and baseline.
+        named: Checks and attacks that the user, a requirement or a gate names.
+        also: Checks that run for a requirement or a gate, beside those that the user named.
         specs: Checks by id, in the order of the report.
         subjects: Subjects of these checks with their inputs, by name.
         private: Options of all installed subjects and attacks whose value a report does not print.
@@ -110,8 +167,20 @@ class _Audit:
             name: read_settings(attack.Settings, plan.settings.get(name, {}), name)
             for name, attack in self.attacks.items()
         }
-        self.specs = choose_checks(self.attacks, plan.checks)
-        needed = set(map(self._subject_of, self.specs.values()))
+        every = choose_checks(self.attacks, ())
+        self.policy = read_policy(
+            every,
+            named=plan.checks if plan.named is None else plan.named,
+            require=plan.require,
+            gates=plan.gates,
+            waivers=plan.waivers,
+            baseline=plan.baseline,
+        )
+        self.named = frozenset((*plan.checks, *checks_of(self.policy)))
+        chosen = choose_checks(self.attacks, plan.checks) if plan.checks else {}
+        self.also = tuple(name for name in checks_of(self.policy) if plan.checks and name not in chosen)
+        self.specs = choose_checks(self.attacks, (*plan.checks, *self.also))
+        needed = set(map(self.subject_of, self.specs.values()))
         self.subjects = {
             name: (subject, read_settings(subject.Inputs, plan.inputs.get(name, {}), name))
             for name, subject in subjects.items()
@@ -121,8 +190,27 @@ class _Audit:
         self.reasons = {name: f"needs {lack}" for name, lack in self.missing.items() if lack}
         self.opened: dict[str, Opened] = {}
 
-    def _subject_of(self, spec: CheckSpec) -> str:
+    def subject_of(self, spec: CheckSpec) -> str:
         return self.attacks[spec.family].subject
+
+    def wanted(self) -> list[str]:
+        """Subjects that have their inputs.
+
+        Raises:
+            UsageError: None has.
+        """
+        wanted = [name for name, lack in self.missing.items() if lack is None]
+        if not wanted:
+            lacks = " or ".join(lack for lack in self.missing.values() if lack)
+            raise UsageError(f"nothing to audit the model with: it needs {lacks}", "Give the documents")
+        return wanted
+
+    def job(self, store: ResponseStore) -> AuditJob:
+        """What subjects are opened with."""
+        plan = self.plan
+        states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
+        planned = partial(planned_questions, self.attacks.values(), frozenset(self.specs))
+        return AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, self.progress, planned)
 
     def open(self, store: ResponseStore) -> None:
         """Open every subject that has its inputs.
@@ -131,14 +219,7 @@ class _Audit:
             UsageError: None has.
             NotAuditableError: The only one that has cannot audit the model.
         """
-        plan = self.plan
-        states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
-        planned = partial(planned_questions, self.attacks.values(), frozenset(self.specs))
-        job = AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, self.progress, planned)
-        wanted = [name for name, lack in self.missing.items() if lack is None]
-        if not wanted:
-            lacks = " or ".join(lack for lack in self.missing.values() if lack)
-            raise UsageError(f"nothing to audit the model with: it needs {lacks}", "Give the documents")
+        job, wanted = self.job(store), self.wanted()
         for name in wanted:
             subject, inputs = self.subjects[name]
             try:
@@ -152,19 +233,18 @@ class _Audit:
                 next(iter(self.reasons.values())), "Give documents of the kind that the model reads"
             )
 
-    def checks(self, redactor: Redactor) -> list[Check]:
-        """Run what can be run; every other check becomes a row with its reason."""
-        plan, named = self.plan, frozenset(self.plan.checks)
+    def checks(self, redactor: Redactor, log: RunLog) -> list[Check]:
+        """Run what can be run, a stage of the log for each attack; every other check becomes a row with its reason."""
+        plan, named = self.plan, self.named
         done: dict[str, Check] = {}
         for key, spec in self.specs.items():
-            subject = self._subject_of(spec)
+            subject = self.subject_of(spec)
             if subject not in self.opened:
-                required = self.missing[subject] is None or key in named
-                done[key] = spec.not_run("skipped", self.reasons[subject], required=required)
+                done[key] = spec.not_run("skipped", self.reasons[subject])
             elif (reason := unmet_needs(spec, self.opened[subject].have())) is not None:
-                done[key] = spec.not_run("skipped", reason, required=not spec.optional or key in named)
+                done[key] = spec.not_run("skipped", reason)
             elif spec.on_request is not None and not named & {key, spec.family}:
-                done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it", required=False)
+                done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it")
         runnable = frozenset(key for key in self.specs if key not in done)
         common = AuditContext(
             checks=runnable,
@@ -179,8 +259,14 @@ class _Audit:
             wanted = [spec for key, spec in self.specs.items() if key in runnable and spec.family == name]
             if wanted:
                 context = self.opened[attack.subject].context(common)
-                done |= _run_attack(attack, context, self.settings[name], wanted)
-        return [done[key].model_copy(update={"subject": self._subject_of(spec)}) for key, spec in self.specs.items()]
+                with log.stage(name) as counts:
+                    found = _run_attack(attack, context, self.settings[name], wanted)
+                    counts |= Counter(check.status for check in found.values())
+                done |= found
+        return [
+            done[key].model_copy(update={"subject": self.subject_of(spec), "required": key in named})
+            for key, spec in self.specs.items()
+        ]
 
     def results(self, checks: list[Check], redactor: Redactor, provenance: Provenance) -> Results:
         """Everything that a report reads."""
@@ -192,9 +278,7 @@ class _Audit:
         )
         results = Results(
             title=self.plan.title,
-            verdict=decide(
-                checks, self.plan.fail_on, self.specs if self.plan.checks else (), audited=audited(datasets, checks)
-            ),
+            verdict=decide(checks, "never"),
             release=self.plan.release,
             target=_target(models[0].target, self.plan.model),
             pretrained=before,
@@ -205,6 +289,16 @@ class _Audit:
             checks=checks,
             provenance=provenance,
         )
+        verdict = decide(
+            checks,
+            self.plan.fail_on,
+            self.policy,
+            guarantee=results.target.claim_review,
+            contradicted=contradicts_guarantee(results),
+            datasets=datasets,
+            audited=audited(datasets, checks),
+        )
+        results = results.model_copy(update={"verdict": verdict})
         return _without_paths(results, self.plan)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pfl_audit.core.results import Check, Gate, Level, Verdict
+from pfl_audit.core.forgiveness import forgive
+from pfl_audit.core.gate_policy import GatePolicy, Requirements
+from pfl_audit.core.gates import GUARANTEE, hold, hold_guarantee
+from pfl_audit.core.results import Check, Data, Gate, Level, Verdict
 from pfl_audit.errors import EXIT_FINDING, EXIT_NOT_AUDITED, EXIT_OK
+from pfl_audit.privacy.guarantee import GuaranteeReview
 
 LEAK_BUDGET: Final = 0.05
 """Chance that an audit of a model that leaks nothing reports a leak, shared out among its findings (Bonferroni)."""
@@ -18,6 +22,9 @@ COMPARED: Final = 0.05
 """Level at which a finding must exceed what a control or the documents alone show (one-sided)."""
 COMPARED_ATTACKS: Final = 0.025
 """The same where resampling keeps the decisions of an attack, so that its bounds are too short."""
+
+NOTHING: Final = "any check"
+"""What is required of every audit: one check that ran, and of those with a finding one that is resolved."""
 
 FailOn = Literal["leak", "weak", "never"]
 Bound = Callable[[float], float]
@@ -87,35 +94,45 @@ def at_most_weak(level: Level) -> Level:
 
 
 def decide(
-    checks: Sequence[Check], fail_on: FailOn, required: Collection[str] = (), *, audited: str = "the model"
+    checks: Sequence[Check],
+    fail_on: FailOn,
+    policy: GatePolicy | None = None,
+    *,
+    guarantee: GuaranteeReview | None = None,
+    contradicted: bool = False,
+    datasets: Sequence[Data] = (),
+    audited: str = "the model",
 ) -> Verdict:
-    """The verdict over all checks; what did not run never counts as a pass.
+    """The verdict over all checks, and the gate; what did not run never counts as a pass.
 
     Args:
         checks: All of the audit.
-        fail_on: The gate.
-        required: Ids of the checks that were asked for by name: what they leave unresolved makes the audit incomplete.
-            Other unresolved findings are counted in the summary.
+        fail_on: Findings that make the command fail.
+        policy: Requirements, gates by number, waivers and baseline; none if not given.
+        guarantee: Review of the privacy guarantee, for gates on it.
+        contradicted: Whether an attack measured more than the guarantee allows.
+        datasets: What the audit asked about, for the comparison with the baseline.
         audited: What the findings are about, in a sentence.
     """
+    policy = policy or GatePolicy()
     found = {
         level: [check.id for check in checks if check.finding and check.finding.level == level]
         for level in ("leak", "weak", "none", "unresolved")
     }
-    needed = [check for check in checks if check.status == "ran" or check.required]
-    missing = [check.id for check in needed if check.status != "ran"]
-    missing += [name for name in found["unresolved"] if name in required]
-    over = {"leak": found["leak"], "weak": found["leak"] + found["weak"], "never": []}[fail_on]
-    ran = sum(len(ids) for ids in found.values())
+    ran = sum(map(len, found.values()))
+    lacking = _unmet(policy.named, checks) + _unmet(policy.required, checks)
+    if not any(is_audited(check) and (check.finding or not ran) for check in checks):
+        lacking = lacking or [NOTHING]
     if found["leak"]:
         status: Literal["leaks", "no-evidence", "incomplete"] = "leaks"
         count = len(found["leak"])
         subject = f"{audited[:1].upper()}{audited[1:]}"
         gives = f"{subject} gives away training data"
         summary = f"{gives}: {count} of {ran} findings {'is' if count == 1 else 'are'} a leak."
-    elif missing or len(found["unresolved"]) == ran:
+    elif lacking:
         status = "incomplete"
-        summary = f"No leak was found, but {len(missing)} of {len(needed)} checks could not be made or resolved."
+        what = "nothing could be" if lacking == [NOTHING] else f"{len(set(lacking))} of what was required could not be"
+        summary = f"No leak was found, but {what} audited."
     else:
         status = "no-evidence"
         made = "The one finding is no leak" if ran == 1 else f"None of {ran} findings is a leak"
@@ -124,14 +141,45 @@ def decide(
         summary += f" {len(found['unresolved'])} could not be resolved with these documents."
     if found["weak"]:
         summary += f" {len(found['weak'])} more showed a weak sign."
-    return Verdict(status=status, gate=Gate(fail_on=fail_on, over=over), summary=summary)
+    if left_out := sum(check.status != "ran" for check in checks):
+        summary += f" {left_out} of {len(checks)} checks did not run; each row gives the reason."
+    over = {"leak": found["leak"], "weak": found["leak"] + found["weak"], "never": []}[fail_on]
+    results = [
+        result
+        for limit in policy.limits
+        for result in (
+            [hold_guarantee(limit, guarantee, contradicted=contradicted)]
+            if limit.check == GUARANTEE
+            else hold(limit, checks)
+        )
+    ]
+    gate = Gate(
+        fail_on=fail_on,
+        over=over,
+        lacking=list(dict.fromkeys(_unmet(policy.required, checks) if fail_on == "never" else lacking)),
+        numbers=results,
+    )
+    gate = forgive(gate, checks, policy, datasets)
+    if failed := sum(result.status in ("failed", "not audited") for result in gate.numbers):
+        summary += f" {failed} of {len(gate.numbers)} gates by number {'is' if failed == 1 else 'are'} not passed."
+    return Verdict(status=status, gate=gate, summary=summary)
 
 
-def exit_code(verdict: Verdict, checks: Sequence[Check]) -> int:
-    """1 over the gate; 3 where a check did not run or nothing was resolved; else 0."""
-    if verdict.gate.over:
+def is_audited(check: Check) -> bool:
+    """Whether a check ran and what it found is resolved."""
+    return check.status == "ran" and (check.finding is None or check.finding.level != "unresolved")
+
+
+def _unmet(required: Requirements, checks: Sequence[Check]) -> list[str]:
+    """Names of which no check is audited."""
+    audited = {check.id for check in checks if is_audited(check)}
+    return [name for name, ids in required.items() if not ids & audited]
+
+
+def exit_code(verdict: Verdict) -> int:
+    """1 for a finding or a number over the gate; 3 where something required could not be audited; else 0."""
+    gate = verdict.gate
+    statuses = {result.status for result in gate.numbers}
+    if gate.over or "failed" in statuses:
         return EXIT_FINDING
-    lacking = any(check.status != "ran" and check.required for check in checks)
-    if not checks or lacking or verdict.status == "incomplete":
-        return EXIT_NOT_AUDITED
-    return EXIT_OK
+    return EXIT_NOT_AUDITED if gate.lacking or "not audited" in statuses else EXIT_OK

@@ -31,10 +31,10 @@ class GuaranteeSampling(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True)
 
-    kind: Literal["poisson", "fixed-size"]
-    scheme: Literal["providers", "clients"]
-    client_rate: Rate
-    provider_rate: Rate
+    kind: Literal["poisson", "fixed-size"] = Field(description="`poisson` or `fixed-size`")
+    scheme: Literal["providers", "clients"] = Field(description="What is sampled")
+    client_rate: Rate = Field(description="Probability that a client takes part in a round")
+    provider_rate: Rate = Field(description="Probability that a provider of a client takes part")
 
 
 class ComposedGuarantee(BaseModel):
@@ -42,8 +42,8 @@ class ComposedGuarantee(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True)
 
-    epsilon: Epsilon
-    delta: Delta
+    epsilon: Epsilon = Field(description="Epsilon of all runs together")
+    delta: Delta = Field(description="Delta of all runs together")
     runs: Annotated[int, Field(ge=1)] = Field(description="Runs in the budget ledger, this one among them")
     order: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(description="Rényi order of the filter")
 
@@ -53,33 +53,37 @@ class PrivacyGuarantee(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True)
 
-    epsilon: Epsilon
-    delta: Delta
+    epsilon: Epsilon = Field(description="Stated epsilon")
+    delta: Delta = Field(description="Stated delta")
     unit: Text = Field(description="Unit of protection: `provider`, with all its documents")
     adjacency: Text = Field(description="Adjacency of data sets: `add/remove one provider`")
     accountant: Text = Field(description="Accountant of epsilon: pld, prv, renyi or another")
-    accounting: Literal["valid", "published"]
-    prv: Epsilon | None = None
-    renyi: Epsilon | None = None
+    accounting: Literal["valid", "published"] = Field(description="`valid`, or as `published` by a paper")
+    prv: Epsilon | None = Field(default=None, description="Epsilon by the PRV accountant")
+    renyi: Epsilon | None = Field(default=None, description="Epsilon by the Rényi accountant")
     noise_multiplier: Positive = Field(description="Standard deviation of the noise divided by the clipping norm")
     clip: Positive = Field(description="Clipping norm of a provider's update")
     rounds: Rounds = Field(description="Number of rounds run")
     rounds_accounted: Rounds = Field(description="Number of rounds that epsilon was computed for")
-    sampling: GuaranteeSampling
-    providers: Annotated[int, Field(ge=1)] | None = None
+    sampling: GuaranteeSampling = Field(description="Sampling of the providers of a round")
+    providers: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Number of providers")
     denominator: Positive = Field(description="Constant divisor of the noisy sum")
     noise_generator: Text = Field(description=f"Begins with `{CRYPTOGRAPHIC}` if it is unpredictable")
-    forced_participation: bool = False
+    forced_participation: bool = Field(
+        default=False, description="Whether a provider is added to rounds in which none was drawn"
+    )
     noise: NoiseScope = Field(
         default="sum",
         description="Carrier of the full noise: `sum` over all clients, or every client's own `message`, which the "
         "guarantee then covers",
     )
-    composed: ComposedGuarantee | None = None
+    composed: ComposedGuarantee | None = Field(default=None, description="Guarantee together with the runs before it")
     quorum: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Clients whose shares of the noise are the whole noise, if a round may lack others"
     )
-    not_covered: list[Text] = Field(default_factory=list, max_length=50)
+    not_covered: list[Text] = Field(
+        default_factory=list, max_length=50, description="What the guarantee does not cover"
+    )
 
     def sampled(self) -> Sampling:
         """Sampling with the number of rounds run."""
@@ -96,13 +100,15 @@ class GuaranteeReview(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     claim: PrivacyGuarantee | None = Field(description="Stated guarantee; None if it cannot be read")
-    worth: Literal["holds", "weaker", "unknown"]
-    text: Sentence
-    epsilon: Finite | None = None
-    accountant: Literal["pld", "prv", "renyi"] | None = None
-    prv: Finite | None = None
-    prv_failure: Sentence | None = None
-    renyi: Finite | None = None
+    worth: Literal["holds", "weaker", "unknown"] = Field(description="`holds`, `weaker` than stated, or `unknown`")
+    text: Sentence = Field(description="The review in a sentence")
+    epsilon: Finite | None = Field(
+        default=None, description="Effective epsilon, by valid accounting for the rounds run"
+    )
+    accountant: Literal["pld", "prv", "renyi"] | None = Field(default=None, description="Accountant of `epsilon`")
+    prv: Finite | None = Field(default=None, description="Epsilon by the PRV accountant")
+    prv_failure: Sentence | None = Field(default=None, description="Why the PRV accountant gave none")
+    renyi: Finite | None = Field(default=None, description="Epsilon by the Rényi accountant")
     published: Finite | None = Field(default=None, description="Epsilon by published accounting, if it differs")
     claimed_accuracy: Finite | None = Field(
         default=None, description="Largest balanced accuracy by the stated guarantee"
@@ -110,7 +116,9 @@ class GuaranteeReview(BaseModel):
     largest_accuracy: Finite | None = Field(
         default=None, description="Largest balanced accuracy by the mechanism, where it is covered"
     )
-    warnings: list[Sentence] = Field(default_factory=list, max_length=50)
+    warnings: list[Sentence] = Field(
+        default_factory=list, max_length=50, description="What the guarantee does not cover, or depends on"
+    )
 
 
 def accuracy_bound(epsilon: float, delta: float) -> float:

@@ -59,9 +59,7 @@ def test_every_check_is_a_row_of_one_report(plan: AuditPlan, results: Results) -
     assert "--check inversion.dlg runs it" in str(reasons["inversion.dlg"])
     assert "needs encoder of words" in str(reasons["inversion.analytic"])
     assert "needs pre-trained model" in str(reasons["membership.apk"])
-    optional = {check.id for check in results.checks if not check.required}
-    assert optional >= {"reconstruction.one_shot", "inversion.dlg", "inversion.analytic", "membership.lira"}
-    assert "membership.apk" not in optional  # an audit without --pretrained is incomplete
+    assert f"{len(reasons)} of {len(results.checks)} checks did not run" in results.verdict.summary
     page = render(results, plan.out).read_text()
     assert "private fields: 3" in page
     assert "provider" in page
@@ -91,8 +89,7 @@ def test_an_audit_of_one_subject_is_complete(plan: AuditPlan) -> None:
     """Rows of subjects without inputs do not make an audit incomplete."""
     alone = replace(plan, inputs={"gradients": plan.inputs["gradients"]}, out=plan.out.with_name("alone"))
     found = run_audit(alone, Silent())
-    assert not [check.id for check in found.checks if check.required and check.status != "ran"]
-    assert exit_code(found.verdict, found.checks) in (0, 1)
+    assert exit_code(found.verdict) in (0, 1)
     assert read_results(alone.out) == found
 
 

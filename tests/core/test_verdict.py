@@ -1,12 +1,13 @@
 import pytest
 
+from pfl_audit.core.gate_policy import GatePolicy
 from pfl_audit.core.results import Check, Finding, Level
 from pfl_audit.core.verdict import COMPARED, Budget, FailOn, at_most_weak, decide, exit_code, level_of
 
 
-def check(level: Level | None = None, status: str = "ran") -> Check:
+def check(level: Level | None = None, status: str = "ran", name: str = "a.b") -> Check:
     finding = Finding(level=level, text="", remedy="") if level else None
-    return Check(id="a.b", family="a", title="", status=status, finding=finding)
+    return Check(id=name, family="a", title="", status=status, finding=finding)
 
 
 @pytest.mark.parametrize(
@@ -55,25 +56,57 @@ def test_what_is_unresolved_counts_where_it_was_asked_for() -> None:
     checks = [check("none"), check("unresolved").model_copy(update={"id": "a.c"})]
     assert decide(checks, "leak").status == "no-evidence"
     assert "1 could not be resolved" in decide(checks, "leak").summary
-    assert decide(checks, "leak", {"a.c"}).status == "incomplete"
+    asked = GatePolicy(named={"a.c": frozenset({"a.c"})})
+    assert decide(checks, "leak", asked).status == "incomplete"
+
+
+def test_what_did_not_run_is_counted_in_the_summary() -> None:
+    rows = [check("none"), check(status="skipped", name="a.c"), check(status="failed", name="a.d")]
+    assert "2 of 3 checks did not run" in decide(rows, "leak").summary
+
+
+SKIPPED = [check("none"), check(status="skipped", name="a.c")]
+FAILED = [check("none"), check(status="failed", name="a.c")]
+UNRESOLVED = [check("none"), check("unresolved", name="a.c")]
+FAMILY = {"a": frozenset({"a.b", "a.c"})}
+ONE = {"a.c": frozenset({"a.c"})}
 
 
 @pytest.mark.parametrize(
-    ("checks", "fail_on", "status", "code"),
+    ("checks", "fail_on", "policy", "status", "code"),
     [
-        ([check("leak"), check("none")], "leak", "leaks", 1),
-        ([check("leak"), check(status="skipped")], "leak", "leaks", 1),
-        ([check("leak")], "never", "leaks", 0),
-        ([check("weak")], "leak", "no-evidence", 0),
-        ([check("weak")], "weak", "no-evidence", 1),
-        ([check("none")], "weak", "no-evidence", 0),
-        ([check("none"), check(status="skipped")], "leak", "incomplete", 3),
-        ([check("none"), check(status="failed")], "leak", "incomplete", 3),
-        ([check("unresolved")], "leak", "incomplete", 3),
-        ([], "leak", "incomplete", 3),
+        ([check("leak"), check("none")], "leak", {}, "leaks", 1),
+        ([check("leak"), check(status="skipped")], "leak", {}, "leaks", 1),
+        ([check("leak")], "never", {}, "leaks", 0),
+        ([check("weak")], "leak", {}, "no-evidence", 0),
+        ([check("weak")], "weak", {}, "no-evidence", 1),
+        ([check("none")], "weak", {}, "no-evidence", 0),
+        # What did not run changes the code only where it was required.
+        (SKIPPED, "leak", {}, "no-evidence", 0),
+        (FAILED, "leak", {}, "no-evidence", 0),
+        (UNRESOLVED, "leak", {}, "no-evidence", 0),
+        (SKIPPED, "leak", {"named": ONE}, "incomplete", 3),
+        (FAILED, "leak", {"named": ONE}, "incomplete", 3),
+        (UNRESOLVED, "leak", {"named": ONE}, "incomplete", 3),
+        (SKIPPED, "leak", {"named": FAMILY}, "no-evidence", 0),
+        (SKIPPED[1:], "leak", {"named": FAMILY}, "incomplete", 3),
+        # Where findings never fail, --require alone does.
+        (SKIPPED, "never", {"named": ONE}, "incomplete", 0),
+        (SKIPPED, "never", {"required": ONE}, "incomplete", 3),
+        (UNRESOLVED, "never", {"required": ONE}, "incomplete", 3),
+        (SKIPPED, "never", {"required": FAMILY}, "no-evidence", 0),
+        ([check("leak"), check(status="skipped", name="a.c")], "leak", {"required": ONE}, "leaks", 1),
+        ([check("leak"), check(status="skipped", name="a.c")], "never", {"required": ONE}, "leaks", 3),
+        # Nothing at all.
+        ([check("unresolved")], "leak", {}, "incomplete", 3),
+        ([check("unresolved")], "never", {}, "incomplete", 0),
+        ([check(status="skipped")], "leak", {}, "incomplete", 3),
+        ([], "leak", {}, "incomplete", 3),
     ],
 )
-def test_verdict_and_exit_code(checks: list[Check], fail_on: FailOn, status: str, code: int) -> None:
-    verdict = decide(checks, fail_on)
+def test_verdict_and_exit_code(
+    checks: list[Check], fail_on: FailOn, policy: dict[str, dict[str, frozenset[str]]], status: str, code: int
+) -> None:
+    verdict = decide(checks, fail_on, GatePolicy(**policy))
     assert verdict.status == status
-    assert exit_code(verdict, checks) == code
+    assert exit_code(verdict) == code

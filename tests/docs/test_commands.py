@@ -28,6 +28,8 @@ def require_options(words: list[str]) -> None:
     Raises:
         Exception: click's usage error, for an unknown command or option, or a value that its type refuses.
     """
+    if words[:1] in (["run"], ["validate"]):  # after the file come options of audit
+        words = ["audit", *words[2:]]
     command: Any = get_command(app)
     context: Any = command.context_class(command, info_name="pfl-audit")
     while hasattr(command, "commands") and words:

@@ -25,9 +25,25 @@ def results() -> dict[str, Any]:
     """What a small audit writes."""
     numbers = [0.0, 0.4, 1.0]
     return {
-        "schema_version": "2",
+        "schema_version": "2.1",
         "title": "Audit",
-        "verdict": {"status": "leaks", "gate": {"fail_on": "leak", "over": ["membership.azk"]}, "summary": "One leak."},
+        "verdict": {
+            "status": "leaks", "summary": "One leak.",
+            "gate": {
+                "fail_on": "leak", "over": ["membership.azk"], "lacking": ["membership.apk"],
+                "numbers": [
+                    {"gate": "membership : accuracy <= 60 %", "check": "membership.azk", "status": "failed",
+                     "metric": "balanced accuracy", "slice": {"s": 5}, "compared": 0.8, "end": "upper", "limit": 0.6,
+                     "format": "percent", "reason": "a reason"}
+                ],
+                "waivers": [
+                    {"check": "membership", "metric": "accuracy", "reason": "a reason", "name": "A. Engineer",
+                     "expires": "2026-12-31", "status": "unused"}
+                ],
+                "waived": ["membership.apk"], "as_before": ["membership.apk"],
+                "baseline": {"path": "before", "sha256": "0", "started": "2026-01-01", "same_documents": True},
+            },
+        },
         "target": {"family": "vt5", "path": "model", "sha256": "0" * 64, "parameters": 3, "notes": []},
         "datasets": [
             {"subject": "questions", "format": "jsonl", "path": "red", "sha256": "0" * 64, "providers": 2, "members": 1,
@@ -52,7 +68,7 @@ def results() -> dict[str, Any]:
             }
         ],
         "provenance": {
-            "command": "pfl-audit audit", "version": "0", "packages": {"numpy": "2"}, "seed": 0,
+            "command": "pfl-audit audit", "config": "audit.toml", "version": "0", "packages": {"numpy": "2"}, "seed": 0,
             "started": "2026-01-01", "seconds": 1.0, "resumed": False, "revealed": False,
         },
     }  # fmt: skip
@@ -104,7 +120,11 @@ def every_text(text: str) -> Change:
     def change(found: dict[str, Any]) -> None:
         check = found["checks"][0]
         found["title"] = found["verdict"]["summary"] = text
-        found["verdict"]["gate"]["over"] = [text]
+        gate = found["verdict"]["gate"]
+        gate |= {"over": [text], "lacking": [text], "waived": [text], "as_before": [text]}
+        gate["numbers"][0] |= {"gate": text, "check": text, "metric": text, "slice": {text: text}, "reason": text}
+        gate["waivers"][0] |= {"check": text, "metric": text, "reason": text, "name": text, "expires": text}
+        gate["baseline"] |= {"path": text, "sha256": text, "started": text}
         found["target"] |= {
             "family": text,
             "path": text,
@@ -122,7 +142,13 @@ def every_text(text: str) -> Change:
             "facts": {text: text},
             "terms": {text: text},
         }
-        found["provenance"] |= {"command": text, "version": text, "packages": {text: text}, "started": text}
+        found["provenance"] |= {
+            "command": text,
+            "config": text,
+            "version": text,
+            "packages": {text: text},
+            "started": text,
+        }
         check |= {"id": text, "title": text, "threat_model": {text: text}, "settings": {text: text}}
         check["metrics"][0] |= {
             "name": text,

@@ -34,6 +34,8 @@ def commands(place: Path) -> dict[str, list[str]]:
         "list": [],
         "explain": ["membership"],
         "schema": [],
+        "init": [place / "in/embedded", "--out", out / "audit.toml"],
+        "validate": [place / "in/audit.toml"],
         "account": ["--epsilon", 8, "--sampling-rate", 0.2, "--steps", 5, "--delta", 1e-5],
         "inspect": [place / "in/vt5-0", "--open"],
         "invert": [*gradient, "--out", out / "invert"],
@@ -42,6 +44,8 @@ def commands(place: Path) -> dict[str, list[str]]:
                   "--blue", out / "corpus", "--check", "memorization.provider_name", "--out", out / "audit"],
         "memorize": [*ask, "--key", "provider_name", "--out", out / "memorize"],
         "mia": [*ask, "--check", "membership.azk", "--seeds", 1, "--out", out / "mia"],
+        "run": [place / "in/audit.toml", "--out", out / "run", "--sarif", out / "a.sarif", "--junit", out / "a.xml",
+                "--model-card", out / "card.md", "--dossier", out / "dossier"],
         "report": [out / "mia"],
         "compare": [out / "mia", out / "audit", "--out", out / "comparison.html"],
         "train": ["--mode", "fl-dp", "--from", place / "in/vt5-0", "--data", corpus, "--out", out / "private",
@@ -85,6 +89,8 @@ def make_inputs(place: Path) -> None:
         save_tiny_vt5(given, given / f"vt5-{seed}", seed)
     save_ours(sorted({text for query in corpus.queries for text in (query.question, *query.answers)}), given / "donut")
     save_form(given)
+    audit = {"model": given / "vt5-0", "red": given / "corpus", "check": "memorization.generalisation"}
+    (given / "audit.toml").write_text("".join(f"{key} = {json.dumps(str(value))}\n" for key, value in audit.items()))
     stations = ["KAAA", "KBBB", "KCCC", "KDDD"] * 4
     (given / "fcc/docs.jsonl").write_text("\n".join(json.dumps(row(*pair)) for pair in enumerate(stations)))
     for number in range(len(stations)):

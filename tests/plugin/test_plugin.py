@@ -76,6 +76,9 @@ def test_a_membership_attack_with_a_setting_over_the_strangers_corpus(
     assert metrics["epsilon lower bound"]["value"] == 3.2
     assert "epsilon lower bound 3.2," in (out / "report.txt").read_text()
     assert "320" not in (out / "report.txt").read_text()
+    done = cli("report", out, "-q", "--lines", tmp_path / "lines.txt")
+    assert done.returncode == 0, done.stderr
+    assert "echo.answers: " in (tmp_path / "lines.txt").read_text()
     (tmp_path / "audit.toml").write_text("[attacks.echo]\nbound = 4.5\n")
     done = cli("audit", *given[:-1], tmp_path / "other", "--config", tmp_path / "audit.toml")
     assert done.returncode == 0, done.stderr

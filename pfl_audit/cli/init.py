@@ -1,0 +1,152 @@
+"""``init``: a commented configuration for the checkpoints and documents of a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfl_audit.cli import options
+from pfl_audit.cli.console import print_json
+from pfl_audit.core.redaction import visible
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.files import write_text
+from pfl_audit.inputs import is_there
+
+_DEPTH, _MOST = 3, 2_000
+"""Levels below the folder, and folders, that are looked into."""
+_SHOWN = 20
+
+
+@dataclass
+class Found:
+    """What lies below a folder: checkpoints, corpora and forms, each with its family or format."""
+
+    models: list[tuple[str, str]] = field(default_factory=list)
+    corpora: list[tuple[str, str]] = field(default_factory=list)
+    forms: list[tuple[str, str]] = field(default_factory=list)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder to look for checkpoints and documents in.")] = Path(),
+    out: Annotated[Path, typer.Option("--out", help="File to write.")] = Path("audit.toml"),
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a commented audit.toml for the checkpoints and documents that a folder holds.
+
+    Headers alone are read. Look at what it chose, and run it with 'pfl-audit run'.
+
+    Example: pfl-audit init . --out audit.toml
+    """
+    if is_there(out):
+        raise UsageError(f"{out} is there already", "Name another --out, or move it away")
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", "Give the folder with the checkpoint and the documents")
+    found = look(folder)
+    write_text(out, as_toml(found), private=False)
+    if as_json:
+        print_json({"file": str(out), "models": found.models, "corpora": found.corpora, "forms": found.forms})
+        return
+    kinds = (("checkpoint", found.models), ("corpus", found.corpora), ("forms", found.forms))
+    for kind, some in kinds:
+        for path, name in some[:_SHOWN]:
+            typer.echo(visible(f"{kind:12}{path} ({name})", 500))
+        if not some:
+            typer.echo(f"{kind:12}none found")
+    typer.echo(visible(f"{out}: look at it, then: pfl-audit run {out} --dry-run", 500))
+
+
+def look(folder: Path) -> Found:
+    """Checkpoints, corpora and forms below a folder, by their headers; links are not followed."""
+    from pfl_audit.documents.formats import recognise
+    from pfl_audit.documents.forms.readers import READERS as FORMS
+    from pfl_audit.documents.readers import READERS as CORPORA
+    from pfl_audit.models.describe import describe_checkpoint
+
+    found = Found()
+    for place in _folders(folder):
+        try:
+            if (place / "config.json").is_file():
+                found.models.append((str(place), describe_checkpoint(place, digests=False).family))
+            elif reader := recognise(FORMS, place):
+                found.forms.append((str(place), reader.name))
+            elif corpus := recognise(CORPORA, place):
+                found.corpora.append((str(place), corpus.name))
+        except AuditError:
+            continue  # what cannot be opened is nothing to audit
+    return found
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """A folder and those below it, in order of their names."""
+    for place, below, _ in islice(os.walk(folder), _MOST):
+        here = Path(place)
+        level = len(here.relative_to(folder).parts)
+        below[:] = sorted(name for name in below if not name.startswith(".")) if level < _DEPTH else []
+        yield here
+
+
+def as_toml(found: Found) -> str:
+    """The configuration: what was found, and every part of an audit with a comment."""
+    model, *models = [path for path, _ in found.models] or [""]
+    red, *corpora = [path for path, _ in found.corpora] or [""]
+    forms, *_ = [path for path, _ in found.forms] or [""]
+    lines = [
+        "# Configuration of an audit: pfl-audit run audit.toml",
+        "# Keys are the options of 'pfl-audit audit' without dashes; 'pfl-audit audit --help' lists them all.",
+        "# Paths are relative to the folder where the command runs.",
+        "",
+        "# Checkpoint under audit",
+        _key("model", model, off=not model),
+        *_others("pretrained", models, "Public checkpoint that it was trained from, if it is one of these"),
+        "",
+        "# Corpus of documents that were trained on and of documents that were not",
+        _key("red", red, off=not red),
+        *_others("blue", corpora, "Training corpus, to recognise its secrets, if it is one of these"),
+        *(["# Forms, for a model of forms", _key("forms", forms, off=bool(red))] if forms else []),
+        "# Members and non-members were drawn at random",
+        "# classes-random = true",
+        "",
+        "# Checks or attacks to run; all if it is not given ('pfl-audit list' lists them)",
+        '# check = ["membership", "memorization.provider_name"]',
+        "",
+        "# Exit code 3 if one of these could not be audited",
+        '# require = ["membership"]',
+        "# Findings that make the command fail (exit code 1): leak, weak or never",
+        'fail-on = "leak"',
+        "# Numbers that have to be kept; exit code 1 if not, 3 if a number is missing",
+        '# gate = ["membership.* : tpr_at_1_fpr <= 2 %", "memorization.provider_name : gap <= 3 points",',
+        '#         "guarantee.epsilon <= 8"]',
+        "# Only what got worse than in an earlier audit fails",
+        '# baseline = "audit-of-the-last-release"',
+        "",
+        "seed = 0",
+        'out = "audit"',
+        "",
+        "# Settings of an attack ('pfl-audit explain membership' lists them)",
+        "# [attacks.membership]",
+        "# seeds = 10",
+        "",
+        "# An accepted finding; it fails again after the day",
+        "# [[waivers]]",
+        '# check = "memorization.provider_name"',
+        '# reason = "The companies of this corpus do not exist."',
+        '# name = "A. Engineer"',
+        "# expires = 2026-12-31",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _key(key: str, value: str, *, off: bool = False) -> str:
+    quoted = json.dumps(value or "PATH", ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"{'# ' if off else ''}{key} = {quoted}"
+
+
+def _others(key: str, paths: Sequence[str], comment: str) -> list[str]:
+    return [f"# {comment}", *(_key(key, path, off=True) for path in paths[:_SHOWN])] if paths else []

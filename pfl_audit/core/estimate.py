@@ -1,0 +1,43 @@
+"""How much an audit is going to ask, and what it needs for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from pfl_audit.core.settings import Settings
+from pfl_audit.core.subject import AuditJob
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a subject is going to ask and need.
+
+    Attributes:
+        questions: Questions to the model under audit, at most.
+        models: Models that are asked, the one under audit among them.
+        seconds: Time to ask all of them, measured on a sample; None where nothing was measured.
+        sample: Questions that were timed.
+        memory: Peak memory of the process in bytes, with all models loaded; None where nothing was loaded.
+        note: What the numbers do not cover.
+    """
+
+    questions: int
+    models: int
+    seconds: float | None
+    sample: int
+    memory: int | None
+    note: str
+
+
+@runtime_checkable
+class EstimatedSubject(Protocol):
+    """A subject that says beforehand what an audit is going to take."""
+
+    def estimate(self, inputs: Settings, job: AuditJob) -> Estimate:
+        """Count the questions, and time a few of them.
+
+        Raises:
+            AuditError: As ``open``.
+        """
+        ...

@@ -1,0 +1,213 @@
+"""A whole audit as one file: run, validate, dry run, and the file that init writes."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from pfl_audit.cli.init import as_toml, look
+from pfl_audit.cli.main import run
+from pfl_audit.core import runner
+from pfl_audit.core.plan import AuditPlan
+from pfl_audit.errors import AuditError
+
+Capture = pytest.CaptureFixture[str]
+Make = Callable[[int], Path]
+
+GATES = 'gate = ["membership.* : tpr_at_1_fpr <= 2 %", "guarantee.epsilon <= 8"]\nrequire = ["memorization"]\n'
+WAIVER = """[[waivers]]
+check = "membership"
+reason = "none of them exist"
+name = "A. Engineer"
+expires = 2026-12-31
+"""
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[AuditPlan]:
+    """Plans of the audits that would have run."""
+    seen: list[AuditPlan] = []
+
+    def record(plan: AuditPlan, *_: object) -> None:
+        seen.append(plan)
+        raise AuditError("not run")
+
+    monkeypatch.setattr(runner, "run_audit", record)
+    return seen
+
+
+def written(folder: Path, text: str) -> str:
+    (folder / "audit.toml").write_text(text)
+    return str(folder / "audit.toml")
+
+
+@pytest.fixture
+def audit(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> str:
+    """The configuration of an audit that can run."""
+    checks = 'check = ["membership.azk", "memorization.provider_name"]'
+    targets = f"model = {json.dumps(str(make_checkpoint(0)))}\nred = {json.dumps(str(corpus_folder))}"
+    return written(tmp_path, f"{targets}\n{checks}\n{GATES}{WAIVER}")
+
+
+def test_run_and_config_are_one_schema(plans: list[AuditPlan], audit: str, tmp_path: Path) -> None:
+    assert run(["run", audit, "--seed", "7", "--out", str(tmp_path / "o")]) == 2
+    assert run(["audit", "--config", audit, "--seed", "7", "--out", str(tmp_path / "o")]) == 2
+    first, second = plans
+    assert first.identity() == second.identity()
+    assert first.gates == second.gates == ("membership.* : tpr_at_1_fpr <= 2 %", "guarantee.epsilon <= 8")
+    assert (first.require, first.seed, first.config) == (("memorization",), 7, Path(audit))
+    assert first.waivers[0].expires == date(2026, 12, 31)
+
+
+def test_a_valid_file(audit: str, capsys: Capture) -> None:
+    for command in (["validate", audit], ["run", audit, "--validate"]):
+        assert run(command) == 0
+        said = capsys.readouterr().out
+        assert "valid: " in said
+        assert "gates: 2, waivers: 1, required: memorization" in said
+    assert run(["validate", audit, "--json"]) == 0
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    assert checks["membership.azk"] is None  # and those that the gate needs are added
+    assert "membership.apk" in checks
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('gate = "tpr < 2"', "cannot be read"),
+        ('gate = "nothing.x : tpr < 2 %"', "is about no check"),
+        ('require = "nothing"', "there is no check 'nothing'"),
+        ('check = "nothing"', "there is no check 'nothing'"),
+        ('model = "nowhere"', "nowhere is no folder"),
+        ('red = "nowhere"', "nowhere does not exist"),
+        ('baseline = "nowhere"', "nowhere does not exist"),
+        ("colour = 1", "no setting 'colour'"),
+        ("waivers = 3", "'waivers' must be tables"),
+        ('[[waivers]]\ncheck = "membership"', "waiver 1: 'reason' is wrong"),
+        ("[attacks.membership]\nseeds = 0", "the setting 'seeds' of membership is wrong"),
+        ("\x1b = 1", "is not valid TOML"),
+        ('gate = "\\u001b[31m : tpr < 2 %"', "cannot be read"),
+        ('[[waivers]]\ncheck = "membership"\nreason = "abc"\nname = "abc"\n"\\u001b[2J" = 3', "waiver 1"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    change: str, message: str, make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    given = {"model": json.dumps(str(make_checkpoint(0))), "red": json.dumps(str(corpus_folder))}
+    given.pop(change.split(" ")[0], None)
+    base = "".join(f"{key} = {value}\n" for key, value in given.items())
+    code = run(["validate", written(tmp_path, base + change)])
+    said = capsys.readouterr().err
+    assert message in said
+    assert code in (2, 4)
+    assert len(said.splitlines()) == 1
+    assert "\x1b" not in said
+
+
+def test_a_dry_run_counts_and_times(audit: str, tmp_path: Path, capsys: Capture) -> None:
+    assert run(["run", audit, "--dry-run", "--json", "--out", str(tmp_path / "o")]) == 0
+    found = json.loads(capsys.readouterr().out)["subjects"]["questions"]
+    assert found["questions"] > 16
+    assert found["sample"] > 0
+    assert found["seconds"] > 0
+    assert found["memory"] > 1 << 20
+    assert not (tmp_path / "o").exists()
+    assert run(["run", audit, "--dry-run", "-q"]) == 0
+    said = capsys.readouterr().out
+    assert f"at most {found['questions']:,} questions" in said
+    assert "GiB of memory" in said
+
+
+def test_init_writes_a_file_that_is_valid(
+    make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/broken").mkdir()
+    (tmp_path / "models/broken/config.json").write_text("{")
+    (tmp_path / "models/one").symlink_to(make_checkpoint(0))
+    (tmp_path / "data").symlink_to(corpus_folder)
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "models/one"]) == 0
+    assert "checkpoint  models/one" in capsys.readouterr().out
+    assert run(["init"]) == 4
+    assert "is there already" in capsys.readouterr().err
+    written = tomllib.loads((tmp_path / "audit.toml").read_text())
+    assert written["model"] == "models/one"
+    assert run(["validate", "audit.toml", "--red", "data"]) == 0
+    assert look(tmp_path / "models/broken").models == []
+
+
+def test_everything_that_init_comments_is_valid(corpus_folder: Path, make_checkpoint: Make, tmp_path: Path) -> None:
+    found = look(make_checkpoint(0))
+    found.corpora = look(corpus_folder).corpora[:1]
+    assert found.models
+    assert found.corpora
+    text = as_toml(found)
+    lines = [
+        line.removeprefix("# ") if " = " in line or line.startswith(("# [", "#  ")) else line
+        for line in text.splitlines()
+        if "baseline" not in line and not line.startswith("# Only")
+    ]
+    assert run(["validate", written(tmp_path, "\n".join(lines).replace("#         ", ""))]) == 0
+
+
+def test_init_quotes_what_a_path_may_hold(tmp_path: Path) -> None:
+    from pfl_audit.cli.init import Found
+
+    name = 'a"b\\c\n[x]\x7f\x1b é 𝄞'
+    assert tomllib.loads(as_toml(Found(models=[(name, "vt5")])))["model"] == name
+
+
+FULL = """
+model = "m"
+red = "r"
+pretrained = "p"
+blue = "b"
+control = "c"
+reference = ["x", "y"]
+check = ["membership"]
+require = ["membership"]
+gate = ["membership : auc <= 0.6"]
+baseline = "before"
+fail-on = "never"
+device = "cpu"
+out = "o"
+store = "s"
+sarif = "a.sarif"
+
+[attacks.membership]
+seeds = "x"
+
+[subjects.questions]
+unit = "provider"
+
+[[waivers]]
+check = "membership"
+metric = "auc"
+reason = "reason"
+name = "name"
+expires = "2026-12-31"
+"""
+TERMINAL = "\\u001b[2J\\u0007\\u202e\\u009b0m[red]"
+
+
+@pytest.mark.parametrize("place", range(FULL.count('"') // 2))
+def test_no_text_of_a_configuration_reaches_the_terminal_as_a_code(place: int, tmp_path: Path, capsys: Capture) -> None:
+    """Every text of a file with every kind of key, one after another."""
+    parts = FULL.split('"')
+    parts[2 * place + 1] = TERMINAL
+    assert run(["validate", written(tmp_path, '"'.join(parts))]) in (2, 4)
+    said = capsys.readouterr()
+    assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(said.out + said.err)
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_key_reaches_the_terminal_as_no_code_either(tmp_path: Path, capsys: Capture) -> None:
+    for text in (f'"{TERMINAL}" = 1', f'[attacks.membership]\n"{TERMINAL}" = 1', f'[attacks."{TERMINAL}"]'):
+        assert run(["validate", written(tmp_path, f'red = "r"\nmodel = "m"\n{text}')]) in (2, 4)
+        said = capsys.readouterr()
+        assert "\x1b" not in said.err
+        assert len(said.err.splitlines()) == 1

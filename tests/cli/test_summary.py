@@ -1,0 +1,37 @@
+"""What a gate decided, in the terminal, whatever results.json holds."""
+
+from pathlib import Path
+
+import pytest
+
+from pfl_audit.cli.summary import show_verdict
+from pfl_audit.core.gate_text import gate_lines
+from tests.reports.made import results, with_hostile_texts
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_gates_waivers_and_the_baseline_are_printed(capsys: Capture) -> None:
+    made = results()
+    show_verdict(made, Path("run"), [Path("run/report.html")])
+    printed = capsys.readouterr().out
+    for line in gate_lines(made.verdict.gate):
+        assert line in printed
+    assert (
+        "gate failed: a.leak: a.leak : gap <= 3 points found: +9.0 points, the upper end of its interval; found"
+        in printed
+    )
+    assert "waiver used: c.*, until 2026-12-31, by found: found" in printed
+    assert "required, and not audited: b.skipped" in printed
+    assert "baseline: found of 2026-11-01" in printed
+
+
+def test_no_text_of_results_reaches_the_terminal_as_a_code(capsys: Capture) -> None:
+    """Every text field, found by walking what results hold."""
+    count = 0
+    for where, hostile in with_hostile_texts():
+        show_verdict(hostile, Path("run"), [])
+        printed = capsys.readouterr().out
+        assert not {"\x1b", "\x07", "\u202e", "\x7f"} & set(printed), where
+        count += 1
+    assert count > 60
