@@ -298,7 +298,7 @@ def _opened(paths: Sequence[Path], unit: UnitName) -> Corpus:
 
     corpora = [open_corpus(path) for path in paths]
     if len(corpora) == 2:
-        return join_sides(*corpora, UNITS[unit])
+        return join_sides(corpora[0], corpora[1], UNITS[unit])
     return corpora[0] if unit == "provider" else regroup(corpora[0], UNITS[unit])
 
 
