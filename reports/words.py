@@ -24,7 +24,7 @@ STATUS: Final = {
 DIRECTIONS: Final = {
     "worse": "What got worse against the first audit",
     "better": "What got better against the first audit",
-    "unclear": "What did not change clearly",
+    "unclear": "What did not change clearly, or is not in both audits",
 }
 CHANGES: Final = {"worse": "▲ worse", "better": "▼ better", "unclear": "no clear change"}
 """Changes in a cell; the sign says it without colour."""

@@ -26,7 +26,8 @@ class Change:
             changed; else ``unclear``.
         number: Formatted change, or nothing.
         interval: Formatted interval in brackets, or nothing.
-        note: Why there is no number, or nothing.
+        note: Metric of the number where the later finding rests on another, or why there is no number, or nothing.
+        steps: Change of the level, from 0 (none, unresolved) to 2 (leak).
         size: Change in half-widths of its interval; positive where more leaks.
     """
 
@@ -34,6 +35,7 @@ class Change:
     number: str = ""
     interval: str = ""
     note: str = ""
+    steps: int = 0
     size: float = 0.0
 
 
@@ -45,10 +47,10 @@ def change_of(before: Check | None, after: Check | None) -> Change | None:
     if before is None or after is None or before.finding is None or after.finding is None:
         return None
     pair = _same_metric(before, after)
+    steps = _RANK[after.finding.level] - _RANK[before.finding.level]
     if pair is None:
-        steps = _RANK[after.finding.level] - _RANK[before.finding.level]
         note = "they rest on different metrics, so the levels alone are compared"
-        return Change("worse" if steps > 0 else "better" if steps < 0 else "unclear", note=note, size=float(steps))
+        return Change("worse" if steps > 0 else "better" if steps < 0 else "unclear", note=note, steps=steps)
     (old, old_ends), (new, new_ends) = pair
     value = new - old
     low = value - hypot(new - new_ends[0], old_ends[1] - old)
@@ -58,6 +60,8 @@ def change_of(before: Check | None, after: Check | None) -> Change | None:
         direction="worse" if low > 0 else "better" if high < 0 else "unclear",
         number=_signed(value, form),
         interval=f"[{_signed(low, form, bare=True)}, {_signed(high, form, bare=True)}]",
+        note=f"in {before.finding.metric}" if before.finding.metric != after.finding.metric else "",
+        steps=steps,
         size=2 * value / (high - low) if high > low else value,
     )
 

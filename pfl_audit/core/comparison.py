@@ -14,8 +14,8 @@ from pfl_audit.errors import UsageError
 
 _DIRECTIONS: Final[tuple[Direction, ...]] = ("worse", "better", "unclear")
 _UNPAIRED: Final = (
-    "Changes are against the first audit and unpaired: results.json has no value of a single provider, so the intervals "
-    "take the audits as independent. Where they asked about the same documents, the intervals tend to be too wide."
+    "Changes are against the first audit and unpaired: results.json has no value of a single provider, so the "
+    "intervals take the audits as independent. Where they asked about the same documents, they tend to be too wide."
 )
 
 
@@ -58,12 +58,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Column:
-    """One audit."""
+    """One audit; ``demonstration`` says that its model comes with pfl-audit."""
 
     title: str
     folder: Path
     status: str
     guarantee: str
+    demonstration: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,10 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
         notes.append(_UNPAIRED)
     rows = [_row(results, name, comparable=comparable) for name in ids]
     return Comparison(
-        columns=tuple(Column(found.title, folder, found.verdict.status, _guarantee(found)) for found, folder in runs),
+        columns=tuple(
+            Column(found.title, folder, found.verdict.status, _guarantee(found), found.target.demonstration)
+            for found, folder in runs
+        ),
         datasets=tuple(data for found in results for data in found.datasets),
         utility=_utility(results),
         checks=tuple(sorted(rows, key=_order)),
@@ -135,10 +139,13 @@ def _utility(results: Sequence[Results]) -> tuple[Row, ...]:
     return tuple(Row(f"{name} on new pages", tuple(_cell(metrics.get(name)) for metrics in found)) for name in names)
 
 
-def _order(row: Row) -> tuple[int, float]:
-    sizes = [change.size for change in row.changes if change]
+def _order(row: Row) -> tuple[int, float, float]:
+    """Within a direction the largest change of level, then of the number in half-widths of its interval."""
     place = _DIRECTIONS.index(row.direction)
-    return place, 0.0 if row.direction == "unclear" else -max(map(abs, sizes), default=0.0)
+    changes = [change for change in row.changes if change and row.direction != "unclear"]
+    steps = max((abs(one.steps) for one in changes), default=0)
+    size = max((abs(one.size) for one in changes), default=0.0)
+    return place, -steps, -size
 
 
 def _row(results: Sequence[Results], name: str, *, comparable: bool) -> Row:
