@@ -21,6 +21,13 @@ STATUS: Final = {
     "no-evidence": "No evidence of a leak was found",
     "incomplete": "Incomplete",
 }
+DIRECTIONS: Final = {
+    "worse": "What got worse against the first audit",
+    "better": "What got better against the first audit",
+    "unclear": "What did not change clearly, or is not in both audits",
+}
+CHANGES: Final = {"worse": "▲ worse", "better": "▼ better", "unclear": "no clear change"}
+"""Changes in a cell; the sign says it without colour."""
 NOUNS: Final = {"providers": "companies"}
 """Units of privacy in sentences without jargon."""
 ACCESS: Final = {

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from pfl_audit.core.change import Change, Direction, change_of
 from pfl_audit.core.numbers import chance, headline, interval, number
 from pfl_audit.core.results import Data, Level, Metric, Results
 from pfl_audit.errors import UsageError
+
+_DIRECTIONS: Final[tuple[Direction, ...]] = ("worse", "better", "unclear")
+_UNPAIRED: Final = (
+    "Changes are against the first audit and unpaired: results.json has no value of a single provider, so the "
+    "intervals take the audits as independent. Where they asked about the same documents, they tend to be too wide."
+)
 
 
 @dataclass(frozen=True)
@@ -30,21 +38,33 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a comparison: one check or metric of all audits."""
+    """A row of a comparison: one check or metric of all audits.
+
+    Attributes:
+        changes: Change of each audit against the first, which has None; empty where nothing is compared.
+    """
 
     title: str
     cells: tuple[Cell, ...]
     chance: str = ""
+    changes: tuple[Change | None, ...] = ()
+
+    @property
+    def direction(self) -> Direction:
+        """What is said of the whole row: worse where any audit got worse."""
+        found = {change.direction for change in self.changes if change}
+        return "worse" if "worse" in found else "better" if "better" in found else "unclear"
 
 
 @dataclass(frozen=True)
 class Column:
-    """One audit."""
+    """One audit; ``demonstration`` says that its model comes with pfl-audit."""
 
     title: str
     folder: Path
     status: str
     guarantee: str
+    demonstration: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +75,7 @@ class Comparison:
         columns: One an audit.
         datasets: Data sets of all audits.
         utility: Metrics of the models' utility.
-        checks: Findings.
+        checks: Findings; what got worse comes first, then what got better.
         notes: What must be known before the numbers are compared.
     """
 
@@ -84,11 +104,18 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
     shared = set.intersection(*map(set, digests))
     if not shared or any(len({one[subject] for one in digests}) > 1 for subject in shared):
         notes.append("The audits asked about different documents: their numbers cannot be held against each other.")
+    comparable = not notes
+    if comparable:
+        notes.append(_UNPAIRED)
+    rows = [_row(results, name, comparable=comparable) for name in ids]
     return Comparison(
-        columns=tuple(Column(found.title, folder, found.verdict.status, _guarantee(found)) for found, folder in runs),
+        columns=tuple(
+            Column(found.title, folder, found.verdict.status, _guarantee(found), found.target.demonstration)
+            for found, folder in runs
+        ),
         datasets=tuple(data for found in results for data in found.datasets),
         utility=_utility(results),
-        checks=tuple(_row(results, name) for name in ids),
+        checks=tuple(sorted(rows, key=_order)),
         notes=tuple(notes),
     )
 
@@ -112,7 +139,16 @@ def _utility(results: Sequence[Results]) -> tuple[Row, ...]:
     return tuple(Row(f"{name} on new pages", tuple(_cell(metrics.get(name)) for metrics in found)) for name in names)
 
 
-def _row(results: Sequence[Results], name: str) -> Row:
+def _order(row: Row) -> tuple[int, float, float]:
+    """Within a direction the largest change of level, then of the number in half-widths of its interval."""
+    place = _DIRECTIONS.index(row.direction)
+    changes = [change for change in row.changes if change and row.direction != "unclear"]
+    steps = max((abs(one.steps) for one in changes), default=0)
+    size = max((abs(one.size) for one in changes), default=0.0)
+    return place, -steps, -size
+
+
+def _row(results: Sequence[Results], name: str, *, comparable: bool) -> Row:
     checks = [next((check for check in run.checks if check.id == name), None) for run in results]
     title = next(check.title for check in checks if check)
     cells, guesses = [], []
@@ -124,7 +160,8 @@ def _row(results: Sequence[Results], name: str) -> Row:
         guesses += [chance(metric)] if metric and chance(metric) else []
         cell = _cell(metric)
         cells.append(Cell(cell.number, cell.interval, cell.note, check.finding.level))
-    return Row(title, tuple(cells), guesses[0] if guesses else "")
+    changes = (None, *(change_of(checks[0], check) for check in checks[1:])) if comparable else ()
+    return Row(title, tuple(cells), guesses[0] if guesses else "", changes)
 
 
 def _cell(metric: Metric | None) -> Cell:

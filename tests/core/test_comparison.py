@@ -67,13 +67,44 @@ def test_rows_are_the_checks_and_columns_the_audits() -> None:
     assert (azk.cells[1].number, azk.cells[1].note, azk.cells[1].level) == ("–", "nobody to ask", None)
     assert azk.chance == "50.0 %"
     assert by_title["Vote"].cells[0].note == "not asked for"
-    assert not found.notes
+    assert ["unpaired" in note for note in found.notes] == [True]
 
 
 def test_audits_of_other_documents_are_not_held_against_each_other() -> None:
     found = compare([(audit("a"), Path("a")), (audit("b", data="1" * 64), Path("b"))])
     assert "cannot be held against each other" in found.notes[0]
     assert compare([(audit("a"), Path("a")), (audit("b", subject="forms"), Path("b"))]).notes
+
+
+def test_what_got_worse_comes_first_with_its_interval() -> None:
+    before = audit("before", check("same", 0.6), check("better", 0.9), check("worse", 0.5, "none"))
+    after = audit("after", check("same", 0.61), check("better", 0.5, "none"), check("worse", 0.9))
+    rows = compare([(before, Path("a")), (after, Path("b"))]).checks
+    assert [(row.title, row.direction) for row in rows] == [
+        ("Worse", "worse"), ("Better", "better"), ("Same", "unclear"),
+    ]  # fmt: skip
+    change = rows[0].changes[1]
+    assert rows[0].changes[0] is None
+    assert change is not None
+    assert (change.number, change.interval) == ("+40.0 points", "[+25.9, +54.1]")  # 0.4 ± hypot(0.1, 0.1)
+
+
+def test_findings_that_rest_on_different_metrics_are_compared_by_level() -> None:
+    other = check("azk", 0.9)
+    renamed = other.metrics[0].model_copy(update={"name": "AUC"})
+    finding = Finding(level="none", text="", remedy="", metric="AUC", slice={"s": 5})
+    after = audit("after", other.model_copy(update={"metrics": [renamed], "finding": finding}))
+    change = compare([(audit("before", other), Path("a")), (after, Path("b"))]).checks[0].changes[1]
+    assert change is not None
+    assert (change.direction, change.number) == ("better", "")
+    assert "levels alone" in change.note
+
+
+def test_nothing_changes_between_audits_of_other_documents() -> None:
+    first, second = audit("a", check("azk", 0.5)), audit("b", check("azk", 0.9), data="1" * 64)
+    found = compare([(first, Path("a")), (second, Path("b"))])
+    assert found.checks[0].changes == ()
+    assert not any("unpaired" in note for note in found.notes)
 
 
 def test_one_audit_is_no_comparison() -> None:
@@ -84,7 +115,7 @@ def test_one_audit_is_no_comparison() -> None:
 def test_what_comes_from_elsewhere_is_escaped(tmp_path: Path) -> None:
     hostile = audit("<script>alert(1)</script>", check("azk", 0.9))
     page = to_html(compare([(hostile, tmp_path / "a"), (audit("b"), tmp_path / "b")]), tmp_path)
-    assert "<script>" not in page
+    assert "<script>alert" not in page
     assert "&lt;script&gt;" in page
     assert 'href="a/report.html"' in page
 
