@@ -97,8 +97,7 @@ def outputs_of(given: Mapping[str, Any]) -> Outputs:
     """The files that the options ask for.
 
     Raises:
-        UsageError: The summary of a GitHub job is asked for outside of one, the dossier's folder is not new, or there is
-            no browser for the PDF.
+        UsageError: There is no GitHub job, no browser for the PDF, or the dossier's folder is not new.
     """
     from pfl_audit.core.pdf import find_browser
     from pfl_audit.files import require_new
