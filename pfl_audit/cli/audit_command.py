@@ -186,9 +186,9 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         command=command_line(),
         config=given["config"],
     )
-    if given["validate"]:
+    if given.get("validate"):
         show_validated(plan, as_json=request.as_json)
-    elif given["dry_run"]:
+    elif given.get("dry_run"):
         show_estimate(plan, as_json=request.as_json, quiet=request.quiet)
     else:
         outputs = outputs_of(given)

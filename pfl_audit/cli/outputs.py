@@ -97,10 +97,13 @@ def outputs_of(given: Mapping[str, Any]) -> Outputs:
     """The files that the options ask for.
 
     Raises:
-        UsageError: The summary of a GitHub job is asked for outside of one, or the dossier's folder is not new.
+        UsageError: There is no GitHub job, no browser for the PDF, or the dossier's folder is not new.
     """
+    from pfl_audit.core.pdf import find_browser
     from pfl_audit.files import require_new
 
+    if given.get("pdf") is not None:
+        find_browser()  # before an audit that may take hours
     summary = os.environ.get(_GITHUB)
     if given.get("github_summary") and not summary:
         raise UsageError(f"{_GITHUB} is not set", "Give --github-summary in a GitHub job, or --summary FILE")

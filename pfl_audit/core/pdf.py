@@ -18,6 +18,19 @@ _SECONDS: Final = 180
 _LARGEST: Final = 256 << 20
 
 
+def find_browser() -> str:
+    """Path of a browser that prints.
+
+    Raises:
+        UsageError: There is none.
+    """
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if browser is None:
+        problem = f"there is no browser to print the PDF ({', '.join(BROWSERS)})"
+        raise UsageError(problem, "Install one, or leave out --pdf and print the report from any browser")
+    return browser
+
+
 def print_pdf(page: Path, pdf: Path) -> Path:
     """Print an HTML report; the browser can reach no network.
 
@@ -32,12 +45,7 @@ def print_pdf(page: Path, pdf: Path) -> Path:
         UsageError: There is no browser.
         AuditError: It prints nothing, or takes too long.
     """
-    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if browser is None:
-        raise UsageError(
-            f"there is no browser to print the PDF ({', '.join(BROWSERS)})",
-            f"Install one, or print {page} from any browser",
-        )
+    browser = find_browser()
     with TemporaryDirectory() as folder:
         made = Path(folder) / "report.pdf"
         command = [
