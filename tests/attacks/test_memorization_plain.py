@@ -29,8 +29,8 @@ def answers(members: float, others: float) -> GapEstimate:
 def test_values_that_come_out_are_counted() -> None:
     said = plain_sentence("provider name", memory("leak", EXPOSURE), answers(0.17, 0.0), PROVIDER)
     assert said == (
-        "Of 100 pages without their provider name, of companies in training, the model answers 17 with the true one; of "
-        "100 pages of other companies, 0."
+        "Of 100 pages without their provider name, of companies in training, the model answers 17 with the true one; "
+        "of 100 pages of other companies, 0."
     )
     assert access_of(memory("leak", EXPOSURE), answers(0.17, 0.0)) == "answers"
 
