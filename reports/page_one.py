@@ -75,7 +75,7 @@ class PageOne:
         told: Findings, worst risk first.
         remedies: Actions, most effective first, each once.
         missing: What was asked for and did not run or was not resolved.
-        uncovered: Classes of attacks of which nothing ran, with the reason.
+        uncovered: Classes of attacks of which nothing ran, by the reason, as (classes, reason).
         not_run: Number of checks that did not run.
     """
 
@@ -106,9 +106,7 @@ def page_one(results: Results) -> PageOne:
         told=told,
         remedies=_remedies(told),
         missing=_missing(results, {one.check.id: one.letter for one in told}),
-        uncovered=tuple(
-            (row.name, row.remark or "no check of this class ran") for row in coverage(results) if not row.ran
-        ),
+        uncovered=_uncovered(results),
         not_run=sum(check.status != "ran" for check in results.checks),
     )
 
@@ -170,6 +168,14 @@ def _missing(results: Results, letters: Mapping[str, str]) -> tuple[Missing, ...
             reason = f"nothing can be said; see {letters[check.id]}" if check.id in letters else "no finding"
             groups.setdefault((mark, reason), []).append(check.title)
     return tuple(Missing(_titles(titles), reason, mark) for (mark, reason), titles in groups.items())
+
+
+def _uncovered(results: Results) -> tuple[tuple[str, str], ...]:
+    groups: dict[str, list[str]] = {}
+    for row in coverage(results):
+        if not row.ran:
+            groups.setdefault(row.remark or "No check of this class ran.", []).append(row.name)
+    return tuple((", ".join(names), reason) for reason, names in groups.items())
 
 
 def _titles(titles: Sequence[str]) -> str:

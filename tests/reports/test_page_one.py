@@ -87,6 +87,7 @@ def test_what_was_not_tested_has_its_reason_and_classes_without_a_check_are_name
     assert [(one.titles, one.reason) for one in page.missing] == [("Reconstruction", "needs forms")]
     assert page.not_run == 1
     assert [name for name, _ in page.uncovered] == ["exfiltration", "model inversion", "reconstruction"]
+    assert len(page_one(results(whole(review=None))).uncovered) == 2  # out of scope, and not declared
 
 
 def test_one_section_a_question_and_parts_stand_with_their_whole() -> None:
