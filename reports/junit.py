@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from pfl_audit.core.exports import Export
 from pfl_audit.core.numbers import headline, in_format, interval, number
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Results
@@ -79,6 +78,3 @@ def _count(suite: Element) -> None:
 
 def _text(text: str) -> str:
     return visible(text, _TEXT)
-
-
-EXPORT = Export("junit", "Checks and gates as JUnit XML, for CI.", to_junit)

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable
 
-from pfl_audit.core.exports import Export
 from pfl_audit.core.gate_record import Gate, LimitResult
 from pfl_audit.core.gates import slug
 from pfl_audit.core.numbers import chance, headline, in_format, interval, number
@@ -125,7 +124,3 @@ def _model_index(results: Results) -> list[str]:
     ]
     index = [{"name": visible(results.target.path, 500), "results": entries if metrics else []}]
     return ["tags:", "- privacy-audit", f"model-index: {json.dumps(index, ensure_ascii=False)}"]
-
-
-SUMMARY = Export("summary", "Verdict, gates and findings as Markdown, for a job summary.", to_summary)
-MODEL_CARD = Export("model-card", "Privacy section of a model card in Markdown, with model-index.", to_model_card)

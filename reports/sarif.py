@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import quote
 
-from pfl_audit.core.exports import Export
 from pfl_audit.core.gate_record import LimitResult
 from pfl_audit.core.gates import matches
 from pfl_audit.core.numbers import headline, in_format, interval, number
@@ -168,6 +167,3 @@ def _notice(name: str, level: str, text: str) -> Mapping[str, object]:
 
 def _text(text: str) -> str:
     return visible(text, _TEXT).strip() or "–"
-
-
-EXPORT = Export("sarif", "Findings as SARIF 2.1.0, for code scanning.", to_sarif)

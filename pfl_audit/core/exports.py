@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pfl_audit.core.results import Results
 from pfl_audit.errors import AuditError, is_interrupt
 from pfl_audit.files import write_text
 from pfl_audit.registry import Registry
+
+if TYPE_CHECKING:  # it builds large models of pydantic, which help can do without
+    from pfl_audit.core.results import Results
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ IMPORTS = {
     "numpy": ("quantile",),
     "pydantic": ("Field",),
     "pfl_audit.core.attack": ("CheckSpec",),
+    "pfl_audit.core.exports": ("Export",),
     "pfl_audit.core.metric": ("build_metric",),
     "pfl_audit.core.settings": ("Settings",),
     "pfl_audit.documents.corpus": ("Corpus",),
@@ -68,6 +69,7 @@ def test_the_family_and_the_report_are_complete(examples: ModuleType) -> None:
     assert examples.TwinFamily().recognises({"model_type": "twin"}, frozenset())
     assert examples.TwinFamily().capabilities({}, frozenset()) == examples.QUESTIONS
     assert callable(examples.render)
+    assert examples.EXPORT.text is examples.to_lines
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "docs/results").glob("*.py")), ids=lambda path: path.name)

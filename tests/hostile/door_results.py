@@ -12,6 +12,7 @@ from typing import Any
 from PIL import Image
 
 from tests.hostile.case import Door
+from tests.hostile.gates import GATE, put_text
 
 DOOR = Door("results")
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
@@ -27,23 +28,7 @@ def results() -> dict[str, Any]:
     return {
         "schema_version": "2.1",
         "title": "Audit",
-        "verdict": {
-            "status": "leaks", "summary": "One leak.",
-            "gate": {
-                "fail_on": "leak", "over": ["membership.azk"], "lacking": ["membership.apk"],
-                "numbers": [
-                    {"gate": "membership : accuracy <= 60 %", "check": "membership.azk", "status": "failed",
-                     "metric": "balanced accuracy", "slice": {"s": 5}, "compared": 0.8, "end": "upper", "limit": 0.6,
-                     "format": "percent", "reason": "a reason"}
-                ],
-                "waivers": [
-                    {"check": "membership", "metric": "accuracy", "reason": "a reason", "name": "A. Engineer",
-                     "expires": "2026-12-31", "status": "unused"}
-                ],
-                "waived": ["membership.apk"], "as_before": ["membership.apk"],
-                "baseline": {"path": "before", "sha256": "0", "started": "2026-01-01", "same_documents": True},
-            },
-        },
+        "verdict": {"status": "leaks", "summary": "One leak.", "gate": copy.deepcopy(GATE)},
         "target": {"family": "vt5", "path": "model", "sha256": "0" * 64, "parameters": 3, "notes": []},
         "datasets": [
             {"subject": "questions", "format": "jsonl", "path": "red", "sha256": "0" * 64, "providers": 2, "members": 1,
@@ -120,11 +105,7 @@ def every_text(text: str) -> Change:
     def change(found: dict[str, Any]) -> None:
         check = found["checks"][0]
         found["title"] = found["verdict"]["summary"] = text
-        gate = found["verdict"]["gate"]
-        gate |= {"over": [text], "lacking": [text], "waived": [text], "as_before": [text]}
-        gate["numbers"][0] |= {"gate": text, "check": text, "metric": text, "slice": {text: text}, "reason": text}
-        gate["waivers"][0] |= {"check": text, "metric": text, "reason": text, "name": text, "expires": text}
-        gate["baseline"] |= {"path": text, "sha256": text, "started": text}
+        put_text(found["verdict"]["gate"], text)
         found["target"] |= {
             "family": text,
             "path": text,
@@ -142,13 +123,8 @@ def every_text(text: str) -> Change:
             "facts": {text: text},
             "terms": {text: text},
         }
-        found["provenance"] |= {
-            "command": text,
-            "config": text,
-            "version": text,
-            "packages": {text: text},
-            "started": text,
-        }
+        found["provenance"] |= dict.fromkeys(("command", "config", "version", "started"), text)
+        found["provenance"]["packages"] = {text: text}
         check |= {"id": text, "title": text, "threat_model": {text: text}, "settings": {text: text}}
         check["metrics"][0] |= {
             "name": text,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pfl_audit.core.exports import Export
-from pfl_audit.core.results import Results
+
+if TYPE_CHECKING:
+    from pfl_audit.core.results import Results
 
 
 def to_lines(results: Results) -> str:
