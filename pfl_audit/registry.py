@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
+from contextlib import suppress
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Generic, TypeVar, cast
 
@@ -36,7 +40,7 @@ class Registry(Generic[T_co]):
     def installed(self) -> dict[str, T_co]:
         """Name to extension, sorted by name."""
         found: dict[str, T_co] = {}
-        for point in sorted(entry_points(group=self.group), key=_order):
+        for point in entries(self.group):
             if point.name in found:
                 self._warn(point, "another package has an entry of this name")
                 continue
@@ -66,6 +70,27 @@ class Registry(Generic[T_co]):
     def _warn(self, point: EntryPoint, reason: str) -> None:
         message = f"the {self.kind} '{point.name}' of the package {_package(point)} is left out: {reason}"
         warnings.warn(message, ExtensionWarning, stacklevel=3)
+
+
+def entries(group: str) -> tuple[EntryPoint, ...]:
+    """Entry points of a group, by name and ours first; not loaded.
+
+    They are read again once a folder on ``sys.path`` changes, as the installation of a package does it: a federation
+    asks for its optimiser in every round of every client, and reading the files of all packages takes milliseconds.
+    """
+    return _read_entries(group, tuple((folder, _changed(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=64)
+def _read_entries(group: str, path: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    return tuple(sorted(entry_points(group=group), key=_order))
+
+
+def _changed(folder: str) -> int:
+    """Time of the last change in ns; 0 where there is no such folder."""
+    with suppress(OSError, ValueError):
+        return os.stat(folder or os.curdir).st_mtime_ns  # noqa: PTH116
+    return 0
 
 
 def _order(point: EntryPoint) -> tuple[str, bool, str]:

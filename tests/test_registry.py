@@ -3,6 +3,7 @@
 import sys
 import textwrap
 import warnings
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,18 @@ def test_two_packages_of_one_name(packages: Path) -> None:
     install(packages, "a-package", "A = 'a'", "a")
     with pytest.warns(ExtensionWarning, match="of the package b-package is left out: another package"):
         assert Registry[str](GROUP, "thing").installed() == {"a": "a"}
+
+
+def test_the_files_of_packages_are_read_once_and_again_when_one_is_installed(
+    packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(packages, "first-thing", "A = 'first'", "a")
+    registry, reads = Registry[str](GROUP, "thing"), []
+    monkeypatch.setattr(
+        "pfl_audit.registry.entry_points", lambda group: reads.append(group) or entry_points(group=group)
+    )
+    assert [registry.installed() for _ in range(3)] == [{"a": "first"}] * 3
+    assert len(reads) == 1
+    install(packages, "second-thing", "B = 'second'", "b")
+    assert registry.installed() == {"a": "first", "b": "second"}
+    assert len(reads) == 2

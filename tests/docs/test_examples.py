@@ -59,7 +59,7 @@ def test_examples_are_accepted(
     examples.INSTANCE = getattr(examples, name)()
     monkeypatch.setitem(sys.modules, "examples", examples)
     point = EntryPoint("example", "examples:INSTANCE", registry.group)
-    monkeypatch.setattr("pfl_audit.registry.entry_points", lambda group: [point])
+    monkeypatch.setattr("pfl_audit.registry.entries", lambda group: [point])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert registry.installed() == {"example": examples.INSTANCE}

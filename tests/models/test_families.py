@@ -89,7 +89,7 @@ def test_a_form_encoder_without_a_task_can_be_asked_for_nothing() -> None:
 def test_a_strangers_family_that_lacks_a_capability(opened: object, monkeypatch: pytest.MonkeyPatch) -> None:
     stranger = SimpleNamespace(name="stranger", load=Stranger, dist=None)
     points = [*(point for point in entry_points(group="pfl_audit.models") if point.name == "donut"), stranger]
-    monkeypatch.setattr("pfl_audit.registry.entry_points", lambda group: points)
+    monkeypatch.setattr("pfl_audit.registry.entries", lambda group: points)
     assert [family.name for family in opening.families()] == ["donut", "stranger"]
     with pytest.raises(NotAuditableError, match="is a stranger checkpoint, and that family offers no") as caught:
         opened(str(FIXTURES / "vt5-finetuned"))  # type: ignore[operator]

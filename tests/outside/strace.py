@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -54,11 +56,18 @@ def strace_works() -> bool:
 
 
 def start_traced(command: list[str], trace: Path, cwd: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Start a command under strace, its stdout and stderr in one pipe."""
+    """Start a command under strace, its stdout and stderr in one pipe; ``end_traced`` ends it early."""
     return subprocess.Popen(
-        [*_strace(trace), *command], cwd=cwd, env=dict(environment), text=True,
+        [*_strace(trace), *command], cwd=cwd, env=dict(environment), text=True, process_group=0,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
+
+
+def end_traced(process: subprocess.Popen[str]) -> None:
+    """End strace and the command: a signal to strace alone does not reach the command, which holds the pipe."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def read_trace(trace: Path, cwd: Path) -> Seen:

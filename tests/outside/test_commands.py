@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.help_pages import commands as known_commands
 from tests.outside.commands import commands, environment, make_inputs
-from tests.outside.strace import Seen, read_trace, start_traced, strace_works
+from tests.outside.strace import Seen, end_traced, read_trace, start_traced, strace_works
 
 if not strace_works():
     pytest.skip("strace is missing, or may not trace here", allow_module_level=True)
@@ -37,8 +37,7 @@ def telemetry(place: Path) -> Iterator[subprocess.Popen[str]]:
         [sys.executable, "-c", TELEMETRY], place / "telemetry", place / "cwd", environment(place) | {"HOME": str(place)}
     )
     yield process
-    process.terminate()  # strace passes it on; killed, it would leave the process behind
-    process.communicate()
+    end_traced(process)
 
 
 @pytest.fixture(scope="module")
