@@ -53,3 +53,15 @@ def test_texts_lose_their_paths_and_nothing_else(here: Path) -> None:
         "b": "cannot read 'x.json': https://example.org/a/b stays, (d) and f go",
         "c": "~ and /tmp",
     }
+
+
+def test_what_comes_with_the_package_is_known_by_its_folder(tmp_path: Path) -> None:
+    from pfl_audit.core.places import is_shipped
+
+    shipped = Path(__file__).parents[2] / "fixtures" / "vt5-finetuned"
+    assert is_shipped(shipped)
+    link = tmp_path / "link"
+    link.symlink_to(shipped)
+    assert is_shipped(link)
+    assert not is_shipped(tmp_path)
+    assert not is_shipped("microsoft/layoutlm")

@@ -29,6 +29,7 @@ def _plan(make_checkpoint: Make, corpus_folder: Path, folder: Path) -> AuditPlan
             "questions": {"red": corpus_folder, "pretrained": str(make_checkpoint(1)), "blue": corpus_folder},
         },
         settings={"membership": {"seeds": 2, "s": (0,)}},
+        release="internal",
         command="pfl-audit audit",
     )
 
@@ -65,6 +66,13 @@ def test_a_whole_audit(audited: tuple[AuditPlan, Results]) -> None:
     assert (azk.finding, azk.part_of) == (None, "membership.provider")
     assert {metric.slice["model"] for metric in azk.metrics} == {"target", "pre-trained"}
     assert json.loads((plan.out / "run.json").read_text())["status"] == "success"
+    assert results.release == "internal"
+    assert not results.target.demonstration
+    assert [data.audited for data in results.datasets] == ["the model"]
+    assert [check.id for check in results.checks if check.review is None] == ["membership.blind"]
+    findings = [check.finding for check in results.checks if check.finding]
+    assert all(finding.plain for finding in findings)
+    assert all(finding.remedies for finding in findings if finding.level in ("leak", "weak") and finding.success)
 
 
 def test_reference_models_are_asked_and_listed(plan: AuditPlan, make_checkpoint: Make) -> None:
