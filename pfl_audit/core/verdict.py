@@ -101,6 +101,7 @@ def decide(
     guarantee: GuaranteeReview | None = None,
     contradicted: bool = False,
     datasets: Sequence[Data] = (),
+    audited: str = "the model",
 ) -> Verdict:
     """The verdict over all checks, and the gate; what did not run never counts as a pass.
 
@@ -111,6 +112,7 @@ def decide(
         guarantee: Review of the privacy guarantee, for gates on it.
         contradicted: Whether an attack measured more than the guarantee allows.
         datasets: What the audit asked about, for the comparison with the baseline.
+        audited: What the findings are about, in a sentence.
     """
     policy = policy or GatePolicy()
     found = {
@@ -124,9 +126,8 @@ def decide(
     if found["leak"]:
         status: Literal["leaks", "no-evidence", "incomplete"] = "leaks"
         count = len(found["leak"])
-        summary = (
-            f"The model gives away training data: {count} of {ran} findings {'is' if count == 1 else 'are'} a leak."
-        )
+        gives = f"{audited[:1].upper()}{audited[1:]} gives away training data"
+        summary = f"{gives}: {count} of {ran} findings {'is' if count == 1 else 'are'} a leak."
     elif lacking:
         status = "incomplete"
         what = "nothing could be" if lacking == [NOTHING] else f"{len(set(lacking))} of what was required could not be"
