@@ -11,6 +11,7 @@ from jinja2 import Environment, StrictUndefined, select_autoescape
 from jinja2.loaders import PackageLoader
 from markupsafe import Markup
 
+from pfl_audit.core.gate_text import gate_lines
 from pfl_audit.core.numbers import chance, interval, number
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Results
@@ -58,6 +59,7 @@ def environment() -> Environment:
     )
     style = resources.files("pfl_audit.reports").joinpath("templates/style.css").read_text(encoding="utf-8")
     environment.globals |= {"style": Markup(style), "words": words}  # noqa: S704 - our own file
+    environment.filters["gate_lines"] = gate_lines
     environment.filters |= {"number": number, "slice": words.slice_name, "interval": interval, "chance": chance}
     return environment
 
