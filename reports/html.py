@@ -13,6 +13,7 @@ from jinja2 import Environment, StrictUndefined, select_autoescape
 from jinja2.loaders import PackageLoader
 from markupsafe import Markup
 
+from pfl_audit.core.gate_text import gate_lines
 from pfl_audit.core.numbers import chance, interval, number
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Results
@@ -82,6 +83,7 @@ def environment() -> Environment:
         "interval": interval,
         "chance": chance,
         "shortened": _shortened,
+        "gate_lines": gate_lines,
     }
     return environment
 

@@ -59,7 +59,7 @@ class Gate(Part):
     over: Annotated[list[Name], few(limits.CHECKS)] = Field(
         description="Ids of the checks whose finding makes the command fail"
     )
-    lacking: Annotated[list[Name], few(limits.CHECKS)] = Field(
+    lacking: Annotated[list[Name], few(limits.GATE_ROWS)] = Field(
         default_factory=list,
         description="What was required and could not be audited (exit code 3): checks, attacks, or `any check`",
     )

@@ -35,7 +35,7 @@ NOTES: Final = 100
 """Of a list of texts: problems of the corpus, what a model was opened with."""
 GATES: Final = 100
 """Gates by number that a user sets, and likewise waivers."""
-GATE_ROWS: Final = 2_000
+GATE_ROWS: Final = GATES * CHECKS
 """A gate and a check that it holds for."""
 RECORD: Final = 100_000
 """Values in what has a form of its own: settings, the training record of a checkpoint."""

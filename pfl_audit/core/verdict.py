@@ -126,8 +126,7 @@ def decide(
     if found["leak"]:
         status: Literal["leaks", "no-evidence", "incomplete"] = "leaks"
         count = len(found["leak"])
-        subject = f"{audited[:1].upper()}{audited[1:]}"
-        gives = f"{subject} gives away training data"
+        gives = f"{audited[:1].upper()}{audited[1:]} gives away training data"
         summary = f"{gives}: {count} of {ran} findings {'is' if count == 1 else 'are'} a leak."
     elif lacking:
         status = "incomplete"

@@ -268,3 +268,12 @@ def test_slugs() -> None:
         "acc_gap",
         "mse",
     ]
+
+
+def test_every_gate_on_every_check_fits_results() -> None:
+    """100 gates, the most that are taken, on as many checks as results hold."""
+    checks = [name(0.0, 0.0).model_copy(update={"id": f"memorization.{number}"}) for number in range(200)]
+    specs = {check.id: CheckSpec(check.id, "") for check in checks}
+    policy = read_policy(specs, gates=["memorization : gap <= 3 points"] * 100, require=list(specs))
+    verdict = decide(checks, "leak", policy)
+    assert len(type(verdict).model_validate(verdict.model_dump()).gate.numbers) == 20_000
