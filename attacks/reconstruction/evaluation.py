@@ -179,7 +179,7 @@ def evaluate(
         attack = _pick(fields, [field.found.attack for field in fields], score)
         ours, first = _areas(attack, private)
         multi[name] = MultiShot(
-            attack, baseline, {number: _compare(ours[number], theirs[number]) for number in ours}, first
+            attack, baseline, {number: compare(ours[number], theirs[number]) for number in ours}, first
         )
     return Evaluation(private.units, len(fields), shot, multi)
 
@@ -192,7 +192,7 @@ def _one_shot(fields: Sequence[Attacked], epsilon: float, drawn: Resampled) -> O
     scores = {}
     for at, name in enumerate(similarity.NAMES):
         pair = [estimate(value[column], samples[:, column]) for column in (at, at + 4)]
-        scores[name] = _compare(*(drawn.share(one) for one in pair) if name == "PR" else pair)
+        scores[name] = compare(*(drawn.share(one) for one in pair) if name == "PR" else pair)
     tokens = estimate(value[5] - value[1], samples[:, 5] - samples[:, 1])
     for column in (0, 4):
         samples[:, column] = drawn.rare(float(value[column]), samples[:, column])
@@ -237,7 +237,8 @@ def _values(fields: Sequence[Attacked], guesses: Sequence[Guess]) -> Floats:
     return np.array([similarity.distances(field.truth, guess.tokens) for field, guess in pairs])
 
 
-def _compare(attack: Estimate, baseline: Estimate) -> Compared:
+def compare(attack: Estimate, baseline: Estimate) -> Compared:
+    """Two numbers and their difference, in the same resamples."""
     gap = attack.minus(baseline)
     # Where a share is 0 or 1 throughout, its samples lie to one side of it.
     return Compared(attack, baseline, replace(gap, low=min(gap.low, gap.value), high=max(gap.high, gap.value)))

@@ -12,6 +12,7 @@ from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
+from pfl_audit.attacks.reconstruction.memory import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
 from pfl_audit.attacks.reconstruction.putting_back import FEWEST_UNITS
 from pfl_audit.attacks.reconstruction.units import Units
@@ -19,7 +20,6 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.results import Check, Curve, Finding, Format, Metric, Series, SliceValue, Table
-from pfl_audit.core.verdict import at_most_weak, level_of
 from pfl_audit.metrics.intervals import Estimate
 
 REMEDY = (
@@ -140,21 +140,13 @@ class Presenter:
         smallest: float | None,
         outcome: CheckpointOutcome,
     ) -> Finding:
-        """Whether the model remembers these forms: a membership signal, and so a weak sign at most.
-
-        Both must be sure: better than public knowledge, and better so than on forms that are new to the model. Of the
-        second the bootstrap and a permutation of the units must be sure alike. Values that are put back are counted by
-        the check of guesses.
-        """
+        """Whether the model remembers these forms; values that are put back are counted by the check of guesses."""
         units = min(some.units for some in _evaluations(outcome).values())
-        effects, p_values = [found.above(0.0)], []
         if new is not None and p_value is not None:
             text += f"; permutation p {p_value:.4f}"
-            effects.append(found.minus(new).above(0.0))
-            p_values.append(p_value)
-        level = at_most_weak(level_of(p_values, effects, self._context.budget, enough=units >= FEWEST_UNITS))
+        level = memory_level(found, new, p_value, units, self.budget)
         why = "Memory of these forms is detected, which is no value put back"
-        if not p_values:
+        if p_value is None:
             why = "That is a sign; without forms that are new to the model, it may know no more than their kind"
         none = "That is no evidence that these forms are remembered"
         if smallest is not None:

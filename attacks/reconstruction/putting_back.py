@@ -13,7 +13,7 @@ from math import comb
 
 import numpy as np
 
-from pfl_audit.attacks.reconstruction.evaluation import Resampled
+from pfl_audit.attacks.reconstruction.evaluation import Resampled, compare
 from pfl_audit.attacks.reconstruction.guessing import Rank
 from pfl_audit.attacks.reconstruction.plan import Chosen
 from pfl_audit.attacks.reconstruction.secrets import Occurrences
@@ -196,7 +196,7 @@ def _shares(fields: Sequence[Guessed], guesses: int, rng: np.random.Generator, r
 
     value, samples = drawn.statistic(statistic)
     attack, public = (drawn.share(estimate(value[at], samples[:, at])) for at in (0, 1))
-    return Shares(len(fields), drawn.units, attack, public, attack.minus(public))
+    return Shares(len(fields), drawn.units, attack, public, compare(attack, public).difference)
 
 
 def _by_unit(fields: Sequence[Guessed], guesses: int) -> list[tuple[int, int]]:
