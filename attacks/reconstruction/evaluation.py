@@ -159,13 +159,19 @@ class Resampled:
 
 
 def evaluate(
-    fields: Sequence[Attacked], epsilon: float, rng: np.random.Generator, *, resamples: int = RESAMPLES
+    fields: Sequence[Attacked],
+    epsilon: float,
+    rng: np.random.Generator,
+    *,
+    resamples: int = RESAMPLES,
+    metrics: Mapping[MembershipMetric, Score] = METRICS,
 ) -> Evaluation:
     """Score the reconstructions of some fields.
 
     Args:
         fields: Fields of forms that the target was trained on, or of forms that it has never seen; one at least.
         epsilon: Smoothing constant of the improvement factor.
+        metrics: Membership metrics, one at least.
 
     Raises:
         ValueError: There is no field.
@@ -175,7 +181,7 @@ def evaluate(
     baseline = _pick(fields, [field.found.baseline for field in fields], public_likelihood)
     theirs, _ = _areas(baseline, private)
     multi: dict[MembershipMetric, MultiShot] = {}
-    for name, score in METRICS.items():
+    for name, score in metrics.items():
         attack = _pick(fields, [field.found.attack for field in fields], score)
         ours, first = _areas(attack, private)
         multi[name] = MultiShot(

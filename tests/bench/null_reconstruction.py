@@ -1,7 +1,8 @@
 """How often an audit says that values were put back, or forms remembered, where no form was trained on.
 
-python -m tests.bench.null_reconstruction [AUDITS [ALONE]]    a line a setting: of so many audits (500), and of so many
-(100) that take every form for a unit of its own
+python -m tests.bench.null_reconstruction [AUDITS [ALONE [CASE ...]]]
+
+Prints a line a setting, of 500 audits, and of 100 that take every form for a unit of its own.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from ..attacks.reconstruction.null_audits import CASES, levels
 HEAD = "| forms are dealt | leak | leak or weak sign | unresolved | a form a unit: leak | leak or weak sign |"
 
 
-def main(audits: int = 500, alone: int = 100) -> None:
+def main(audits: int = 500, alone: int = 100, *cases: str) -> None:
     """Print the table."""
     print(HEAD)
     print("| --- | --- | --- | --- | --- | --- |")
-    for case in CASES:
+    for case in cases or CASES:
         found = [levels(case, audit) for audit in range(audits)]
         by_form = [levels(case, audit, units=False) for audit in range(alone)]
         leaks, alarms, wrong, signs = (
@@ -30,4 +31,4 @@ def main(audits: int = 500, alone: int = 100) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])

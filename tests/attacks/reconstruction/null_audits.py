@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from pfl_audit.attacks.reconstruction.evaluation import evaluate
+from pfl_audit.attacks.reconstruction.evaluation import METRICS, evaluate
 from pfl_audit.attacks.reconstruction.guessing import Rank
 from pfl_audit.attacks.reconstruction.memory import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import Attacked
@@ -25,6 +25,7 @@ from pfl_audit.core.verdict import Budget
 FINDINGS = 3
 TRUTH = (1, 2, 3, 4)
 FIELDS = 3
+RANKING: Final = {"target perplexity": METRICS["target perplexity"]}
 FOUND, LOST = Rank(0, False, 1), Rank(64, False, 1)
 
 
@@ -83,7 +84,7 @@ CASES: Final[dict[str, Case]] = {
 }
 
 
-def levels(case: str, audit: int, *, units: bool = True, resamples: int = 400) -> list[Level]:
+def levels(case: str, audit: int, *, units: bool = True, resamples: int = 300) -> list[Level]:
     """Levels of guesses, one attempt and several, at the budget of an audit of these three.
 
     Args:
@@ -113,7 +114,7 @@ def levels(case: str, audit: int, *, units: bool = True, resamples: int = 400) -
 def _memory(
     sides: tuple[Sequence[Attacked], Sequence[Attacked]], budget: Budget, rng: np.random.Generator, resamples: int
 ) -> list[Level]:
-    here, there = (evaluate(side, 0.01, rng, resamples=resamples) for side in sides)
+    here, there = (evaluate(side, 0.01, rng, resamples=resamples, metrics=RANKING) for side in sides)
     names = [one.unit for one in sides[0]], [one.unit for one in sides[1]]
     test = permute_units(here, there, names, "target perplexity", rng, permutations=resamples)
     fewest = min(here.units, there.units)
