@@ -10,21 +10,18 @@ blow-up function this is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Floats
-
-TradeOff = Callable[[Floats], Floats]
-"""Largest TPR of a membership attack at each FPR: one minus the trade-off function; an upper bound is valid."""
+from pfl_audit.privacy.lower_bounds import TradeOff
 
 
 def largest_reconstruction(trade_off: TradeOff, prior: float) -> float:
     """Largest chance to guess a value from the model.
 
     Args:
-        trade_off: Curve of the mechanism, for the unit that holds the value.
+        trade_off: Largest TPR of a membership attack at each FPR, for the unit that holds the value: one minus the
+            trade-off function. An upper bound is valid.
         prior: Chance to guess it from a model that was trained without the unit, 0 to 1; with k guesses, that one of
             them is right.
 
