@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check suite docs bench fixtures format clean
+.PHONY: help demo test check suite docs bench bench-null fixtures format clean
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(VENV)/.installed ## Install, and audit the embedded model into audit-demo/
 	$(BIN)/pfl-audit demo --out audit-demo
@@ -32,6 +32,9 @@ bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops
 	$(BIN)/python -m tests.bench.inversion_loop
 	$(BIN)/python -m tests.bench.fused_attention
 	$(BIN)/python -m tests.bench.report
+
+bench-null: $(VENV)/.developed ## Count the false alarms of 500 audits of forms that no model has seen, in five settings
+	$(BIN)/python -m tests.bench.null_reconstruction
 
 fixtures: $(VENV)/.developed ## Rebuild everything in fixtures/ from seeds (hours)
 	$(BIN)/python -m pfl_audit.fixtures.build

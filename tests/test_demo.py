@@ -264,9 +264,11 @@ def assert_all_at_chance(found: list[Metric]) -> None:
 
 def test_fields_that_were_scrubbed_come_back(demo: Results, installed: Installed) -> None:
     found = read_results(installed.cwd / "audit-demo" / "reconstruction")
-    assert [check.id for check in found.checks] == ["reconstruction.one_shot", "reconstruction.multi_shot"]
-    assert all(check.finding is not None and check.finding.level == "leak" for check in found.checks)
-    one_shot, multi_shot = found.checks
+    assert [check.id for check in found.checks] == [
+        f"reconstruction.{name}" for name in ("guesses", "one_shot", "multi_shot")
+    ]
+    assert [check.finding.level for check in found.checks if check.finding] == ["leak", "weak", "weak"]
+    guesses, one_shot, multi_shot = found.checks
 
     private: dict[str, object] = {"model": "target", "fields": "private forms", "with": "the attack"}
     attack = metric(one_shot, "perfect reconstructions", **private)
@@ -275,6 +277,13 @@ def test_fields_that_were_scrubbed_come_back(demo: Results, installed: Installed
     assert alone.value is not None
     assert attack.value >= 0.2
     assert attack.value >= 10 * alone.value
+    within = [
+        metric(guesses, "secrets put back", **{**private, "with": attacker, "guesses": k}).value
+        for attacker in ("the attack", "public knowledge alone")
+        for k in (1, 8, 64)
+    ]
+    assert within[:3] == pytest.approx([0.5, 0.8, 0.9], abs=0.1)
+    assert within[3:] == pytest.approx([0, 0, 0], abs=0.02)
     first = metric(multi_shot, "PR of the first 10 % over the average", **private)
     assert first.ci is not None
     assert first.ci[0] > 0

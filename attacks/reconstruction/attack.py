@@ -40,6 +40,15 @@ class ReconstructionSettings(Settings):
     labels: Annotated[tuple[str, ...], Flag("--label", default="answers, or all labels")] = Field(
         default=(), description="Attack fields of this label (repeat)."
     )
+    guesses: int = Field(
+        default=64,
+        ge=1,
+        le=4096,
+        description="Likeliest fillings of a field that are tried; the finding goes by it (ours).",
+    )
+    expansions: Annotated[int, Flag(hidden=True)] = Field(
+        default=1024, ge=1, description="Prefixes of a field after which the search for its place is cut off (ours)."
+    )
     attempts: int = Field(default=8, ge=1, le=64, description="Attempts a field; the first is one-shot (n_a).")
     candidates: int = Field(default=128, ge=1, description="Tokens tried a step (N_c; paper only).")
     nucleus: float = Field(default=0.10, gt=0, le=1, description="Probability that sampling keeps (p; paper only).")
@@ -102,6 +111,13 @@ _REVIEW = Review(
     nist=("data reconstruction",),
     atlas=("AML.T0024.001",),
 )
+GUESSES = CheckSpec(
+    "reconstruction.guesses",
+    "Secrets put back within k guesses",
+    _NEEDS,
+    {**_THREAT, "does": "tries the likeliest fillings of the whole field, best first"},
+    review=_REVIEW,
+)
 ONE_SHOT = CheckSpec(
     "reconstruction.one_shot",
     "Reconstruction of scrubbed fields, one attempt each",
@@ -122,11 +138,11 @@ MULTI_SHOT = CheckSpec(
 
 
 class ReconstructionAttack:
-    """One shot and several, on the same attempts."""
+    """The likeliest fillings of a field; one attempt and several, on the same attempts."""
 
     name = "reconstruction"
     subject = "forms"
-    specs = (ONE_SHOT, MULTI_SHOT)
+    specs = (GUESSES, ONE_SHOT, MULTI_SHOT)
     Settings = ReconstructionSettings
 
     def run(self, context: FormContext, settings: ReconstructionSettings) -> list[Check]:

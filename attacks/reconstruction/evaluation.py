@@ -1,4 +1,4 @@
-"""Evaluation of reconstructions: attack and baseline in the same resamples of documents.
+"""Evaluation of reconstructions: attack and baseline in the same resamples of units.
 
 Source: cdmi-reconstruction, sections 5.2 and 5.3.
 """
@@ -97,22 +97,24 @@ def best_attempt(guesses: Sequence[Guess], score: Score) -> tuple[int, float]:
     return best, scores[best]
 
 
+RARE = 5
+"""Units below which a share is drawn from its posterior for the improvement factor."""
 _CELLS = 4_000_000
 """Drawn fields that are held at once."""
 
 
 class Resampled:
-    """Resamples of documents, and statistics over them.
+    """Resamples of units, and statistics over them.
 
     Args:
-        documents: The document of each field, one at least.
+        units: The unit of each field, one at least.
     """
 
-    def __init__(self, documents: Sequence[str], rng: np.random.Generator, resamples: int = RESAMPLES) -> None:
-        if not documents:
+    def __init__(self, units: Sequence[str], rng: np.random.Generator, resamples: int = RESAMPLES) -> None:
+        if not units:
             raise ValueError("there is no field")
-        names, self._document = np.unique(documents, return_inverse=True)
-        self.documents = len(names)
+        names, self._unit = np.unique(units, return_inverse=True)
+        self.units = len(names)
         self._weights = bootstrap_weights(np.zeros(len(names), dtype=bool), rng, resamples)
         self._rng = rng
 
@@ -125,48 +127,67 @@ class Resampled:
         Returns:
             float64 (k,) and (resamples, k).
         """
-        rows = max(1, _CELLS // len(self._document))
-        parts = [
-            function(self._weights[at : at + rows][:, self._document]) for at in range(0, len(self._weights), rows)
-        ]
-        return function(np.ones((1, len(self._document))))[0], np.concatenate(parts)
+        rows = max(1, _CELLS // len(self._unit))
+        parts = [function(self._weights[at : at + rows][:, self._unit]) for at in range(0, len(self._weights), rows)]
+        return function(np.ones((1, len(self._unit))))[0], np.concatenate(parts)
 
     def share(self, found: Estimate, part: float = 1.0) -> Estimate:
         """A share of right fields; exact where every field of it is wrong (or every one right) in all resamples.
 
         Args:
             found: Resampled share.
-            part: Part of the documents that the share is about.
+            part: Part of the units that the share is about.
         """
         if (found.samples != found.value).any():
             return found
-        return all_or_nothing(found, max(1, round(part * self.documents)), self._rng)
+        return all_or_nothing(found, max(1, round(part * self.units)), self._rng)
+
+    def rare(self, share: float, samples: Floats) -> Floats:
+        """Draws of a share in place of resamples, where too few units are right (or wrong) to resample them.
+
+        Resamples of no hit are an exact 0, which a baseline in a denominator must not be. The draws are from Jeffreys'
+        posterior Beta(x + 1/2, n - x + 1/2) over the n units, of which x are right.
+
+        Args:
+            share: Share of right fields that was measured.
+            samples: Its resamples, float64 (resamples,); returned as they are where ``RARE`` units are on both sides.
+        """
+        right = share * self.units
+        if min(right, self.units - right) >= RARE:
+            return samples
+        return self._rng.beta(right + 0.5, self.units - right + 0.5, size=len(samples))
 
 
 def evaluate(
-    fields: Sequence[Attacked], epsilon: float, rng: np.random.Generator, *, resamples: int = RESAMPLES
+    fields: Sequence[Attacked],
+    epsilon: float,
+    rng: np.random.Generator,
+    *,
+    resamples: int = RESAMPLES,
+    metrics: Mapping[MembershipMetric, Score] = METRICS,
 ) -> Evaluation:
     """Score the reconstructions of some fields.
 
     Args:
         fields: Fields of forms that the target was trained on, or of forms that it has never seen; one at least.
         epsilon: Smoothing constant of the improvement factor.
+        metrics: Membership metrics, one at least.
 
     Raises:
         ValueError: There is no field.
     """
-    private = Resampled([field.document for field in fields], rng, resamples)
+    private = Resampled([field.unit for field in fields], rng, resamples)
     shot = _one_shot(fields, epsilon, private)
     baseline = _pick(fields, [field.found.baseline for field in fields], public_likelihood)
     theirs, _ = _areas(baseline, private)
     multi: dict[MembershipMetric, MultiShot] = {}
-    for name, score in METRICS.items():
+    for name, score in metrics.items():
         attack = _pick(fields, [field.found.attack for field in fields], score)
         ours, first = _areas(attack, private)
         multi[name] = MultiShot(
-            attack, baseline, {number: _compare(ours[number], theirs[number]) for number in ours}, first
+            attack, baseline, {number: compare(ours[number], theirs[number]) for number in ours}, first
         )
-    return Evaluation(private.documents, len(fields), shot, multi)
+    return Evaluation(private.units, len(fields), shot, multi)
 
 
 def _one_shot(fields: Sequence[Attacked], epsilon: float, drawn: Resampled) -> OneShot:
@@ -177,12 +198,15 @@ def _one_shot(fields: Sequence[Attacked], epsilon: float, drawn: Resampled) -> O
     scores = {}
     for at, name in enumerate(similarity.NAMES):
         pair = [estimate(value[column], samples[:, column]) for column in (at, at + 4)]
-        scores[name] = _compare(*(drawn.share(one) for one in pair) if name == "PR" else pair)
+        scores[name] = compare(*(drawn.share(one) for one in pair) if name == "PR" else pair)
+    tokens = estimate(value[5] - value[1], samples[:, 5] - samples[:, 1])
+    for column in (0, 4):
+        samples[:, column] = drawn.rare(float(value[column]), samples[:, column])
     improvement = estimate(
         float(similarity.improvement_factor(value[:4], value[4:], epsilon)),
         similarity.improvement_factor(samples[:, :4], samples[:, 4:], epsilon),
     )
-    return OneShot(attack, baseline, scores, improvement)
+    return OneShot(attack, baseline, scores, tokens, improvement)
 
 
 def _areas(pick: Pick, drawn: Resampled) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
@@ -199,7 +223,8 @@ def _areas(pick: Pick, drawn: Resampled) -> tuple[dict[str, Estimate], dict[str,
     names = ("AccAUC", "HamAAC", *SHARES, "PR", "Hamming similarity")
     found = {name: estimate(value[at], samples[:, at]) for at, name in enumerate(names)}
     first = {name: found.pop(name) for name in names[-2:]}
-    return found | {name: drawn.share(found[name], share) for name, share in SHARES.items()}, first
+    parts = {"AccAUC": 1.0, "HamAAC": 1.0, **SHARES}
+    return found | {name: drawn.share(found[name], share) for name, share in parts.items()}, first
 
 
 def _pick(fields: Sequence[Attacked], guesses: Sequence[Sequence[Guess]], score: Score) -> Pick:
@@ -218,7 +243,8 @@ def _values(fields: Sequence[Attacked], guesses: Sequence[Guess]) -> Floats:
     return np.array([similarity.distances(field.truth, guess.tokens) for field, guess in pairs])
 
 
-def _compare(attack: Estimate, baseline: Estimate) -> Compared:
+def compare(attack: Estimate, baseline: Estimate) -> Compared:
+    """Two numbers and their difference, in the same resamples."""
     gap = attack.minus(baseline)
     # Where a share is 0 or 1 throughout, its samples lie to one side of it.
     return Compared(attack, baseline, replace(gap, low=min(gap.low, gap.value), high=max(gap.high, gap.value)))

@@ -17,15 +17,17 @@ SHOWN = 3
 
 
 def show_reconstructions(context: FormContext, outcome: CheckpointOutcome, ranking: MembershipMetric) -> list[Evidence]:
-    """The first perfect reconstructions in the attacker's order; revealed, with a frame where each field stood."""
+    """The first perfect reconstructions in the attacker's order, each value once; revealed, with a frame around it."""
     pick, hide = outcome.private.multi_shot[ranking].attack, context.redactor
     shown: list[Evidence] = []
+    values: set[str] = set()
     for rank, place in enumerate(pick.order, start=1):
         blank = outcome.chosen.fields[place][0]
         form = blank.window.form
         if len(shown) == SHOWN:
             break
-        if not pick.values[place, 0] or form.document.image is None:
+        text = form.text(blank.span.field)
+        if not pick.values[place, 0] or form.document.image is None or text.casefold() in values:
             continue
         try:
             page = form.document.image.open()
@@ -36,12 +38,13 @@ def show_reconstructions(context: FormContext, outcome: CheckpointOutcome, ranki
         facts: dict[str, Cell] = {
             "form": place_of(hide, form, blank.span.field),
             "field": blank.span.field.label,
-            "put back": hide.value(form.text(blank.span.field)),
+            "put back": hide.value(text),
             "tokens": hide.count(blank.length),
             "rank": rank,
         }
         if not hide.reveal:
             facts["picture"] = CAPTION
+        values.add(text.casefold())
         picture = context.evidence.show(name, framed(page, boxes), drawn_page())
         shown.append(Evidence(title="A field that came back without an error", facts=facts, picture=picture))
     return shown

@@ -23,12 +23,12 @@ class Attacked:
     """A field with its ground truth and its reconstruction.
 
     Attributes:
-        document: Document that it belongs to, which is resampled as a whole.
+        unit: Provider, or group of near-duplicates, that it belongs to; it is resampled as a whole.
         truth: Ids of the tokens that stood there.
         found: Reconstruction of the field.
     """
 
-    document: str
+    unit: str
     truth: tuple[int, ...]
     found: Reconstruction
 
@@ -97,12 +97,14 @@ class OneShot:
         attack: float64 (n, 4), ``similarity.NAMES`` by field.
         baseline: The same of the baseline.
         scores: Means over the fields, by ``similarity.NAMES``.
+        tokens: Share of right tokens of the attack minus that of the baseline, in the same resamples.
         improvement: IpF (equation 6).
     """
 
     attack: Floats
     baseline: Floats
     scores: dict[str, Compared]
+    tokens: Estimate
     improvement: Estimate
 
 
@@ -111,28 +113,32 @@ class Evaluation:
     """Evaluation of one set of fields.
 
     Attributes:
-        documents: Forms with an attacked field.
+        units: Number of units with an attacked field.
         one_shot: The first attempts.
         multi_shot: Scores of the multi-shot variant, by membership metric.
     """
 
-    documents: int
+    units: int
     fields: int
     one_shot: OneShot
     multi_shot: dict[MembershipMetric, MultiShot]
 
 
 @dataclass(frozen=True)
-class DocumentPermutation:
+class UnitPermutation:
     """Shares of permutations under which the private forms stand out as much as they do: one-sided p-values.
 
     Attributes:
-        improvement: p-value of the improvement factor of the first attempts.
+        tokens: p-value of the share of right tokens over public knowledge, of the first attempts.
         gain: p-value of AccAUC over public knowledge, with the metric that the finding goes by.
+        smallest_tokens: Smallest difference of private and new forms in the first that is significant.
+        smallest_gain: The same of the second.
     """
 
-    improvement: float
+    tokens: float
     gain: float
+    smallest_tokens: float
+    smallest_gain: float
 
 
 @dataclass(frozen=True)
@@ -153,4 +159,4 @@ class CheckpointOutcome:
     fields: tuple[Attacked, ...]
     private: Evaluation
     new: Evaluation | None
-    permutation: DocumentPermutation | None
+    permutation: UnitPermutation | None

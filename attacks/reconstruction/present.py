@@ -6,18 +6,22 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
+
 from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
+from pfl_audit.attacks.reconstruction.memory import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
+from pfl_audit.attacks.reconstruction.putting_back import FEWEST_UNITS
+from pfl_audit.attacks.reconstruction.units import Units
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.remedies import NO_SCORES, private_training
-from pfl_audit.core.results import Check, Curve, Finding, Format, Metric, Series, SliceValue, Table
-from pfl_audit.core.verdict import at_most_weak, level_of
+from pfl_audit.core.results import Check, Curve, Finding, Format, Level, Metric, Series, SliceValue, Table
 from pfl_audit.metrics.intervals import Estimate
 
 REMEDIES = [
@@ -27,9 +31,16 @@ REMEDIES = [
     NO_SCORES,
     "Limit repeated queries on one page.",
 ]
+PLAIN_ENDS: Final[dict[Level, str]] = {
+    "leak": "",
+    "weak": " This is a sign, not proof.",
+    "none": " That is no evidence that these forms are remembered.",
+    "unresolved": " These forms are too few to tell.",
+}
 IMPROVEMENT = "improvement factor"
+TOKENS = "right tokens over public knowledge"
+PERFECT = "perfect reconstructions over public knowledge"
 GAIN = "AccAUC over public knowledge"
-FEWEST_DOCUMENTS = 10
 _READ = {
     "PR": "perfect reconstructions",
     "HD": "Hamming distance",
@@ -37,42 +48,50 @@ _READ = {
     "JWD": "Jaro-Winkler distance",
 }
 _FIRST = {name: f"{name} of the first 10 % over the average" for name in ("PR", "Hamming similarity")}
-_FORMATS: Final[dict[str, Format]] = dict.fromkeys((_READ["PR"], _FIRST["PR"], *SHARES), "percent")
+_FORMATS: Final[dict[str, Format]] = dict.fromkeys((TOKENS, PERFECT, _READ["PR"], _FIRST["PR"], *SHARES), "percent")
 """Formats of metrics that are shares of fields."""
-_PRIVATE, _NEW = "private forms", "new forms"
+PRIVATE, NEW = "private forms", "new forms"
 
 
 class Presenter:
     """Builds the checks of one audit.
 
     Args:
+        units: Units that intervals and permutations go by.
         precision: Precision of the model under audit, and what was found about it.
     """
 
-    def __init__(self, context: FormContext, settings: ReconstructionSettings, precision: str = "float32") -> None:
+    def __init__(
+        self, context: FormContext, settings: ReconstructionSettings, units: Units, precision: str = "float32"
+    ) -> None:
         self._context = context
+        self.budget, self.redactor = context.budget, context.redactor
         self._settings = settings
+        self.units = units
         self._precision = precision
 
     def one_shot(self, spec: CheckSpec, outcome: CheckpointOutcome, epochs: Mapping[int, CheckpointOutcome]) -> Check:
         """The first attempt at every field, and where they were given, at checkpoints of earlier epochs."""
         found = {fields: evaluation.one_shot for fields, evaluation in _evaluations(outcome).items()}
-        private, new = found[_PRIVATE], found.get(_NEW)
+        private, new = found[PRIVATE], found.get(NEW)
         text = (
-            f"Of {outcome.private.fields} fields of {outcome.private.documents} documents, the attack puts "
-            f"{_share(private.scores['PR'].attack)} back without an error, public knowledge alone "
-            f"{_share(private.scores['PR'].baseline)}; improvement factor {private.improvement.text()}, where 1 is no "
-            "better"
+            f"With one attempt at each of {outcome.private.fields} fields of {outcome.private.units} "
+            f"{self.units.name}, the attack gets {share(private.tokens)} more tokens right than public knowledge "
+            f"alone, and puts {share(private.scores['PR'].attack)} of the fields back without an error (public "
+            f"knowledge: {share(private.scores['PR'].baseline)})"
         )
         if new is not None:
-            text += f", and {new.improvement.text()} on forms that the model has never seen"
-        p_value = outcome.permutation.improvement if outcome.permutation else None
-        metrics = [_metric(IMPROVEMENT, shot.improvement, outcome, fields, 1.0) for fields, shot in found.items()]
+            text += f"; {share(new.tokens)} more tokens on forms that the model has never seen"
+        p_value = outcome.permutation.tokens if outcome.permutation else None
+        metrics = [self._metric(TOKENS, shot.tokens, outcome, fields, 0.0) for fields, shot in found.items()]
         for fields, shot in found.items():
+            metrics.append(self._metric(PERFECT, shot.scores["PR"].difference, outcome, fields, 0.0))
             for name in similarity.NAMES:
-                metrics += _both(_READ[name], shot.scores[name], outcome, fields)
+                metrics += self._both(_READ[name], shot.scores[name], outcome, fields)
+            factor = self._metric(IMPROVEMENT, shot.improvement, outcome, fields, 1.0)
+            metrics.append(factor.model_copy(update={"note": f"epsilon {self._settings.epsilon:g}"}))
         return spec.ran(
-            settings=self._said(),
+            settings=self.said(),
             metrics=metrics,
             tables=[self._by_label(outcome), self._left_out(outcome)],
             curves=_epoch_curves(epochs),
@@ -80,11 +99,11 @@ class Presenter:
                 _plain(private.scores["PR"], outcome.private.fields, ""),
                 private.scores["PR"],
                 text,
-                IMPROVEMENT,
-                1.0,
-                private.improvement,
-                new.improvement if new else None,
+                TOKENS,
+                private.tokens,
+                new.tokens if new else None,
                 p_value,
+                outcome.permutation.smallest_tokens if outcome.permutation else None,
                 outcome,
             ),
         )
@@ -93,23 +112,23 @@ class Presenter:
         """The most plausible attempt at every field, and the fields in the order of their plausibility."""
         ranking = self._settings.ranking
         found = {fields: one.multi_shot[ranking] for fields, one in _evaluations(outcome).items()}
-        private, new = found[_PRIVATE], found.get(_NEW)
+        private, new = found[PRIVATE], found.get(NEW)
         scores, gain = private.scores, private.scores["AccAUC"].difference
         text = (
-            f"Of the 5 % of the fields that the attacker believes in most, {_share(scores['AccAt 5 %'].attack)} are "
-            f"without an error (public knowledge alone: {_share(scores['AccAt 5 %'].baseline)}); AccAUC "
+            f"Of the 5 % of the fields that the attacker believes in most, {share(scores['AccAt 5 %'].attack)} are "
+            f"without an error (public knowledge alone: {share(scores['AccAt 5 %'].baseline)}); AccAUC "
             f"{scores['AccAUC'].attack.text()} against {scores['AccAUC'].baseline.text()}"
         )
         p_value = outcome.permutation.gain if outcome.permutation else None
-        metrics = [_metric(GAIN, gain, outcome, _PRIVATE, 0.0)]
+        metrics = [self._metric(GAIN, gain, outcome, PRIVATE, 0.0)]
         for fields, shot in found.items():
             for name, score in shot.scores.items():
-                metrics += _both(name, score, outcome, fields)
-        metrics += [_metric(_FIRST[name], one, outcome, _PRIVATE, 0.0) for name, one in private.first.items()]
+                metrics += self._both(name, score, outcome, fields)
+        metrics += [self._metric(_FIRST[name], one, outcome, PRIVATE, 0.0) for name, one in private.first.items()]
         return spec.ran(
-            settings=self._said(),
+            settings=self.said(),
             metrics=metrics,
-            tables=[self._perfect(outcome), self._rankings(outcome.private)],
+            tables=[self._perfect(outcome), self._rankings(outcome)],
             curves=_curves(private),
             evidence=show_reconstructions(self._context, outcome, ranking),
             finding=self._finding(
@@ -117,10 +136,10 @@ class Presenter:
                 scores["AccAt 5 %"],
                 text,
                 GAIN,
-                0.0,
                 gain,
                 new.scores["AccAUC"].difference if new else None,
                 p_value,
+                outcome.permutation.smallest_gain if outcome.permutation else None,
                 outcome,
             ),
         )
@@ -128,50 +147,82 @@ class Presenter:
     def _finding(
         self,
         plain: str,
-        share: Compared,
+        scores: Compared,
         text: str,
         metric: str,
-        chance: float,
         found: Estimate,
         new: Estimate | None,
         p_value: float | None,
+        smallest: float | None,
         outcome: CheckpointOutcome,
     ) -> Finding:
-        """Both must be sure: better than public knowledge, and better so than on forms that are new to the model.
-
-        Of the second the bootstrap and a permutation of the documents must be sure alike.
-
-        Without such forms, memory of these forms cannot be distinguished from knowing their kind: a weak sign at most.
-        """
-        documents = min(some.documents for some in _evaluations(outcome).values())
-        effects, p_values = [found.above(chance)], []
+        """Whether the model remembers these forms; values that are put back are counted by the check of guesses."""
+        units = min(some.units for some in _evaluations(outcome).values())
         if new is not None and p_value is not None:
             text += f"; permutation p {p_value:.4f}"
-            effects.append(found.minus(new).above(0.0))
-            p_values.append(p_value)
-        level = level_of(p_values, effects, self._context.budget, enough=documents >= FEWEST_DOCUMENTS)
-        few = f"{documents} (ids are read as document_page), not {FEWEST_DOCUMENTS}"
-        why = "it is too weak for one of several checks"
-        if not p_values:
-            level = at_most_weak(level)
-            why = "without forms that are new to the model, it may know no more than their kind"
+        level = memory_level(found, new, p_value, units, self.budget)
+        why = "Memory of these forms is detected, which is no value put back"
+        if p_value is None:
+            why = "That is a sign; without forms that are new to the model, it may know no more than their kind"
+        none = "That is no evidence that these forms are remembered"
+        if smallest is not None:
+            none += f"; a difference of {smallest:.3f} between private and new forms would have been found"
         end = {
-            "leak": "",
-            "weak": f" That is a sign; {why}.",
-            "none": " That is no evidence that these forms are remembered.",
-            "unresolved": f" Too few documents to tell: {few}.",
+            "weak": f" {why}.{self.apart()}",
+            "none": f" {none}.",
+            "unresolved": f" {self.too_few(units)}",
         }[level]
         return Finding(
             level=level,
             text=f"{text}.{end}",
             remedy=" ".join(REMEDIES),
             remedies=REMEDIES if level in ("leak", "weak") else [],
-            plain=plain + {"leak": "", "weak": " This is a sign, not proof."}.get(level, end),
-            success=share.attack.value,
-            false_alarms=share.baseline.value,
+            plain=plain + PLAIN_ENDS[level],
+            success=scores.attack.value,
+            false_alarms=scores.baseline.value,
             metric=metric,
-            slice=_slice(_PRIVATE, "the attack"),
+            slice=slice_of(PRIVATE, "the attack"),
         )
+
+    def apart(self) -> str:
+        """A warning, where no provider has both private and new forms."""
+        if not self.units.apart:
+            return ""
+        return (
+            " Private and new forms share no provider, so that what the model knows of a few providers may pass for "
+            "memory of their forms."
+        )
+
+    def too_few(self, units: int) -> str:
+        """Why nothing can be decided."""
+        ids = " (ids are read as document_page)" if self.units.name == "documents" else ""
+        return f"Too few {self.units.name} to tell: {units}{ids}, not {FEWEST_UNITS}."
+
+    def _metric(
+        self,
+        name: str,
+        found: Estimate,
+        outcome: CheckpointOutcome,
+        fields: str,
+        chance: float | None = None,
+        attacker: str = "the attack",
+    ) -> Metric:
+        return build_metric(
+            name,
+            found,
+            format=_FORMATS.get(name, "decimal"),
+            n=_evaluations(outcome)[fields].units,
+            unit=self.units.name,
+            method=bootstrap_over(self.units.name),
+            chance=chance,
+            about=slice_of(fields, attacker),
+        )
+
+    def _both(self, name: str, found: Compared, outcome: CheckpointOutcome, fields: str) -> list[Metric]:
+        return [
+            self._metric(name, found.attack, outcome, fields),
+            self._metric(name, found.baseline, outcome, fields, attacker="public knowledge alone"),
+        ]
 
     def _perfect(self, outcome: CheckpointOutcome) -> Table:
         """What came back without an error, masked, by rank."""
@@ -179,11 +230,13 @@ class Presenter:
         often = Counter(form.text(field).casefold() for form in self._context.parts.private for field in form.fields)
         public = Counter(form.text(field).casefold() for form in self._context.parts.public for field in form.fields)
         rows: list[list[Cell]] = []
+        shown: set[str] = set()
         for rank, place in enumerate(pick.order, start=1):
-            if pick.values[place, 0]:
-                blank = outcome.chosen.fields[place][0]
-                form, field = blank.window.form, blank.span.field
-                text = form.text(field)
+            blank = outcome.chosen.fields[place][0]
+            form, field = blank.window.form, blank.span.field
+            text = form.text(field)
+            if pick.values[place, 0] and text.casefold() not in shown:
+                shown.add(text.casefold())
                 seen = often[text.casefold()], public[text.casefold()]
                 numbers = (hide.count(number) for number in (blank.length, *seen))
                 rows.append([rank, place_of(hide, form, field), field.label, hide.value(text), *numbers])
@@ -191,24 +244,32 @@ class Presenter:
             title="Fields that came back without an error",
             columns=["rank", "form", "label", "value", "tokens", "fields with it, private", "public"],
             rows=rows,
-            note=f"Of {len(outcome.fields)} fields, in the order in which the attacker believes in them. A value that "
-            "stands in public forms as well may have been guessed.",
+            note=f"Of {len(outcome.fields)} fields, in the order in which the attacker believes in them, each value "
+            "once. A value that stands in public forms as well may have been guessed.",
         )
 
-    def _rankings(self, private: Evaluation) -> Table:
+    def _rankings(self, outcome: CheckpointOutcome) -> Table:
         """Every membership metric."""
+        private = outcome.private
+        kinds = [
+            float(np.mean([len({guess.tokens for guess in guesses}) for guesses in side]))
+            for side in zip(*((field.found.attack, field.found.baseline) for field in outcome.fields), strict=True)
+        ]
         names = ["AccAUC", "HamAAC", "AccAt 1 %", "AccAt 5 %", "AccAt 100 %"]
         rows: list[list[Cell]] = [
-            [name, *(found.scores[score].attack.text() for score in names)]
+            [name, *(found.scores[score].attack.text() for score in names), round(kinds[0], 2)]
             for name, found in private.multi_shot.items()
         ]
         some = next(iter(private.multi_shot.values()))
-        rows.append(["public knowledge alone", *(some.scores[score].baseline.text() for score in names)])
+        baseline = [some.scores[score].baseline.text() for score in names]
+        rows.append(["public knowledge alone", *baseline, round(kinds[1], 2)])
         return Table(
             title="By membership metric",
-            columns=["metric", *names],
+            columns=["metric", *names, "distinct attempts"],
             rows=rows,
-            note=f"The finding goes by the {self._settings.ranking}; the metric was fixed before the attack.",
+            note=f"Distinct attempts: mean number of different ones among {self._settings.attempts}; where it is "
+            f"1, no metric has a choice. The finding goes by the {self._settings.ranking}, which was fixed before the "
+            "attack.",
         )
 
     def _by_label(self, outcome: CheckpointOutcome) -> Table:
@@ -249,7 +310,8 @@ class Presenter:
             note += f" {chosen.not_drawn} more were not drawn."
         return Table(title="Fields that were not attacked", columns=["form", "label", "reason"], rows=rows, note=note)
 
-    def _said(self) -> dict[str, object]:
+    def said(self) -> dict[str, object]:
+        """Settings of the attack, and of what it was run with."""
         context = self._context
         return {
             **self._settings.model_dump(mode="json"),
@@ -263,38 +325,12 @@ class Presenter:
 
 def _evaluations(outcome: CheckpointOutcome) -> dict[str, Evaluation]:
     """Scores by whose fields they are: those of private and, where there are any, of new forms."""
-    return {_PRIVATE: outcome.private, **({_NEW: outcome.new} if outcome.new is not None else {})}
+    return {PRIVATE: outcome.private, **({NEW: outcome.new} if outcome.new is not None else {})}
 
 
-def _slice(fields: str, attacker: str) -> dict[str, SliceValue]:
+def slice_of(fields: str, attacker: str) -> dict[str, SliceValue]:
+    """Slice of a metric: whose fields, and who fills them in."""
     return {"model": "target", "fields": fields, "with": attacker}
-
-
-def _metric(
-    name: str,
-    found: Estimate,
-    outcome: CheckpointOutcome,
-    fields: str,
-    chance: float | None = None,
-    attacker: str = "the attack",
-) -> Metric:
-    return build_metric(
-        name,
-        found,
-        format=_FORMATS.get(name, "decimal"),
-        n=_evaluations(outcome)[fields].documents,
-        unit="documents",
-        method=bootstrap_over("documents"),
-        chance=chance,
-        about=_slice(fields, attacker),
-    )
-
-
-def _both(name: str, found: Compared, outcome: CheckpointOutcome, fields: str) -> list[Metric]:
-    return [
-        _metric(name, found.attack, outcome, fields),
-        _metric(name, found.baseline, outcome, fields, attacker="public knowledge alone"),
-    ]
 
 
 def _curves(found: MultiShot) -> list[Curve]:
@@ -336,14 +372,15 @@ def _epoch_curves(epochs: Mapping[int, CheckpointOutcome]) -> list[Curve]:
     return [Curve(title="Over the training", kind="line", x_label="epoch", y_label=IMPROVEMENT, series=series)]
 
 
-def _share(found: Estimate) -> str:
+def share(found: Estimate) -> str:
+    """A share in percent, with its interval."""
     return found.text(".1%").replace("%", " %")
 
 
-def _plain(share: Compared, fields: int | None, which: str) -> str:
+def _plain(scores: Compared, fields: int | None, which: str) -> str:
     """How many fields come back, and how many by public knowledge alone."""
-    cases, count = out_of(share.attack.value, fields, f"blacked-out fields{which}")
+    cases, count = out_of(scores.attack.value, fields, f"blacked-out fields{which}")
     return (
         f"{cases[:1].upper()}{cases[1:]}, somebody who has the model's weights fills in {count} without an error; with "
-        f"public knowledge alone, {hundredths(share.baseline.value)}."
+        f"public knowledge alone, {hundredths(scores.baseline.value)}."
     )

@@ -5,8 +5,9 @@ Source: cdmi-reconstruction, Algorithm 2 (lines 2 to 9), "Targeting a MLM head" 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -28,21 +29,33 @@ from pfl_audit.models.form_protocol import Attempt, FormModel
 _LEAST = float(np.log(np.finfo(np.float64).tiny))
 """Below this a logarithm of a likelihood is cut off, so that it stays a number."""
 
+_REMEMBERED = 20_000
+"""Proposals that are kept: 60 MB with 128 candidates each."""
+
 Kind = Literal["attack", "baseline"]
 
 
 @dataclass(frozen=True, eq=False)
-class Proposal:
+class Candidates:
     """Candidates for one token.
 
     Attributes:
         tokens: int64 (n,), ids of the candidates.
         log_target: float64 (n,), logarithm of the likelihood to sample from; sums to 1 over the candidates.
-        log_public: float64 (n,), logarithm of the PUB-MLM likelihood.
     """
 
     tokens: Integers
     log_target: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal(Candidates):
+    """Candidates for one token, with what a membership metric needs.
+
+    Attributes:
+        log_public: float64 (n,), logarithm of the PUB-MLM likelihood.
+    """
+
     log_public: Floats
 
 
@@ -55,12 +68,27 @@ class Proposer:
         kind: Attack or baseline, which draw apart.
         identity: Fingerprints and settings: everything that decides what it proposes.
         propose: The procedure: attempts that are all at the same step, and that step.
+        weigh: The same candidates and likelihoods, without the passes of PUB-MLM that only ranking needs.
     """
 
     name: str
     kind: Kind
     identity: tuple[object, ...]
     propose: Callable[[Sequence[Attempt], int], list[Proposal]]
+    weigh: Callable[[Sequence[Attempt], int], Sequence[Candidates]]
+
+
+def proposers(public: FormModel, target: FormModel, settings: ReconstructionSettings) -> tuple[Proposer, Proposer]:
+    """The procedures of the attack and of the baseline, which keep what they proposed last.
+
+    Args:
+        public: PUB-MLM, with TOKENS.
+        target: The model under audit: with its own token logits where its task is ``mlm``, else by its losses.
+
+    Raises:
+        UsageError: The models have different vocabularies, or lack what they are asked for.
+    """
+    return remembering(proposer(public, target, settings)), remembering(baseline_proposer(public, settings))
 
 
 def proposer(public: FormModel, target: FormModel, settings: ReconstructionSettings) -> Proposer:
@@ -77,12 +105,15 @@ def proposer(public: FormModel, target: FormModel, settings: ReconstructionSetti
     mlm = target.task == "mlm"
     _require(target, Capability.TOKENS if mlm else Capability.FORM_LOSS, "target")
     by = _by_logits if mlm else _by_losses
-    return Proposer(
-        "reconstruct",
-        "attack",
-        ("attack", public.fingerprint, target.fingerprint, *_relevant(settings, mlm=mlm)),
-        lambda attempts, step: by(public, target, settings, attempts, step),
-    )
+
+    def propose(attempts: Sequence[Attempt], step: int) -> list[Proposal]:
+        return by(public, target, settings, attempts, step)
+
+    def weigh(attempts: Sequence[Attempt], step: int) -> Sequence[Candidates]:
+        return _own(target, settings, attempts, step) if mlm else propose(attempts, step)
+
+    identity = ("attack", public.fingerprint, target.fingerprint, *_relevant(settings, mlm=mlm))
+    return Proposer("reconstruct", "attack", identity, propose, weigh)
 
 
 def baseline_proposer(public: FormModel, settings: ReconstructionSettings) -> Proposer:
@@ -92,25 +123,46 @@ def baseline_proposer(public: FormModel, settings: ReconstructionSettings) -> Pr
         UsageError: The public model lacks a masked-language head.
     """
     _require(public, Capability.TOKENS, "public model")
-    return Proposer(
-        "baseline",
-        "baseline",
-        ("baseline", public.fingerprint, *_relevant(settings, mlm=True)),
-        lambda attempts, step: _by_public(public, settings, attempts, step),
-    )
+
+    def propose(attempts: Sequence[Attempt], step: int) -> list[Proposal]:
+        return _by_public(public, settings, attempts, step)
+
+    identity = ("baseline", public.fingerprint, *_relevant(settings, mlm=True))
+    return Proposer("baseline", "baseline", identity, propose, propose)
+
+
+def remembering(proposer: Proposer, entries: int = _REMEMBERED) -> Proposer:
+    """The same procedure, which keeps its latest proposals, so that a search reuses those of the attempts.
+
+    Args:
+        entries: Proposals that are kept at most.
+    """
+    known: OrderedDict[tuple[str, str, tuple[int, ...]], Proposal] = OrderedDict()
+
+    def key(attempt: Attempt) -> tuple[str, str, tuple[int, ...]]:
+        return attempt.blank.window.form.id, attempt.blank.span.field.id, attempt.tokens
+
+    def propose(attempts: Sequence[Attempt], step: int) -> list[Proposal]:
+        found = proposer.propose(attempts, step)
+        known.update(zip(map(key, attempts), found, strict=True))
+        while len(known) > entries:
+            known.popitem(last=False)
+        return found
+
+    def weigh(attempts: Sequence[Attempt], step: int) -> Sequence[Candidates]:
+        unknown = [attempt for attempt in attempts if key(attempt) not in known]
+        fresh = iter(proposer.weigh(unknown, step) if unknown else ())
+        return [known[key(attempt)] if key(attempt) in known else next(fresh) for attempt in attempts]
+
+    return replace(proposer, propose=propose, weigh=weigh)
 
 
 def _by_public(
     public: FormModel, settings: ReconstructionSettings, attempts: Sequence[Attempt], step: int
 ) -> list[Proposal]:
     """Steps 1 and 3: the top candidates of PUB-MLM with their likelihoods among each other."""
-    temperature = _temperature(settings, step)
-    proposals = []
-    for logits in _logits(public, attempts):
-        tokens = top(logits, settings.candidates)
-        log_public = log_softmax(logits[tokens], temperature)
-        proposals.append(Proposal(tokens, log_public, log_public))
-    return proposals
+    found = _own(public, settings, attempts, step)
+    return [Proposal(some.tokens, some.log_target, some.log_target) for some in found]
 
 
 def _by_losses(
@@ -145,11 +197,22 @@ def _by_logits(
     """
     temperature = _temperature(settings, step)
     proposals = []
-    for own, others in zip(_logits(target, attempts), _logits(public, attempts), strict=True):
-        tokens = top(own, settings.candidates)
-        log_public = np.maximum(log_softmax(others, temperature)[tokens], _LEAST)
-        proposals.append(Proposal(tokens, log_softmax(own[tokens], temperature), log_public))
+    weighed = _own(target, settings, attempts, step)
+    for candidates, others in zip(weighed, _logits(public, attempts), strict=True):
+        log_public = np.maximum(log_softmax(others, temperature)[candidates.tokens], _LEAST)
+        proposals.append(Proposal(candidates.tokens, candidates.log_target, log_public))
     return proposals
+
+
+def _own(
+    model: FormModel, settings: ReconstructionSettings, attempts: Sequence[Attempt], step: int
+) -> list[Candidates]:
+    """The likeliest tokens by a model's own logits, with their likelihoods among each other."""
+    found = []
+    for logits in _logits(model, attempts):
+        tokens = top(logits, settings.candidates)
+        found.append(Candidates(tokens, log_softmax(logits[tokens], _temperature(settings, step))))
+    return found
 
 
 def _logits(model: FormModel, attempts: Sequence[Attempt]) -> NDArray[np.float32]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pfl_audit.attacks.reconstruction import present
-from pfl_audit.attacks.reconstruction.attack import MULTI_SHOT, ONE_SHOT, ReconstructionSettings
+from pfl_audit.attacks.reconstruction import present, present_guesses
+from pfl_audit.attacks.reconstruction.attack import GUESSES, MULTI_SHOT, ONE_SHOT, ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
-from pfl_audit.attacks.reconstruction.document_permutation import permute_documents
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
+from pfl_audit.attacks.reconstruction.guessing import rank_truths
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, CheckpointOutcome
 from pfl_audit.attacks.reconstruction.plan import Chosen, Truth, choose, count_passes
+from pfl_audit.attacks.reconstruction.proposals import Proposer, proposers
+from pfl_audit.attacks.reconstruction.putting_back import Guessed, GuessOutcome, PutBack, put_back, reported
 from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
+from pfl_audit.attacks.reconstruction.secrets import Occurrences, Texts
+from pfl_audit.attacks.reconstruction.unit_permutation import permute_units
+from pfl_audit.attacks.reconstruction.units import units_of
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check
 from pfl_audit.documents.forms.form import Form
@@ -30,7 +35,7 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
     Raises:
         UsageError: No form has a label that is asked for.
     """
-    wanted = [spec for spec in (ONE_SHOT, MULTI_SHOT) if spec.id in context.checks]
+    wanted = [spec for spec in (GUESSES, ONE_SHOT, MULTI_SHOT) if spec.id in context.checks]
     labels = _labels(settings.labels, context.corpus.labels)
     chosen, lost = _fields(context, settings, labels, context.parts.private)
     if not chosen.fields:
@@ -42,18 +47,26 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
         )
         return [spec.not_run("skipped", reason) for spec in wanted]
     new = _fields(context, settings, labels, context.parts.validation)[0] if settings.control else None
-    _tell(context, settings, chosen, new)
+    attempted = [spec for spec in wanted if spec is not GUESSES]
+    if attempted:
+        _tell(context, settings, chosen, new)
     target, precision = _quickest(context, settings, chosen)
-    outcome = _attack(context, settings, target, chosen, lost, new, "private forms")
-    epochs = {
-        epoch: _attack(context, settings, open_epoch(), chosen, lost, None, f"epoch {epoch}")
-        for epoch, open_epoch in context.epochs.items()
-    }
-    say = present.Presenter(context, settings, precision)
-    return [
-        say.one_shot(ONE_SHOT, outcome, epochs) if spec is ONE_SHOT else say.multi_shot(MULTI_SHOT, outcome)
-        for spec in wanted
-    ]
+    attack = _Attack(context, settings, target, chosen, lost, new)
+    say = present.Presenter(context, settings, attack.units, precision)
+    checks: list[Check] = []
+    if attempted:
+        outcome = attack.attempts("private forms")
+        epochs = {
+            epoch: _Attack(context, settings, open_epoch(), chosen, lost, None).attempts(f"epoch {epoch}")
+            for epoch, open_epoch in context.epochs.items()
+        }
+        checks = [
+            say.one_shot(ONE_SHOT, outcome, epochs) if spec is ONE_SHOT else say.multi_shot(MULTI_SHOT, outcome)
+            for spec in attempted
+        ]
+    if GUESSES in wanted:  # last, since the search reuses what the attempts have asked
+        checks.insert(0, present_guesses.guesses(GUESSES, say, attack.guesses()))
+    return checks
 
 
 def _fields(
@@ -97,8 +110,10 @@ def _quickest(context: FormContext, settings: ReconstructionSettings, chosen: Ch
     if context.quick is None:
         return context.target, "float32"
     first = chosen.fields[:_COMPARED]
-    exact = _fill(context, settings, context.target, first, "in full precision")
-    coarse = _fill(context, settings, context.quick, first, "in coarser precision")
+    exact, coarse = (
+        _fill(context, settings, proposers(context.public, model, settings), first, f"in {name} precision")
+        for model, name in ((context.target, "full"), (context.quick, "coarser"))
+    )
     same = all(
         one.tokens == other.tokens
         for here, there in zip(exact, coarse, strict=True)
@@ -109,50 +124,113 @@ def _quickest(context: FormContext, settings: ReconstructionSettings, chosen: Ch
     return (context.quick, f"coarser: {found}") if same else (context.target, f"float32: {found}")
 
 
-def _attack(
-    context: FormContext,
-    settings: ReconstructionSettings,
-    target: FormModel,
-    chosen: Chosen,
-    lost: tuple[tuple[str, str], ...],
-    new: Chosen | None,
-    label: str,
-) -> CheckpointOutcome:
-    def attacked(some: Chosen, what: str) -> tuple[Attacked, ...]:
-        found = _fill(context, settings, target, some.fields, what)
-        return tuple(
-            Attacked(blank.window.form.document.file, truth, guess)
-            for (blank, truth), guess in zip(some.fields, found, strict=True)
+class _Attack:
+    """The attack on one checkpoint.
+
+    Args:
+        lost: Form and field id of private fields that the model cannot read whole.
+        new: Fields of forms that it has never seen, or None.
+    """
+
+    def __init__(
+        self,
+        context: FormContext,
+        settings: ReconstructionSettings,
+        target: FormModel,
+        chosen: Chosen,
+        lost: tuple[tuple[str, str], ...],
+        new: Chosen | None,
+    ) -> None:
+        self._context, self._settings = context, settings
+        self._chosen, self._lost = chosen, lost
+        self._new = new.fields if new is not None else ()
+        self._by = proposers(context.public, target, settings)
+        self.units = units_of(context.parts.private, context.parts.validation if settings.control else ())
+
+    def attempts(self, label: str) -> CheckpointOutcome:
+        """One attempt at every field and several, and their evaluation."""
+        context, settings = self._context, self._settings
+        fields = self._attempted(self._chosen.fields, label)
+        private = evaluate(fields, settings.epsilon, context.rng("reconstruction", "private"))
+        if not self._new:
+            return CheckpointOutcome(self._chosen, self._lost, fields, private, None, None)
+        controls = self._attempted(self._new, "new forms")
+        control = evaluate(controls, settings.epsilon, context.rng("reconstruction", "new"))
+        permutation = permute_units(
+            private,
+            control,
+            ([field.unit for field in fields], [field.unit for field in controls]),
+            settings.ranking,
+            context.rng("reconstruction", "exchange"),
+            alpha=context.budget.weak,
+        )
+        return CheckpointOutcome(self._chosen, self._lost, fields, private, control, permutation)
+
+    def guesses(self) -> GuessOutcome:
+        """Places of the truths among the likeliest fillings, of secrets and of all fields."""
+        parts = self._context.parts
+        texts = Texts([*parts.private, *(parts.validation if self._settings.control else ())], parts.public)
+        found = [
+            tuple(texts.occurrences(blank.window.form, blank.span.field) for blank, _ in fields)
+            for fields in (self._chosen.fields, self._new)
+        ]
+        private = self._guessed(self._chosen.fields, found[0], "private forms")
+        new = self._guessed(self._new, found[1], "new forms")
+        secrets = tuple(field for field in private if field.secret), tuple(field for field in new if field.secret)
+        return GuessOutcome(
+            self._chosen,
+            private,
+            new,
+            found[0],
+            self._put_back(*secrets, "secrets") if secrets[0] else {},
+            self._put_back(private, new, "every field"),
         )
 
-    fields = attacked(chosen, label)
-    private = evaluate(fields, settings.epsilon, context.rng("reconstruction", "private"))
-    if new is None or not new.fields:
-        return CheckpointOutcome(chosen, lost, fields, private, None, None)
-    controls = attacked(new, "new forms")
-    control = evaluate(controls, settings.epsilon, context.rng("reconstruction", "new"))
-    permutation = permute_documents(
-        private,
-        control,
-        ([field.document for field in fields], [field.document for field in controls]),
-        settings.epsilon,
-        settings.ranking,
-        context.rng("reconstruction", "exchange"),
-    )
-    return CheckpointOutcome(chosen, lost, fields, private, control, permutation)
+    def _put_back(self, private: Sequence[Guessed], new: Sequence[Guessed], what: str) -> dict[int, PutBack]:
+        return {
+            guesses: put_back(private, new, guesses, self._context.rng("reconstruction", "guesses", what, guesses))
+            for guesses in reported(self._settings.guesses)
+        }
+
+    def _attempted(self, fields: Sequence[tuple[Blank, Truth]], label: str) -> tuple[Attacked, ...]:
+        found = _fill(self._context, self._settings, self._by, fields, label)
+        return tuple(
+            Attacked(self.units.of[blank.window.form.id], truth, guess)
+            for (blank, truth), guess in zip(fields, found, strict=True)
+        )
+
+    def _guessed(
+        self, fields: Sequence[tuple[Blank, Truth]], found: Sequence[Occurrences], label: str
+    ) -> tuple[Guessed, ...]:
+        context, settings = self._context, self._settings
+        attack, public = (
+            rank_truths(
+                fields,
+                by,
+                settings.guesses,
+                settings.expansions,
+                progress=context.progress,
+                keep=context.records,
+                label=label,
+            )
+            for by in self._by
+        )
+        return tuple(
+            Guessed(self.units.of[blank.window.form.id], ours, theirs, where.secret)
+            for (blank, _), where, ours, theirs in zip(fields, found, attack, public, strict=True)
+        )
 
 
 def _fill(
     context: FormContext,
     settings: ReconstructionSettings,
-    target: FormModel,
+    by: tuple[Proposer, Proposer],
     fields: Sequence[tuple[Blank, Truth]],
     label: str,
 ) -> list[Reconstruction]:
     return reconstruct(
         [blank for blank, _ in fields],
-        context.public,
-        target,
+        *by,
         settings,
         context.seed,
         progress=context.progress,

@@ -17,10 +17,10 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from pfl_audit import __version__
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.likelihoods import draw
-from pfl_audit.attacks.reconstruction.proposals import Proposer, baseline_proposer, proposer
+from pfl_audit.attacks.reconstruction.proposals import Proposer
 from pfl_audit.core.store import Records
 from pfl_audit.files import sha256_json
-from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
+from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.progress import Progress, Task
 
 FIELDS_AT_ONCE = 16
@@ -65,8 +65,8 @@ class Reconstruction:
 
 def reconstruct(
     blanks: Sequence[Blank],
-    public: FormModel,
-    target: FormModel,
+    attack: Proposer,
+    baseline: Proposer,
     settings: ReconstructionSettings,
     seed: int,
     *,
@@ -81,8 +81,8 @@ def reconstruct(
 
     Args:
         blanks: Fields to attack; none twice.
-        public: PUB-MLM, with TOKENS.
-        target: The model under audit: with its own token logits where its task is ``mlm``, else by its losses.
+        attack: Procedure against the model under audit.
+        baseline: Procedure of PUB-MLM alone.
         keep: Memory of earlier runs.
         label: Of which fields, shown with the progress.
 
@@ -90,14 +90,12 @@ def reconstruct(
         One a blank, in their order.
 
     Raises:
-        UsageError: The models have different vocabularies, or lack what they are asked for.
         AuditError: A model says something that is not a number.
     """
-    attack = _fill(blanks, proposer(public, target, settings), settings, seed, progress, keep, label)
-    baseline = _fill(blanks, baseline_proposer(public, settings), settings, seed, progress, keep, label)
+    filled = [_fill(blanks, by, settings, seed, progress, keep, label) for by in (attack, baseline)]
     return [
         Reconstruction(blank.window.form.id, blank.span.field.id, ours, theirs)
-        for blank, ours, theirs in zip(blanks, attack, baseline, strict=True)
+        for blank, ours, theirs in zip(blanks, *filled, strict=True)
     ]
 
 
@@ -124,7 +122,7 @@ def _fill(
     name = f"{proposer.name} {label}".strip()
     begun = time.monotonic()
     with progress.task(name, total, total - left) as task:
-        for number, chunk in enumerate(_chunks(list(pending.items()))):
+        for number, chunk in enumerate(chunks(list(pending.items()))):
             walked = _walk([blank for _, blank in chunk], proposer, settings, seed, task)
             for (key, _), guesses in zip(chunk, walked, strict=True):
                 known[key] = guesses
@@ -162,7 +160,7 @@ def _walk(
     return [tuple(Guess(*zip(*path, strict=True)) for path in attempts) for attempts in paths]
 
 
-def _chunks(items: list[tuple[str, Blank]]) -> Iterator[list[tuple[str, Blank]]]:
+def chunks(items: list[tuple[str, Blank]]) -> Iterator[list[tuple[str, Blank]]]:
     """A small chunk first, then fields of similar length together, longest first (what does not fit shows at once)."""
     order = sorted(items, key=lambda item: (-item[1].length, item[0]))
     if order:
@@ -179,8 +177,14 @@ def _rng(seed: int, blank: Blank, attempt: int, kind: str) -> np.random.Generato
 
 def _key(blank: Blank, proposer: Proposer, settings: ReconstructionSettings, seed: int) -> str:
     """Content of everything that decides what comes out for a field."""
+    asked = [settings.attempts, settings.nucleus, seed, held_by(blank)]
+    return sha256_json([__version__, "cdmi", *proposer.identity, *asked])
+
+
+def held_by(blank: Blank) -> list[object]:
+    """Content of a field and its form, for a key."""
     window, span = blank.window, blank.span
-    held = [
+    return [
         window.form.id,
         span.field.id,
         window.form.digest,
@@ -190,7 +194,6 @@ def _key(blank: Blank, proposer: Proposer, settings: ReconstructionSettings, see
         blank.patch.tolist(),
         [span.start, span.stop],
     ]
-    return sha256_json([__version__, "cdmi", *proposer.identity, settings.attempts, settings.nucleus, seed, held])
 
 
 def _guesses(kept: Mapping[str, JsonValue] | None, length: int, attempts: int) -> tuple[Guess, ...] | None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from pfl_audit.core.results import Metric, Results, read_results
 
+GUESSES = (1, 8, 64)
 NUMBERS = ("HamAAC", "AccAUC", "AccAt 1 %", "AccAt 5 %", "AccAt 100 %")
-HEADS = ("Backbone", "Task", "Crit", "Modal", "Prec", "epoch", "fields", "IpF", "IpF, new forms", *NUMBERS, "finding")
+HEADS = ("Backbone", "Task", "Crit", "Modal", "Prec", "epoch", "fields", "IpF", "IpF, new forms", *NUMBERS)
+HEADS += (*(f"secrets, {k}" for k in GUESSES), "finding")
 
 
-def metric(results: Results, name: str, **about: str) -> Metric | None:
+def metric(results: Results, name: str, **about: str | int) -> Metric | None:
     """The target's number of that name, about those fields."""
     wanted = {"model": "target", **about}
     return next(
@@ -37,14 +39,18 @@ def main(work: Path) -> None:
         target = work / f"{task}-{backbone}-{modality}" / f"best-{criterion}" / "training.json"
         record = json.loads(target.read_text(encoding="utf-8"))
         own, new = {"fields": "private forms", "with": "the attack"}, {"fields": "new forms", "with": "the attack"}
-        count = sum(int(row[1] or 0) for row in results.checks[0].tables[0].rows)
+        tables = {table.title: table.rows for check in results.checks for table in check.tables}
+        count = sum(int(row[1] or 0) for row in tables["By label, one attempt"])
         levels = "/".join(check.finding.level if check.finding else check.status for check in results.checks)
         cells = [cell(metric(results, "improvement factor", **about)) for about in (own, new)]
         cells += [cell(metric(results, number, **own)) for number in NUMBERS]
+        cells += [cell(metric(results, "secrets put back", **own, guesses=k)) for k in GUESSES]
         about = [backbone, task, criterion, modality, f"{record['accuracy']:.3f}", str(record["epoch"]), str(count)]
         print(f"| {' | '.join([*about, *cells, levels])} |")
         if criterion == "precision":
-            alone = [cell(metric(results, n, **{**own, "with": "public knowledge alone"})) for n in NUMBERS]
+            public = {**own, "with": "public knowledge alone"}
+            alone = [cell(metric(results, n, **public)) for n in NUMBERS]
+            alone += [cell(metric(results, "secrets put back", **public, guesses=k)) for k in GUESSES]
             print(f"| | | | | | | | public alone | | {' | '.join(alone)} | |")
 
 

@@ -56,6 +56,12 @@ class AccountSettings(Settings):
     fixed_size: bool = Field(
         default=False, description="Groups of a fixed size are drawn; protects against replacing a provider."
     )
+    prior: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Chance to guess a value without its provider; returns the largest chance to reconstruct it.",
+    )
     review: Path | None = Field(default=None, description="Review the guarantee of this training.json or checkpoint.")
     ledger: Path | None = Field(default=None, description="Show what the runs in this budget ledger have spent.")
 
@@ -96,6 +102,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
     from pfl_audit.privacy.calibration import calibrate_noise
     from pfl_audit.privacy.guarantee import guarantee_warnings
     from pfl_audit.privacy.pld import SampledGaussian
+    from pfl_audit.privacy.reconstruction import largest_by_epsilon, largest_reconstruction
 
     sampling = _sampling(choice.sampling_rate, choice.client_rate, choice.provider_rate, choice.steps)
     delta, noise = choice.delta, choice.sigma
@@ -124,6 +131,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         if prv is None:
             raise AuditError(f"PRV fails numerically: {failure}", "Omit --accountant to use the smaller bound")
         found, by = prv, "prv"
+    mechanism = SampledGaussian(sampling, noise, kind)
     answer: dict[str, object] = {
         "sigma": noise,
         "epsilon": found,
@@ -133,7 +141,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         "prv": prv,
         "prv_failure": failure,
         "renyi": shown.renyi,
-        "largest_accuracy": (1 + SampledGaussian(sampling, noise, kind).total_variation) / 2,
+        "largest_accuracy": (1 + mechanism.total_variation) / 2,
         "target": choice.epsilon,
         "sampling": asdict(sampling),
         "unit": "provider",
@@ -144,6 +152,12 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
             delta=delta, providers=choice.providers, rounds=choice.steps, rounds_accounted=choice.steps
         ),
     }
+    if choice.prior is not None:
+        answer["reconstruction"] = {
+            "prior": choice.prior,
+            "largest": largest_reconstruction(mechanism.trade_off, choice.prior),
+            "by_epsilon_alone": largest_by_epsilon(valid.epsilon, delta, choice.prior),
+        }
     if as_json:
         print_json(answer)
     else:
@@ -160,6 +174,13 @@ def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, pu
     typer.echo(f"{'PRV':10}{_or(answer['prv'], answer['prv_failure'])}")
     typer.echo(f"{'Rényi':10}{_or(answer['renyi'], 'it covers Poisson sampling only')}")
     typer.echo(f"{'accuracy':10}{100 * answer['largest_accuracy']:.1f} % balanced, of any membership attack, at most")
+    if "reconstruction" in answer:
+        allowed = answer["reconstruction"]
+        typer.echo(
+            f"{'values':10}{100 * allowed['largest']:.3g} % at most to reconstruct one that is guessed with "
+            f"{100 * allowed['prior']:.3g} % without its provider (by epsilon alone: "
+            f"{100 * allowed['by_epsilon_alone']:.3g} %)"
+        )
     change = "replace one" if answer["adjacency"] == "replace" else "add or remove one"
     typer.echo(f"{'protects':10}a provider with all its documents ({change}), over {sampling.rounds} rounds")
     if sampled:

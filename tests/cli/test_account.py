@@ -82,6 +82,14 @@ def test_groups_of_a_fixed_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert "does not cover groups of a fixed size" in capsys.readouterr().err
 
 
+def test_a_prior_gives_the_largest_chance_of_reconstruction(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, *ALONE, "--epsilon", "8", "--prior", "0.001")["reconstruction"]
+    assert found["prior"] == 0.001
+    assert found["largest"] == pytest.approx(0.036, abs=0.001)
+    assert found["by_epsilon_alone"] == 1.0
+    assert "reconstruction" not in as_json(capsys, *ALONE, "--epsilon", "8")
+
+
 def test_warnings(capsys: pytest.CaptureFixture[str]) -> None:
     (warning,) = as_json(capsys, *ALONE, "--sigma", "1", "--providers", "100000")["warnings"]
     assert "1/n" in warning

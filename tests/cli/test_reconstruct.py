@@ -106,17 +106,18 @@ def test_the_embedded_model_leaks_and_nothing_personal_leaves(tmp_path: Path, ca
     text = told(tmp_path / "masked")
     assert not [name for name in names if name in text]
     assert not [value for value in values if value in text]
-    assert "LEAK     reconstruction.one_shot" in text
+    assert "LEAK       reconstruction.guesses" in text
     assert "32 fields: " in text
     assert "so all of them about" in text
-    assert "64 fields filled, 0 fields reused" in text
-    assert all(check["finding"]["level"] == "leak" for check in results(tmp_path / "masked")["checks"])
+    assert "128 fields filled, 0 fields reused" in text
+    levels = [check["finding"]["level"] for check in results(tmp_path / "masked")["checks"]]
+    assert levels == ["leak", "weak", "weak"]
     assert len(list((tmp_path / "masked/evidence").iterdir())) == 3
 
     text = told(tmp_path / "revealed", "--reveal")
     assert any(name in text for name in names)
     assert any(value in text for value in values)
-    assert "0 fields filled, 64 fields reused" in text
+    assert "0 fields filled, 128 fields reused" in text
 
 
 @pytest.mark.parametrize(
@@ -129,11 +130,12 @@ def test_every_task_from_end_to_end(
     out = tmp_path / "run"
     assert reconstruct(out, *SMALL, "-q", model=untrained(task, backbone), forms=few()) == 3
     found = results(out)
-    assert [check["status"] for check in found["checks"]] == ["ran", "ran"]
+    assert [check["status"] for check in found["checks"]] == ["ran"] * 3
     assert found["target"]["family"] == backbone
     settings = found["checks"][0]["settings"]
     assert (settings["target task"], settings["attempts"], settings["fields"]) == (task, 2, 3)
     assert all("Too few documents to tell" in check["finding"]["text"] for check in found["checks"])
+    assert found["checks"][0]["tables"][0]["title"] == "Put back within k guesses"
 
 
 def test_the_same_seed_gives_the_same_results(few: Callable[..., Path], tmp_path: Path) -> None:
@@ -170,11 +172,11 @@ def test_killed_it_goes_on_and_ends_with_the_same_results(
     os.kill(process, signal.SIGKILL)
     assert commands.wait() == -signal.SIGKILL
     done = records(cut / "responses.sqlite")
-    assert 2 <= done < 48 == records(whole / "responses.sqlite")
+    assert 2 <= done < 96 == records(whole / "responses.sqlite")
     assert not (cut / "results.json").exists()
     assert reconstruct(cut, *more, forms=forms) == code
     state = json.loads((cut / "run.json").read_text())
-    assert (state["fields_filled"], state["fields_reused"]) == (48 - done, done)
+    assert (state["fields_filled"], state["fields_reused"]) == (96 - done, done)
     ends = [results(out) for out in (whole, cut)]
     assert [end["provenance"]["resumed"] for end in ends] == [False, True]
     assert [[c["metrics"], c["curves"], c["finding"]] for c in ends[0]["checks"]] == [
@@ -219,7 +221,7 @@ def test_epochs_labels_and_precision(few: Callable[..., Path], tmp_path: Path, c
     (tmp_path / "epochs/epoch-last").mkdir()
     more = ("--epochs", tmp_path / "epochs", "--label", "question", "--precision", "bfloat16", "--no-control")
     assert reconstruct(tmp_path / "run", *SMALL, *more, forms=few()) == 3
-    check = results(tmp_path / "run")["checks"][0]
+    check = results(tmp_path / "run")["checks"][1]
     assert [curve["series"][0]["x"] for curve in check["curves"]] == [[5, 60]]
     assert [row[0] for row in check["tables"][0]["rows"]] == ["question"]
     said = check["settings"]["precision"]
@@ -323,7 +325,7 @@ def test_a_model_of_forms_is_known_to_the_other_commands(tmp_path: Path, capsys:
     found = json.loads(capsys.readouterr().out)
     assert found["capabilities"] == ["form loss", "tokens"]
     possible = {name for name, can in found["checks"].items() if can}
-    assert possible == {"reconstruction.one_shot", "reconstruction.multi_shot"}
+    assert possible == {f"reconstruction.{name}" for name in ("guesses", "one_shot", "multi_shot")}
     given = ["--model", str(PRIVATE), "--red", str(FIXTURES / "red"), "--out", str(tmp_path / "run"), "-q"]
     assert run(["audit", *given]) == 3
     said = capsys.readouterr().err

@@ -89,3 +89,8 @@ def area(values: Sequence[float], scores: Sequence[float]) -> float:
     """Integral of At(p): on ((i - 1) / M, i / M] it is that of the first i."""
     size = len(values)
     return float(sum(Fraction(1, size) * at(values, scores, first) for first in range(1, size + 1)))
+
+
+def best_first(fillings: Sequence[tuple[tuple[int, ...], float]], count: int) -> list[tuple[tuple[int, ...], float]]:
+    """The likeliest of all fillings, each with its likelihood."""
+    return sorted(fillings, key=lambda filling: -filling[1])[:count]

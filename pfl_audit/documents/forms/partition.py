@@ -75,7 +75,7 @@ def partition_forms(
         assigned, with_duplicate = _assign_given(forms, corpus.parts, threshold)
         wanted = set(corpus.parts.values())
     else:
-        groups, with_duplicate = _groups(forms, threshold)
+        groups, with_duplicate = group_forms(forms, threshold)
         assigned = _assign_groups(groups, seed, shares)
         wanted = {part for part, share in zip(PARTS, shares, strict=True) if share}
     if empty := [part for part in PARTS if part in wanted and not assigned[part]]:
@@ -115,8 +115,12 @@ def _assign_given(
     return assigned, with_duplicate
 
 
-def _groups(forms: Sequence[Form], threshold: float) -> tuple[list[list[Form]], int]:
-    """Groups of forms linked by document or near-duplicates, and the number of forms with a near-duplicate."""
+def group_forms(forms: Sequence[Form], threshold: float) -> tuple[list[list[Form]], int]:
+    """Groups of forms linked by document or near-duplicates, and the number of forms with a near-duplicate.
+
+    Args:
+        threshold: Smallest Jaccard index of near-duplicates, above 0, up to 1.
+    """
     first: dict[str, int] = {}
     group = np.array([first.setdefault(form.document.file, number) for number, form in enumerate(forms)])
     with_duplicate = 0
@@ -131,14 +135,22 @@ def _groups(forms: Sequence[Form], threshold: float) -> tuple[list[list[Form]], 
 
 
 def _assign_groups(groups: list[list[Form]], seed: int, shares: Sequence[float]) -> dict[FormPart, list[Form]]:
-    """Assign every group to the part that lacks most; large groups first, groups of equal size in random order."""
-    total = sum(map(len, groups))
+    """Assign groups at random, stratified by size: of groups of similar size every part gets its share.
+
+    The largest groups would otherwise all fall to the largest parts, and validation, the control of an audit, would
+    have none. A stratum is as many groups, of the largest that are left, as the smallest part has one of.
+    """
+    wanted = {part: share for part, share in zip(PARTS, shares, strict=True) if share}
+    stratum = round(1 / min(wanted.values()))
+    ordered = sorted(groups, key=lambda group: (-len(group), _draw(seed, group[0].id)))
     assigned: dict[FormPart, list[Form]] = {part: [] for part in PARTS}
-    for group in sorted(groups, key=lambda group: (-len(group), _draw(seed, group[0].id))):
-        missing = {
-            part: share * total - len(assigned[part]) for part, share in zip(PARTS, shares, strict=True) if share
-        }
-        assigned[max(missing, key=lambda part: missing[part])].extend(group)
+    given = dict.fromkeys(wanted, 0)
+    for at in range(0, len(ordered), stratum):
+        for group in sorted(ordered[at : at + stratum], key=lambda group: _draw(seed, f"order {group[0].id}")):
+            lacking = {part: share * (1 + sum(given.values())) - given[part] for part, share in wanted.items()}
+            part = max(lacking, key=lambda part: lacking[part])
+            assigned[part].extend(group)
+            given[part] += 1
     return assigned
 
 

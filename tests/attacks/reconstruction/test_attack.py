@@ -120,13 +120,14 @@ def memoriser(forms: tuple[Form, ...], name: str = "target", gain: float = 8.0) 
     return Reads(name, logits=knows(truths, 1, gain))
 
 
-def attack(context: FormContext, settings: ReconstructionSettings = SETTINGS) -> tuple[Check, Check]:
-    one, several = ATTACK.run(context, settings)
-    return one, several
+def attack(context: FormContext, settings: ReconstructionSettings = SETTINGS) -> tuple[Check, Check, Check]:
+    """One attempt, several, and guesses."""
+    guesses, one, several = ATTACK.run(context, settings)
+    return one, several, guesses
 
 
-def levels(context: FormContext, settings: ReconstructionSettings = SETTINGS) -> set[str]:
-    return {check.finding.level for check in attack(context, settings) if check.finding}
+def levels(context: FormContext, settings: ReconstructionSettings = SETTINGS) -> list[str]:
+    return [check.finding.level for check in attack(context, settings) if check.finding]
 
 
 def metric(check: Check, name: str, **about: str) -> Any:
@@ -142,14 +143,15 @@ PRIVATE, NEW = pages("p", 14, RNG), pages("n", 12, RNG)
 
 
 def test_forms_that_are_remembered_leak(opens: Opens) -> None:
-    assert levels(opens(PRIVATE, NEW)) == {"leak"}
+    """Values that are put back are a leak; what the attempts show of memory is a sign."""
+    assert levels(opens(PRIVATE, NEW)) == ["weak", "weak", "leak"]
 
 
 def test_a_model_that_fills_new_forms_in_as_well_does_not_remember(opens: Opens) -> None:
     """It knows more than the public model, of all forms alike."""
     context = opens(PRIVATE, NEW, target=memoriser((*PRIVATE, *NEW)))
     assert metric(attack(context)[0], "improvement factor", fields="private forms").ci[0] > 2
-    assert levels(context) == {"none"}
+    assert levels(context) == ["none"] * 3
 
 
 def test_without_new_forms_it_is_a_weak_sign(opens: Opens) -> None:
@@ -164,8 +166,8 @@ def test_without_new_forms_it_is_a_weak_sign(opens: Opens) -> None:
 
 
 def test_few_documents_on_either_side_tell_nothing(opens: Opens) -> None:
-    assert levels(opens(PRIVATE[:9], NEW)) == {"unresolved"}
-    assert levels(opens(PRIVATE, NEW[:9])) == {"unresolved"}
+    assert levels(opens(PRIVATE[:9], NEW)) == ["unresolved"] * 3
+    assert levels(opens(PRIVATE, NEW[:9])) == ["unresolved"] * 3
 
 
 def test_pages_of_one_document_are_one(opens: Opens) -> None:
@@ -188,8 +190,8 @@ def test_what_is_not_attacked_is_listed_with_the_reason(opens: Opens) -> None:
 
 def test_nothing_of_the_right_length_is_skipped_with_the_counts(opens: Opens) -> None:
     forms = tuple(page(f"s{number}_1", RNG, {"a": 1, "lost": 3}) for number in range(3))
-    one, several = attack(opens(forms))
-    assert one.status == several.status == "skipped"
+    one, several, guesses = attack(opens(forms))
+    assert one.status == several.status == guesses.status == "skipped"
     assert "labelled answer has 3 to 15 tokens (3 are shorter, 0 longer, 3 not read whole by" in (one.reason or "")
 
 
@@ -266,12 +268,13 @@ def test_controls_on_the_embedded_models(opens: Opens, tmp_path: Path) -> None:
     settings = ReconstructionSettings(attempts=2, fields=40)
     parts = partition_forms(open_forms(FIXTURES / "forms"), seed=0)
     others = planted(make_forms(FormRecipe(20, 1, 1, seed=1), tmp_path / "forms", Silent()).forms[-20:])
-    one, several = attack(
+    one, several, guesses = attack(
         opens(planted(parts.private), planted(parts.validation), target=target, public=public), settings
     )
     assert one.finding
     assert several.finding
-    assert (one.finding.level, several.finding.level) == ("leak", "leak")
+    assert guesses.finding
+    assert (one.finding.level, several.finding.level, guesses.finding.level) == ("weak", "weak", "leak")
     perfect = metric(one, "perfect reconstructions", **{"fields": "private forms", "with": "the attack"})
     baseline = metric(one, "perfect reconstructions", **{"fields": "private forms", "with": "public knowledge alone"})
     assert perfect.value >= 0.2
@@ -280,9 +283,10 @@ def test_controls_on_the_embedded_models(opens: Opens, tmp_path: Path) -> None:
     average = metric(several, "AccAt 100 %", **{"fields": "private forms", "with": "the attack"})
     assert area.value > average.value
 
-    one, several = attack(opens(others, planted(parts.validation), target=target, public=public), settings)
+    one, several, guesses = attack(opens(others, planted(parts.validation), target=target, public=public), settings)
     low, high = metric(one, "improvement factor", fields="private forms").ci
     assert low <= 1 <= high
     assert one.finding
     assert several.finding
-    assert (one.finding.level, several.finding.level) == ("none", "none")
+    assert guesses.finding
+    assert (one.finding.level, several.finding.level, guesses.finding.level) == ("none", "none", "none")

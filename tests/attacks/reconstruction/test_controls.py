@@ -6,6 +6,7 @@ import pytest
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.evaluation import METRICS, evaluate
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, Evaluation
+from pfl_audit.attacks.reconstruction.proposals import proposers
 from pfl_audit.attacks.reconstruction.search import reconstruct
 from pfl_audit.progress import Silent
 
@@ -19,7 +20,7 @@ def attack(
     truths: Truths, public: Fake, target: Fake, settings: ReconstructionSettings, seed: int = 0
 ) -> list[Attacked]:
     blanks = [blank(form, field, len(truth)) for (form, field), truth in truths.items()]
-    found = reconstruct(blanks, public, target, settings, seed, progress=Silent())
+    found = reconstruct(blanks, *proposers(public, target, settings), settings, seed, progress=Silent())
     return [Attacked(one.form, truths[one.form, one.field], one) for one in found]
 
 

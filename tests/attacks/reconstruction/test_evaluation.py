@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.evaluation import Resampled, evaluate
@@ -31,7 +32,7 @@ FIELDS = [
 def test_point_values_by_hand() -> None:
     """One-shot takes the first attempts; multi-shot the second, first and second, in this order."""
     found = evaluate(FIELDS, 0.01, np.random.default_rng(0))
-    assert (found.documents, found.fields) == (2, 3)
+    assert (found.units, found.fields) == (2, 3)
     shot = {name: (one.attack.value, one.baseline.value) for name, one in found.one_shot.scores.items()}
     assert shot["PR"] == pytest.approx((1 / 3, 1 / 3))
     assert shot["HD"] == pytest.approx(((0.5 + 0 + 1) / 3, (1 + 0 + 1) / 3))
@@ -61,6 +62,20 @@ def test_improvement_factor_is_of_the_means() -> None:
     assert found.improvement.value == pytest.approx(float(similarity.improvement_factor(attack, baseline, 0.02)))
 
 
+def test_a_baseline_without_a_hit_is_no_exact_zero() -> None:
+    """Of 40 units without a hit, the share is 0.3 % in the middle of its posterior, and 6 % at its upper end."""
+    fields = [
+        field(f"form {at}", RIGHT, [guess(RIGHT if at % 2 else HALF)], [guess(WRONG)])
+        for at in range(40)
+        for _ in range(5)
+    ]
+    factor = evaluate(fields, 0.01, np.random.default_rng(0)).one_shot.improvement
+    every = [evaluate(some, 0.01, np.random.default_rng(0)).one_shot.improvement for some in (fields, fields[::5])]
+    assert every[0].low == pytest.approx(every[1].low)  # five fields of a unit say no more than one
+    upper = float(beta.ppf(0.975, 0.5, 40.5))
+    assert 4 * (factor.value - factor.low) == pytest.approx(0.51 / 0.01 - 0.51 / (upper + 0.01), rel=0.1)
+
+
 def random_fields(rng: np.random.Generator, documents: int, right: float, each: int = 3) -> list[Attacked]:
     def tokens() -> tuple[int, ...]:
         return RIGHT if rng.random() < right else HALF if rng.random() < 0.5 else WRONG
@@ -76,14 +91,14 @@ def random_fields(rng: np.random.Generator, documents: int, right: float, each: 
 
 
 def test_resamples_against_writing_the_drawn_documents_out() -> None:
-    fields = random_fields(np.random.default_rng(1), 6, 0.3)
+    fields = random_fields(np.random.default_rng(1), 24, 0.4)
     found = evaluate(fields, 0.01, np.random.default_rng(5), resamples=20)
-    names = sorted({one.document for one in fields})
+    names = sorted({one.unit for one in fields})
     drawn = bootstrap_weights(np.zeros(len(names), dtype=bool), np.random.default_rng(5), 20)
     many = found.multi_shot["raw and ratio"]
     for number, weights in enumerate(drawn):
         rows = [at for name, times in zip(names, weights, strict=True) for _ in range(int(times))
-                for at, one in enumerate(fields) if one.document == name]  # fmt: skip
+                for at, one in enumerate(fields) if one.unit == name]  # fmt: skip
         assert found.one_shot.scores["LD"].attack.samples[number] == pytest.approx(
             found.one_shot.attack[rows, 2].mean()
         )
@@ -119,7 +134,8 @@ def test_many_fields_are_resampled_in_parts_and_fast() -> None:
 def test_equal_reconstructions_cannot_be_told_apart() -> None:
     fields = [field(f"form {at}", RIGHT, [guess(HALF)], [guess(HALF)]) for at in range(5)]
     found = evaluate(fields, 0.01, np.random.default_rng(0))
-    assert found.one_shot.improvement.value == found.one_shot.improvement.low == found.one_shot.improvement.high == 1.0
+    assert found.one_shot.improvement.low < found.one_shot.improvement.value == 1.0 < found.one_shot.improvement.high
+    assert found.one_shot.tokens.low == found.one_shot.tokens.high == 0.0
     assert found.one_shot.scores["HD"].difference.value == 0.0
     many = found.multi_shot["raw perplexity"]
     assert (many.first["PR"].low, many.first["PR"].high) == (0.0, 0.0)

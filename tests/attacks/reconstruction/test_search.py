@@ -7,6 +7,7 @@ import pytest
 
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.plan import choose, count_passes
+from pfl_audit.attacks.reconstruction.proposals import proposers
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction, reconstruct
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.form_protocol import Attempt, Blank
@@ -37,7 +38,7 @@ def run(
     target: Fake, blanks: list[Blank] = BLANKS, settings: ReconstructionSettings = SETTINGS, **more: object
 ) -> list[Reconstruction]:
     options = {"progress": Silent(), **more}
-    return reconstruct(blanks, public(), target, settings, 7, **options)  # type: ignore[arg-type]
+    return reconstruct(blanks, *proposers(public(), target, settings), settings, 7, **options)  # type: ignore[arg-type]
 
 
 def by_hand(target: Fake, one: Blank, attempt: int, kind: str) -> Guess:
@@ -120,7 +121,7 @@ def test_passes_lie_between_the_counts_that_were_told() -> None:
     for make, mlm in ((tagger, False), (private, True)):
         target, told = make(), count_passes(BLANKS, SETTINGS, mlm=mlm)
         other = public()
-        reconstruct(BLANKS, other, target, SETTINGS, 7, progress=Silent())
+        reconstruct(BLANKS, *proposers(other, target, SETTINGS), SETTINGS, 7, progress=Silent())
         assert told.target_least <= len(target.asked) <= told.target_most
         assert told.public_least <= len(other.asked) <= told.public_most
         once = count_passes(BLANKS, SETTINGS.model_copy(update={"attempts": 1}), mlm=mlm)
@@ -228,7 +229,7 @@ def test_no_fields_need_no_model() -> None:
 def test_bad_models_are_one_clear_line() -> None:
     headless = Fake("x", losses=loses({}, "x"), task="el")
     with pytest.raises(UsageError, match=r"public model \(el\) has no masked-language head"):
-        reconstruct(BLANKS, headless, tagger(), SETTINGS, 7, progress=Silent())
+        proposers(headless, tagger(), SETTINGS)
     with pytest.raises(UsageError, match=r"target \(ee-bio\) has no ee-bio head"):
         run(Fake("x", logits=noise("x"), task="ee-bio"))
     with pytest.raises(UsageError, match="different vocabularies"):

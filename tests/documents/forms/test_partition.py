@@ -108,6 +108,22 @@ def test_the_seed_decides_and_the_shares_are_met() -> None:
     assert len(partition_forms(corpus, seed=0, shares=(0.0, 0.25, 0.75)).public) == 25
 
 
+def test_every_part_has_large_groups() -> None:
+    """Groups of 1 to 8 near-duplicates: of each size validation has its share, so that it is a control for all."""
+    pages: Pages = []
+    sizes = {}
+    for size in range(1, 9):
+        for page in random_pages(10, seed=size):
+            sizes[page[0] + page[1] + page[2]] = size
+            pages += [page] * size
+    for seed in range(3):
+        parts = partition_forms(corpus_of(pages), seed=seed)
+        for part, share in zip(PARTS, (2, 4, 4), strict=True):
+            groups = {"".join(f.document.words[:3]) for f in parts.of(part)}
+            found = [sum(sizes[name] == size for name in groups) for size in range(1, 9)]
+            assert found == [share] * 8
+
+
 def test_pages_of_one_document_stand_together() -> None:
     forms = [form(f"{name}_{page}", words) for name in LETTERS for page, words in enumerate(random_pages(3, ord(name)))]
     parts = partition_forms(FormCorpus(tuple(forms)), seed=3)

@@ -1,7 +1,7 @@
-"""Document-level permutation test between private forms and forms that are new to the model.
+"""Permutation test over units, between private forms and forms that are new to the model.
 
-Perfect reconstructions are rare, and where a dozen documents hold none, resampling shows no spread. A permutation of
-the documents over the two sets keeps its error rate all the same.
+Perfect reconstructions are rare, and where a dozen units hold none, resampling shows no spread. A permutation of
+the units over the two sets keeps its error rate all the same.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import numpy as np
 
 from pfl_audit.attacks.reconstruction.attack import MembershipMetric
 from pfl_audit.attacks.reconstruction.curves import Order
-from pfl_audit.attacks.reconstruction.outcomes import DocumentPermutation, Evaluation, Pick
-from pfl_audit.attacks.reconstruction.similarity import improvement_factor
+from pfl_audit.attacks.reconstruction.outcomes import Evaluation, Pick, UnitPermutation
 from pfl_audit.metrics.arrays import Floats
 
 PERMUTATIONS = 2000
@@ -21,41 +20,42 @@ _CELLS = 4_000_000
 """Fields of all permutations that are held at once."""
 
 
-def permute_documents(
+def permute_units(
     private: Evaluation,
     new: Evaluation,
-    documents: tuple[Sequence[str], Sequence[str]],
-    epsilon: float,
+    units: tuple[Sequence[str], Sequence[str]],
     ranking: MembershipMetric,
     rng: np.random.Generator,
+    *,
+    alpha: float = 0.05,
     permutations: int = PERMUTATIONS,
-) -> DocumentPermutation:
-    """Permute documents over the private and the new forms.
+) -> UnitPermutation:
+    """Permute units over the private and the new forms.
 
     Args:
         private: Evaluation of the forms that the target was trained on.
         new: Evaluation of forms that it has never seen.
-        documents: Document of each field, of the private and of the new forms.
-        epsilon: Smoothing constant of the improvement factor.
+        units: Unit of each field, of the private and of the new forms; one that has fields on both sides counts as two.
         ranking: Membership metric of the gain.
+        alpha: Level of the smallest differences that are significant.
 
     Returns:
         One-sided p-values, at least 1 / (permutations + 1).
     """
-    _, here = np.unique(documents[0], return_inverse=True)
-    _, there = np.unique(documents[1], return_inverse=True)
+    _, here = np.unique(units[0], return_inverse=True)
+    _, there = np.unique(units[1], return_inverse=True)
     known = here.max() + 1
     place = np.concatenate([here, known + there])
     own = np.arange(place.max() + 1) < known
     drawn = np.vstack([own, rng.permuted(np.tile(own, (permutations, 1)), axis=1)])
 
-    values = np.vstack([np.hstack([some.one_shot.attack, some.one_shot.baseline]) for some in (private, new)])
+    values = np.concatenate([some.one_shot.baseline[:, 1] - some.one_shot.attack[:, 1] for some in (private, new)])
     kept = private.multi_shot[ranking], new.multi_shot[ranking]
     picks = [(kept[0].attack, kept[1].attack), (kept[0].baseline, kept[1].baseline)]
 
-    def improvement(weights: Floats) -> Floats:
-        means = weights @ values / weights.sum(axis=1, keepdims=True)
-        return improvement_factor(means[:, :4], means[:, 4:], epsilon)
+    def tokens(weights: Floats) -> Floats:
+        mean: Floats = weights @ values / weights.sum(axis=1)
+        return mean
 
     def gain(weights: Floats) -> Floats:
         attack, baseline = (_area(*pair, weights) for pair in picks)
@@ -65,10 +65,11 @@ def permute_documents(
     gaps = []
     for at in range(0, len(drawn), rows):
         weights = drawn[at : at + rows][:, place].astype(np.float64)
-        gaps.append(np.column_stack([of(weights) - of(1.0 - weights) for of in (improvement, gain)]))
+        gaps.append(np.column_stack([of(weights) - of(1.0 - weights) for of in (tokens, gain)]))
     found = np.concatenate(gaps)
     p = (1 + (found[1:] >= found[0] - 1e-12).sum(axis=0)) / (1 + permutations)
-    return DocumentPermutation(float(p[0]), float(p[1]))
+    smallest = np.quantile(found[1:], 1 - alpha, axis=0)
+    return UnitPermutation(*map(float, (*p, *smallest)))
 
 
 def _area(here: Pick, there: Pick, weights: Floats) -> Floats:

@@ -1,0 +1,218 @@
+"""Fields put back within k guesses, by the attack and by the public model: shares, tests, and the level of the finding.
+
+A unit is what ``units`` says. The attack must put back more than the public model with as many guesses does (sign-flip
+test over units; McNemar's where a unit is one field), and more so on private forms than on new ones (permutation of
+units).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+from pfl_audit.attacks.reconstruction.evaluation import Resampled, compare
+from pfl_audit.attacks.reconstruction.guessing import Rank
+from pfl_audit.attacks.reconstruction.plan import Chosen
+from pfl_audit.attacks.reconstruction.secrets import Occurrences
+from pfl_audit.core.results import Level
+from pfl_audit.core.verdict import Budget, at_most_weak, level_of
+from pfl_audit.metrics.arrays import Floats
+from pfl_audit.metrics.contrasts import item_gap, permuted, resampled
+from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights, estimate
+from pfl_audit.metrics.permutation import PERMUTATIONS
+from pfl_audit.metrics.sign_flip import sign_flip
+
+FEWEST_UNITS = 10
+"""Units with a field on either side below which nothing is decided."""
+FEWEST_DIFFERENT = 5
+"""Units on which attack and public model differ below which a finding is a weak sign at most."""
+
+
+@dataclass(frozen=True)
+class Guessed:
+    """A field, and how many guesses it takes.
+
+    Attributes:
+        unit: Unit that it belongs to.
+        attack: Place of the truth under the attack's likelihoods.
+        public: The same under those of the public model alone.
+        secret: Whether the value stands nowhere else.
+    """
+
+    unit: str
+    attack: Rank
+    public: Rank
+    secret: bool
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of some fields that are put back within k guesses.
+
+    A search of the attack that was cut off counts as a miss, one of the public model as a hit where it may be one.
+
+    Attributes:
+        fields: Number of fields.
+        units: Number of their units.
+        attack: Share by the attack.
+        public: Share by the public model with as many guesses.
+        difference: The first minus the second, in the same resamples.
+    """
+
+    fields: int
+    units: int
+    attack: Estimate
+    public: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True)
+class PutBack:
+    """What k guesses put back, and the tests of it.
+
+    Attributes:
+        guesses: k.
+        private: Shares of private fields.
+        new: Shares of fields of new forms, or None without any.
+        different: Private units on which attack and public model differ.
+        sign_flip: One-sided p-value that the attack puts back no more than the public model.
+        excess: Difference of private fields minus that of new ones, or None.
+        permutation: One-sided p-value that it is no larger on private than on new forms, or None.
+    """
+
+    guesses: int
+    private: Shares
+    new: Shares | None
+    different: int
+    sign_flip: float
+    excess: Estimate | None
+    permutation: float | None
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are units enough on both sides to decide."""
+        return min(some.units for some in (self.private, self.new) if some is not None) >= FEWEST_UNITS
+
+    def smallest(self, alpha: float) -> int | None:
+        """Fewest fields, each of another unit, that would have been found at a level if none were put back otherwise.
+
+        Returns:
+            None where all units together would not have been found.
+        """
+        new = self.new.units if self.new is not None else 0
+        for count in range(FEWEST_DIFFERENT, self.private.units + 1):
+            # All of them are private units: as likely by permutation as drawing only these from all units.
+            drawn = comb(self.private.units, count) / comb(self.private.units + new, count) if new else 0.0
+            if max(0.5**count, drawn) <= alpha:
+                return count
+        return None
+
+    def level(self, budget: Budget) -> Level:
+        """Level of the finding, by the one rule for findings."""
+        p_values, effects = [self.sign_flip], [self.private.difference.above(0.0)]
+        if self.permutation is not None and self.excess is not None:
+            p_values.append(self.permutation)
+            effects.append(self.excess.above(0.0))
+        resolved = self.smallest(budget.weak) is not None
+        level = level_of(p_values, effects, budget, enough=self.enough, resolved=resolved)
+        certain = self.permutation is not None and self.different >= FEWEST_DIFFERENT
+        return level if certain else at_most_weak(level)
+
+
+@dataclass(frozen=True)
+class GuessOutcome:
+    """How many guesses each field takes.
+
+    Attributes:
+        chosen: Fields of the forms that the target was trained on.
+        private: The same with the places of their truths.
+        new: Those of forms that it has never seen.
+        occurrences: Where else the values of the private fields stand.
+        secrets: What guesses put back of secrets, by number of guesses; empty where there is no private one.
+        every: The same of all fields.
+    """
+
+    chosen: Chosen
+    private: tuple[Guessed, ...]
+    new: tuple[Guessed, ...]
+    occurrences: tuple[Occurrences, ...]
+    secrets: dict[int, PutBack]
+    every: dict[int, PutBack]
+
+
+def put_back(
+    private: Sequence[Guessed],
+    new: Sequence[Guessed],
+    guesses: int,
+    rng: np.random.Generator,
+    *,
+    resamples: int = RESAMPLES,
+    permutations: int = PERMUTATIONS,
+) -> PutBack:
+    """Compare the attack with the public model, and private with new forms.
+
+    Args:
+        private: Fields of forms that the target was trained on; one at least.
+        new: Fields of forms that it has never seen.
+        guesses: k.
+
+    Raises:
+        ValueError: There is no private field.
+    """
+    ours = _shares(private, guesses, rng, resamples)
+    gaps = _by_unit(private, guesses)
+    different = sum(gap != 0 for gap, _ in gaps)
+    p_value = sign_flip([gap for gap, _ in gaps])
+    if not new:
+        return PutBack(guesses, ours, None, different, p_value, None, None)
+    both = [*gaps, *_by_unit(new, guesses)]
+    sums, counts = (np.array(column, dtype=np.float64) for column in zip(*both, strict=True))
+    labels = np.arange(len(both)) < len(gaps)
+    contrast = item_gap(sums, counts)
+    test = permuted([contrast], labels, rng, permutations)
+    weights = bootstrap_weights(labels, rng, resamples)
+    excess = resampled(contrast, labels, weights)
+    return PutBack(
+        guesses,
+        ours,
+        _shares(new, guesses, rng, resamples),
+        different,
+        p_value,
+        excess,
+        float(test.p_values[0]),
+    )
+
+
+def _shares(fields: Sequence[Guessed], guesses: int, rng: np.random.Generator, resamples: int) -> Shares:
+    drawn = Resampled([field.unit for field in fields], rng, resamples)
+    found = np.array([tuple(map(float, _hits(field, guesses))) for field in fields])
+
+    def statistic(weights: Floats) -> Floats:
+        shares: Floats = weights @ found / weights.sum(axis=1, keepdims=True)
+        return shares
+
+    value, samples = drawn.statistic(statistic)
+    attack, public = (drawn.share(estimate(value[at], samples[:, at])) for at in (0, 1))
+    return Shares(len(fields), drawn.units, attack, public, compare(attack, public).difference)
+
+
+def _by_unit(fields: Sequence[Guessed], guesses: int) -> list[tuple[int, int]]:
+    """Hits of the attack minus those of the public model, and fields, of each unit."""
+    units: dict[str, tuple[int, int]] = {}
+    for field in fields:
+        gap, count = units.get(field.unit, (0, 0))
+        attack, public = _hits(field, guesses)
+        units[field.unit] = gap + attack - public, count + 1
+    return list(units.values())
+
+
+def _hits(field: Guessed, guesses: int) -> tuple[bool, bool]:
+    return field.attack.within(guesses), field.public.possibly_within(guesses)
+
+
+def reported(guesses: int) -> Iterator[int]:
+    """Numbers of guesses that are reported: 1, 8, and the one that the finding goes by."""
+    yield from sorted({1, 8, guesses} & set(range(guesses + 1)))
