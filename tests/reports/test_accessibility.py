@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from pfl_audit.core.comparison import compare
-from pfl_audit.core.results import Results
+from pfl_audit.core.results import Results, read_results
 from pfl_audit.reports import comparison
 from pfl_audit.reports.html import to_html
 from tests.browser import axe_script, chromium
@@ -118,3 +118,14 @@ def test_the_annex_is_printed_only_where_it_is_asked_for(browser: Browser, pages
     page.locator("#with-annex").check()
     page.emulate_media(media="print")
     assert page.locator(".annex").is_visible()
+
+
+@pytest.mark.parametrize("kept", ["questions", "forms", "gradients"])
+def test_a_report_prints_on_six_pages_at_most(browser: Browser, kept: str, tmp_path: Path) -> None:
+    pdfium = pytest.importorskip("pypdfium2", reason="needs pypdfium2 (pip install pfl-audit[documents])")
+    folder = Path(__file__).parents[1] / "data/results-v1" / kept
+    (tmp_path / "report.html").write_text(to_html(read_results(folder), folder), encoding="utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
+    assert 1 <= len(pdfium.PdfDocument(tmp_path / "report.pdf")) <= 6
