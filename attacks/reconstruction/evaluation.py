@@ -206,7 +206,7 @@ def _one_shot(fields: Sequence[Attacked], epsilon: float, drawn: Resampled) -> O
         float(similarity.improvement_factor(value[:4], value[4:], epsilon)),
         similarity.improvement_factor(samples[:, :4], samples[:, 4:], epsilon),
     )
-    return OneShot(attack, baseline, scores, tokens, improvement)
+    return OneShot(attack, baseline, scores, tokens, _with_value(improvement))
 
 
 def _areas(pick: Pick, drawn: Resampled) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
@@ -245,6 +245,9 @@ def _values(fields: Sequence[Attacked], guesses: Sequence[Guess]) -> Floats:
 
 def compare(attack: Estimate, baseline: Estimate) -> Compared:
     """Two numbers and their difference, in the same resamples."""
-    gap = attack.minus(baseline)
-    # Where a share is 0 or 1 throughout, its samples lie to one side of it.
-    return Compared(attack, baseline, replace(gap, low=min(gap.low, gap.value), high=max(gap.high, gap.value)))
+    return Compared(attack, baseline, _with_value(attack.minus(baseline)))
+
+
+def _with_value(found: Estimate) -> Estimate:
+    """The interval, up to its value: where a share is 0 or 1 throughout, draws of it lie to one side."""
+    return replace(found, low=min(found.low, found.value), high=max(found.high, found.value))
