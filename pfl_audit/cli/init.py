@@ -112,6 +112,8 @@ def as_toml(found: Found) -> str:
         *(["# Forms, for a model of forms", _key("forms", forms, off=bool(red))] if forms else []),
         "# Members and non-members were drawn at random",
         "# classes-random = true",
+        "# Who can reach the model: public-api, internal or open-weights; the report judges likelihoods by it",
+        '# release = "internal"',
         "",
         "# Checks or attacks to run; all if it is not given ('pfl-audit list' lists them)",
         '# check = ["membership", "memorization.provider_name"]',

@@ -36,6 +36,7 @@ def configuration_of(plan: AuditPlan, private: frozenset[str]) -> object:
         "command": short_command(plan.command, private),
         "config": short(config) if config is not None else None,
         "config_sha256": sha256_input(config) if config is not None and is_regular(config) else None,
+        "release": plan.release,
         "fail_on": plan.fail_on,
         "require": list(plan.require),
         "gates": list(plan.gates),

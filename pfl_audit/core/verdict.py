@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pfl_audit.core.forgiveness import forgive
+from pfl_audit.core.exemptions import exempt
 from pfl_audit.core.gate_policy import GatePolicy, Requirements
 from pfl_audit.core.gates import GUARANTEE, hold, hold_guarantee
 from pfl_audit.core.results import Check, Data, Gate, Level, Verdict
@@ -158,7 +158,7 @@ def decide(
         lacking=list(dict.fromkeys(_unmet(policy.required, checks) if fail_on == "never" else lacking)),
         numbers=results,
     )
-    gate = forgive(gate, checks, policy, datasets)
+    gate = exempt(gate, checks, policy, datasets)
     if failed := sum(result.status in ("failed", "not audited") for result in gate.numbers):
         summary += f" {failed} of {len(gate.numbers)} gates by number {'is' if failed == 1 else 'are'} not passed."
     return Verdict(status=status, gate=gate, summary=summary)

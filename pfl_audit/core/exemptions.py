@@ -13,10 +13,10 @@ from pfl_audit.core.waivers import Waiver
 _BADNESS = {"none": 0, "weak": 1, "leak": 2}
 
 
-def forgive(gate: Gate, checks: Sequence[Check], policy: GatePolicy, datasets: Sequence[Data] = ()) -> Gate:
+def exempt(gate: Gate, checks: Sequence[Check], policy: GatePolicy, datasets: Sequence[Data] = ()) -> Gate:
     """The gate without what is waived, and without what is no worse than in the baseline.
 
-    What could not be audited is never forgiven.
+    What could not be audited is never exempt.
 
     Args:
         gate: The gate before.
@@ -86,7 +86,7 @@ def _finding_is_worse(name: str, checks: Sequence[Check], baseline: Earlier) -> 
 
 
 def _against(result: LimitResult, baseline: Earlier) -> LimitResult:
-    """A failed gate, forgiven where the number is no worse than in the baseline."""
+    """A failed gate, exempt where the number is no worse than in the baseline."""
     if result.status != "failed" or result.compared is None:
         return result
     before = _before(result, baseline)
