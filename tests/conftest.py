@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -25,6 +26,8 @@ from pfl_audit.progress import Silent
 from tests.command_server import CommandServer
 
 RECIPE = Recipe(members=12, non_members=12, red_providers=10, clients=3, documents=2, red_documents=2, seed=3)
+PIECES, ROWS = 800, 810
+"""Of a tiny VT5's tokenizer and embedding. Fewer pieces make pages of more tokens, and attention to them slow."""
 
 
 DURATIONS: dict[str, float] = json.loads(Path(__file__).with_name("durations.json").read_text(encoding="utf-8"))
@@ -39,6 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: -DURATIONS.get(item.path.relative_to(here).as_posix(), UNKNOWN))
 
 
+def pytest_collection_finish() -> None:
+    """Take what the collection made, millions of objects of all libraries, out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
 def save_tiny_vt5(tokenizer: Path, folder: Path, seed: int) -> None:
     """A tiny VT5 with random weights, and the tokenizer of another folder."""
     import torch
@@ -50,7 +59,7 @@ def save_tiny_vt5(tokenizer: Path, folder: Path, seed: int) -> None:
 
     torch.manual_seed(seed)
     config = Vt5Config(
-        T5Config(vocab_size=160, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_decoder_layers=1, num_heads=4),
+        T5Config(vocab_size=ROWS, d_model=32, d_kv=16, d_ff=48, num_layers=2, num_decoder_layers=1, num_heads=2),
         visual_config(
             hidden_size=24,
             num_hidden_layers=1,
@@ -85,13 +94,11 @@ def red(corpus_folder: Path) -> Corpus:
     return open_corpus(corpus_folder, "red")
 
 
-@pytest.fixture(scope="session")
-def make_checkpoint(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """Checkpoints of a tiny VT5 with random weights, by seed."""
+def checkpoints(corpus: Path, base: Path, pieces: int = PIECES) -> Callable[[int], Path]:
+    """Makes checkpoints of a tiny VT5 with random weights in a folder, by seed."""
     from pfl_audit.training.scratch import train_tokenizer
 
-    base = tmp_path_factory.mktemp("checkpoints")
-    train_tokenizer(open_corpus(corpus_folder), base, 150)
+    train_tokenizer(open_corpus(corpus), base, pieces)
     known: dict[int, Path] = {}
 
     def make(seed: int) -> Path:
@@ -101,6 +108,12 @@ def make_checkpoint(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactor
         return known[seed]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def make_checkpoint(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Checkpoints of a tiny VT5 with random weights, by seed."""
+    return checkpoints(corpus_folder, tmp_path_factory.mktemp("checkpoints"))
 
 
 @pytest.fixture(scope="session")

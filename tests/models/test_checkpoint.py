@@ -13,6 +13,7 @@ from pfl_audit.models.open import open_model
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.keys import ALIASES, EMBEDDING, LM_HEAD, to_internal, to_released
 from pfl_audit.models.vt5.model import Vt5Model
+from tests.conftest import PIECES, ROWS
 
 Make = Callable[[int], Path]
 
@@ -199,7 +200,7 @@ def test_a_tokenizer_of_another_model(folder: Path) -> None:
 
     edit(folder, shrink)
     edit_config(folder, vocab_size=100)
-    with pytest.raises(AuditError, match="tokenizer has 150 pieces, the embedding only 100 rows"):
+    with pytest.raises(AuditError, match=f"tokenizer has {PIECES} pieces, the embedding only 100 rows"):
         load_vt5(folder)
 
 
@@ -245,7 +246,7 @@ def test_fingerprint_follows_every_file_that_matters(folder: Path) -> None:
         ({"d_model": -1}, "d_model is not a whole number of 1 to"),
         ({"d_model": "abc"}, "d_model"),
         ({"num_layers": 10**9}, "num_layers is not a whole number of 1 to 1000"),
-        ({"decoder_start_token_id": 160}, "decoder_start_token_id is not a whole number of 0 to 159"),
+        ({"decoder_start_token_id": ROWS}, f"decoder_start_token_id is not a whole number of 0 to {ROWS - 1}"),
         ({"relative_attention_max_distance": 0}, "relative_attention_max_distance"),
         ({"vt5_max_input_tokens": 0}, "vt5_max_input_tokens is not a whole number of 2 to"),
         ({"vt5_max_input_tokens": 1}, "vt5_max_input_tokens"),

@@ -71,7 +71,7 @@ def make_inputs(place: Path) -> None:
     from pfl_audit.progress import Silent
     from pfl_audit.training.scratch import train_tokenizer
     from tests.attacks.inversion.template.drawn import save_form
-    from tests.conftest import RECIPE, save_tiny_vt5
+    from tests.conftest import PIECES, RECIPE, save_tiny_vt5
     from tests.documents.test_fcc_adbuy import row
     from tests.models.donut.conftest import save_ours
 
@@ -84,7 +84,7 @@ def make_inputs(place: Path) -> None:
     corpus = open_corpus(given / "corpus")
     write_jsonl(open_corpus(given / "corpus", "red"), given / "red")
     (given / "red/corpus.jsonl").rename(given / "red/demo.jsonl")
-    train_tokenizer(corpus, given, 150)
+    train_tokenizer(corpus, given, PIECES)
     for seed in (0, 1):
         save_tiny_vt5(given, given / f"vt5-{seed}", seed)
     save_ours(sorted({text for query in corpus.queries for text in (query.question, *query.answers)}), given / "donut")

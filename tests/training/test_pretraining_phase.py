@@ -33,6 +33,7 @@ from pfl_audit.training.pretraining import FOLDER, Pretraining
 from pfl_audit.training.records import RECORD, private_path
 from pfl_audit.training.run import run_training
 from pfl_audit.training.settings import TrainSettings
+from tests.conftest import ROWS
 from tests.models.donut.conftest import make_donut
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, federate
 from tests.training.killed import kill_once_there
@@ -79,7 +80,7 @@ def test_a_run_that_is_cut_in_both_phases_ends_with_the_same_weights(
     again = train("cut")
     resumed = federate.weights("cut")
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in federate.weights("whole").items())
-    assert len(resumed[EMBEDDING]) == 160 + len(MARKERS)
+    assert len(resumed[EMBEDDING]) == ROWS + len(MARKERS)
     assert again["pretraining"] == whole["pretraining"]
     assert not (federate.folder / "cut" / FOLDER).exists()
     if privacy is not None:
@@ -105,7 +106,7 @@ def test_central_training_that_is_cut_in_both_phases_ends_with_the_same_weights(
     plain = run_training(federate.run("plain", "central"), CENTRAL, Silent())
     assert plain["identity"] != record["identity"]
     assert not torch.equal(
-        federate.weights("plain")["language_backbone.shared.weight"], resumed["language_backbone.shared.weight"][:160]
+        federate.weights("plain")["language_backbone.shared.weight"], resumed["language_backbone.shared.weight"][:ROWS]
     )
     with pytest.raises(UsageError, match="model of another run"):
         run_training(federate.run("cut", "central"), CENTRAL, Silent())
@@ -135,8 +136,8 @@ def test_frozen_tables_learn_the_added_tokens_alone(
     start, trained = marked_start(federate), federate.weights("out")
     moved = {name for name, tensor in trained.items() if not torch.equal(tensor, start[name])}
     assert EMBEDDING in moved
-    assert torch.equal(trained[EMBEDDING][:160], start[EMBEDDING][:160])
-    added = (trained[EMBEDDING] - start[EMBEDDING])[160:]
+    assert torch.equal(trained[EMBEDDING][:ROWS], start[EMBEDDING][:ROWS])
+    added = (trained[EMBEDDING] - start[EMBEDDING])[ROWS:]
     assert bool(added.any(dim=1).all())  # sentinels by the softmax, and under privacy each number by its noise
     if settings.freeze_embeddings or settings.lora_parts != "all":
         assert not [name for name in moved if "position_embeddings" in name]
@@ -150,7 +151,7 @@ def test_the_private_update_is_clipped_and_noised_with_the_added_rows(federate: 
     tiny = replace(FEW, clip=1e-3, noise_multiplier=50.0)
     federate("out", "fl-dp", tiny, replace(SHORT, lora_parts="up"), pretraining=FIRST, lora=2)
     start, trained = marked_start(federate), federate.weights("out")
-    added = (trained[EMBEDDING] - start[EMBEDDING])[160:]
+    added = (trained[EMBEDDING] - start[EMBEDDING])[ROWS:]
     rounds, divisor = 4, 0.2 * 12
     assert float(added.std()) == pytest.approx(50 * 1e-3 / divisor * rounds**0.5, rel=0.02)
 
@@ -168,11 +169,11 @@ def test_central_adapters_learn_the_added_tokens_and_go_on(federate: Federate) -
     train("cut")
     start, trained, resumed = marked_start(federate), federate.weights("whole"), federate.weights("cut")
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in trained.items())
-    assert torch.equal(trained[EMBEDDING][:160], start[EMBEDDING][:160])
-    assert not torch.equal(trained[EMBEDDING][160:], start[EMBEDDING][160:])
+    assert torch.equal(trained[EMBEDDING][:ROWS], start[EMBEDDING][:ROWS])
+    assert not torch.equal(trained[EMBEDDING][ROWS:], start[EMBEDDING][ROWS:])
     again = federate.run("again", "central", start=federate.folder / "whole", pretraining=first, lora=2)
     run_training(again, replace(CENTRAL, steps=1), Silent())  # from a start that has the tokens
-    assert len(federate.weights("again")[EMBEDDING]) == 160 + len(MARKERS)
+    assert len(federate.weights("again")[EMBEDDING]) == ROWS + len(MARKERS)
 
 
 def test_a_model_from_nothing_gets_the_tokens_as_well(federate: Federate) -> None:

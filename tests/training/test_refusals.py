@@ -26,6 +26,7 @@ from pfl_audit.training.parts import split_queries
 from pfl_audit.training.refusals import REFUSAL, Refusals, draw_refusals, most_refusals, without_answers
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.state import RunState
+from tests.conftest import checkpoints
 
 Make = Callable[[int], Path]
 SHORT = TrainSettings(
@@ -38,6 +39,12 @@ SHORT = TrainSettings(
     validation_queries=4,
     refuse=0.5,
 )
+
+
+@pytest.fixture(scope="module")
+def make_checkpoint(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """With few pieces: every batch of these lengths has enough pages whose answer can be removed."""
+    return checkpoints(corpus_folder, tmp_path_factory.mktemp("few-pieces"), 150)
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.trainable import choose_trainable
+from tests.conftest import ROWS
 from tests.models.donut.conftest import make_donut
 
 __all__ = ["make_donut"]
@@ -97,12 +98,12 @@ def test_inputs_fit_the_network_and_hold_sentinels(task: Task, form: Form, start
     with torch.no_grad():
         assert torch.isfinite(model.examples(whole, Silent()).loss([0, 1]))
     kind = {Task.TEXT: Marker.TEXT, Task.LAYOUT: Marker.LAYOUT, Task.TEXT_LAYOUT: Marker.TEXT_LAYOUT}[task]
-    first = 160 + marker(kind, 0)
+    first = ROWS + marker(kind, 0)
     made = model._example(whole[0], task, np.random.default_rng(0)).tensors
     for name in ("ids", "labels"):
         assert ((made[name] >= first) & (made[name] < first + MOST_MASKED)).any()
         assert made[name][-1] == 1
-    assert (made["boxes"][made["ids"] >= 160] == 0).all()
+    assert (made["boxes"][made["ids"] >= ROWS] == 0).all()
     assert len(made["ids"]) <= 512
     assert len(made["labels"]) <= 256
 
@@ -127,8 +128,8 @@ def test_central_training_that_was_cut_ends_with_the_same_weights(start: Path, p
     resumed = central(start, tmp_path / "cut", pages)
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in whole.items())
     embedding = "language_backbone.shared.weight"
-    assert len(whole[embedding]) == 160 + len(MARKERS)
-    assert not torch.equal(whole[embedding][:160], load_vt5(start).network.state_dict()[embedding])
+    assert len(whole[embedding]) == ROWS + len(MARKERS)
+    assert not torch.equal(whole[embedding][:ROWS], load_vt5(start).network.state_dict()[embedding])
 
 
 @pytest.mark.parametrize(

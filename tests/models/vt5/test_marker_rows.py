@@ -19,8 +19,8 @@ from pfl_audit.models.vt5.marker_rows import MarkerRows
 from pfl_audit.models.vt5.training import TrainableVt5
 from pfl_audit.progress import Silent
 from pfl_audit.training.trainable import Trainable, without_embeddings
+from tests.conftest import ROWS
 
-ROWS = 160
 Make = Callable[[int], Path]
 
 

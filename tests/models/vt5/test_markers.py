@@ -19,8 +19,7 @@ from pfl_audit.models.vt5.checkpoint import load_vt5, save_vt5
 from pfl_audit.models.vt5.markers import add_markers, with_markers
 from pfl_audit.models.vt5.model import Vt5Model
 from pfl_audit.models.vt5.tokenizer import Tokenizer
-
-ROWS = 160
+from tests.conftest import ROWS
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from pfl_audit.training.federated.flower.wire import read_round, round_content
 from pfl_audit.training.federated.run import KEY_FILE, STATE_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.pretraining import FOLDER, Pretraining
+from tests.conftest import ROWS
 from tests.models.donut.conftest import make_donut
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
 
@@ -59,8 +60,8 @@ def test_both_engines_end_with_the_same_model(
     ours, local = parties.lead("flower", agreement), parties.local("local", agreement)
     parties.require_equal("flower", "local")
     trained, start = parties.weights("flower")[EMBEDDING], load_vt5(parties.start).network.state_dict()[EMBEDDING]
-    assert len(trained) == 160 + len(MARKERS)
-    assert torch.equal(trained[:160], start) == bool(lora)
+    assert len(trained) == ROWS + len(MARKERS)
+    assert torch.equal(trained[:ROWS], start) == bool(lora)
     assert ours["privacy"] == (local["privacy"] if privacy is None else {**local["privacy"], "composed": None})
     assert ours["communication"] == local["communication"]
     one, other = ours["pretraining"], local["pretraining"]
