@@ -9,13 +9,15 @@ from typing import Final
 
 from pfl_audit.core.change import Change, Direction, change_of
 from pfl_audit.core.numbers import chance, headline, interval, number
+from pfl_audit.core.resamples import Resamples, read_resamples
 from pfl_audit.core.results import Data, Level, Metric, Results
 from pfl_audit.errors import UsageError
 
 _DIRECTIONS: Final[tuple[Direction, ...]] = ("worse", "better", "unclear")
-_UNPAIRED: Final = (
-    "Changes are against the first audit and unpaired: results.json has no value of a single provider, so the "
-    "intervals take the audits as independent. Where they asked about the same documents, they tend to be too wide."
+_CHANGES: Final = (
+    "Changes are against the first audit. Those marked as paired are resampled over the same providers in both audits "
+    "(same documents, same seed, resamples kept in the private folders). The others are unpaired: their intervals take "
+    "the audits as independent, and tend to be too wide."
 )
 
 
@@ -106,8 +108,9 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
         notes.append("The audits asked about different documents: their numbers cannot be held against each other.")
     comparable = not notes
     if comparable:
-        notes.append(_UNPAIRED)
-    rows = [_row(results, name, comparable=comparable) for name in ids]
+        notes.append(_CHANGES)
+    drawn = [read_resamples(found, folder) for found, folder in runs]
+    rows = [_row(results, name, drawn if comparable else None) for name in ids]
     return Comparison(
         columns=tuple(
             Column(found.title, folder, found.verdict.status, _guarantee(found), found.target.demonstration)
@@ -148,7 +151,8 @@ def _order(row: Row) -> tuple[int, float, float]:
     return place, -steps, -size
 
 
-def _row(results: Sequence[Results], name: str, *, comparable: bool) -> Row:
+def _row(results: Sequence[Results], name: str, drawn: Sequence[Resamples] | None) -> Row:
+    """A row of findings, with changes unless ``drawn`` is None."""
     checks = [next((check for check in run.checks if check.id == name), None) for run in results]
     title = next(check.title for check in checks if check)
     cells, guesses = [], []
@@ -160,8 +164,18 @@ def _row(results: Sequence[Results], name: str, *, comparable: bool) -> Row:
         guesses += [chance(metric)] if metric and chance(metric) else []
         cell = _cell(metric)
         cells.append(Cell(cell.number, cell.interval, cell.note, check.finding.level))
-    changes = (None, *(change_of(checks[0], check) for check in checks[1:])) if comparable else ()
+    changes: tuple[Change | None, ...] = ()
+    if drawn is not None:
+        pairs = [
+            (drawn[0], own) if _same_draws(results[0], run) else None for run, own in zip(results, drawn, strict=True)
+        ]
+        changes = (None, *(change_of(checks[0], *one) for one in zip(checks[1:], pairs[1:], strict=True)))
     return Row(title, tuple(cells), guesses[0] if guesses else "", changes)
+
+
+def _same_draws(one: Results, other: Results) -> bool:
+    """Whether two audits of the same documents draw the same resamples."""
+    return (one.provenance.seed, one.provenance.version) == (other.provenance.seed, other.provenance.version)
 
 
 def _cell(metric: Metric | None) -> Cell:

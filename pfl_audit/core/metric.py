@@ -72,7 +72,7 @@ def build_metric(
     known = value is not None and isfinite(value)
     bounds = (found.low, found.high) if isinstance(found, Estimate) and known else None
     bounded = bounds is not None and isfinite(bounds[0]) and isfinite(bounds[1])
-    return Metric(
+    made = Metric(
         name=name,
         value=value if known else None,
         ci=bounds if bounded else None,
@@ -88,3 +88,4 @@ def build_metric(
         slice=dict(about or {}),
         note=note if known or missing is None else missing,
     )
+    return made.with_resamples(found.samples) if isinstance(found, Estimate) and bounded else made

@@ -7,11 +7,13 @@ or masks unless the audit was run with ``--reveal``.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, Field, ValidationError, ValidationInfo, model_validator
+import numpy as np
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, ValidationInfo, model_validator
 
 from pfl_audit.core import limits
 from pfl_audit.core.fields import (
@@ -44,6 +46,7 @@ from pfl_audit.core.review import Access, AttackClass, Obtained, Release
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_json
 from pfl_audit.inputs import read_json
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, PrivacyGuarantee
 
 FILE_NAME = "results.json"
@@ -60,6 +63,18 @@ Role = Literal["utility", "bounded", "epsilon"]
 """What a metric is used for beside its check: ``utility`` is how useful the model is, which comparisons print first;
 ``bounded`` is the balanced accuracy of an attack on the model under audit, which a privacy guarantee bounds;
 ``epsilon`` is a lower bound of epsilon by canaries."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Resamples of a number, which is the same number without them."""
+
+    values: Floats
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Drawn)
+
+    __hash__ = None  # type: ignore[assignment] # as that of a class with __eq__
 
 
 class Metric(Part):
@@ -79,6 +94,18 @@ class Metric(Part):
     std: Finite | None = Field(default=None, description="Spread over the seeds; apart from `ci`")
     slice: Slice = Field(default_factory=dict, description="What the number is about")
     note: Text | None = Field(default=None, description="Why there is no value, or what limits it")
+    _drawn: _Drawn = PrivateAttr(default_factory=lambda: _Drawn(np.empty(0)))
+
+    @property
+    def resamples(self) -> Floats:
+        """Values of all resamples, float (resamples,), where the number was made from them; no part of results.json."""
+        return self._drawn.values
+
+    def with_resamples(self, values: Floats) -> Self:
+        """The number with the values of its resamples."""
+        made = self.model_copy()
+        made._drawn = _Drawn(values)
+        return made
 
 
 class Table(Part):

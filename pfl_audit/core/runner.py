@@ -24,6 +24,7 @@ from pfl_audit.core.numbers import contradicts_guarantee
 from pfl_audit.core.places import Places, is_shipped, short, short_command
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.resamples import keep_resamples
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.core.run_folder import RunFolder
 from pfl_audit.core.run_log import RunLog
@@ -92,6 +93,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
         with log.stage("results") as counts:
             results = audit.results(checks, redactor, provenance)
             write_results(results, plan.out)
+            keep_resamples(results, plan.out)
             write_json(plan.out / CONFIGURATION, configuration_of(plan, audit.private))
             counts |= {"checks": len(checks), "ran": sum(check.status == "ran" for check in checks), **work}
         log.write()

@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pfl_audit.cli.main import run
 from pfl_audit.core.comparison import compare
+from pfl_audit.core.metric import build_metric
+from pfl_audit.core.resamples import keep_resamples
 from pfl_audit.core.results import (
     Check,
     Data,
@@ -17,9 +20,11 @@ from pfl_audit.core.results import (
     Results,
     Target,
     Verdict,
+    read_results,
     write_results,
 )
 from pfl_audit.errors import UsageError
+from pfl_audit.metrics.intervals import bootstrap_weights, estimate
 from pfl_audit.reports.comparison import to_html
 
 UTILITY = "memorization.generalisation"
@@ -105,6 +110,55 @@ def test_nothing_changes_between_audits_of_other_documents() -> None:
     found = compare([(first, Path("a")), (second, Path("b"))])
     assert found.checks[0].changes == ()
     assert not any("unpaired" in note for note in found.notes)
+
+
+def drawn_audit(folder: Path, shares: Any, seed: int = 0) -> tuple[Results, Path]:
+    """An audit of 40 providers by their shares of right answers, with its resamples kept."""
+    weights = bootstrap_weights(np.zeros(len(shares), dtype=bool), np.random.default_rng(seed))
+    found = estimate(shares.mean(), weights @ shares / len(shares))
+    about = {"model": "target"}
+    metric = build_metric("accuracy", found, format="percent", n=len(shares), about=about)
+    finding = Finding(level="leak", text="", remedy="", metric="accuracy", slice=about)
+    made = audit("a", Check(id="azk", family="x", title="Azk", status="ran", metrics=[metric], finding=finding))
+    made = made.model_copy(update={"provenance": made.provenance.model_copy(update={"seed": seed})})
+    write_results(made, folder)
+    keep_resamples(made, folder)
+    return read_results(folder), folder
+
+
+def test_audits_of_the_same_documents_and_seed_are_paired_over_providers(tmp_path: Path) -> None:
+    before = np.random.default_rng(1).uniform(size=40)
+    after = before + 0.02 + np.random.default_rng(2).normal(0, 0.01, size=40)
+    first, second = drawn_audit(tmp_path / "a", before), drawn_audit(tmp_path / "b", after)
+    change = compare([first, second]).checks[0].changes[1]
+    assert change is not None
+    assert (change.paired, change.direction) == (True, "worse")
+    # The standard error of a paired mean difference is 0.2 points, too small for two printed decimals: half-widths.
+    assert change.size == pytest.approx(
+        (after - before).mean() / (1.96 * (after - before).std() / np.sqrt(40)), rel=0.1
+    )
+    other = drawn_audit(tmp_path / "c", after, seed=1)
+    apart = compare([first, other]).checks[0].changes[1]
+    assert apart is not None
+    assert (apart.paired, apart.direction) == (False, "unclear")
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"started": "", "seed": 0, "numbers": [{"check": 1}]}', "other"])
+def test_resamples_that_cannot_be_used_are_left_out(content: str, tmp_path: Path) -> None:
+    shares = np.random.default_rng(1).uniform(size=40)
+    first, second = drawn_audit(tmp_path / "a", shares), drawn_audit(tmp_path / "b", shares / 2)
+    kept = tmp_path / "b/private/resamples.json"
+    kept.write_text(kept.read_text().replace('"started": ""', '"started": "2020"') if content == "other" else content)
+    change = compare([first, second]).checks[0].changes[1]
+    assert change is not None
+    assert not change.paired
+
+
+def test_resamples_are_no_part_of_results(tmp_path: Path) -> None:
+    made, folder = drawn_audit(tmp_path / "a", np.random.default_rng(1).uniform(size=40))
+    assert "resamples" not in (folder / "results.json").read_text()
+    assert (folder / "private/resamples.json").stat().st_mode & 0o077 == 0
+    assert made == read_results(folder)
 
 
 def test_one_audit_is_no_comparison() -> None:
