@@ -7,6 +7,7 @@ resamples of a mean give the value of every provider.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pfl_audit.core.evidence import PRIVATE
 from pfl_audit.core.fields import Finite, Name, Slice, few
 from pfl_audit.core.metric import bootstrap_over
-from pfl_audit.core.results import Check, Metric, Results
+from pfl_audit.core.results import Check, Metric, Provenance, Results
 from pfl_audit.errors import AuditError
 from pfl_audit.files import write_json
 from pfl_audit.inputs import is_regular, read_json
@@ -66,8 +67,14 @@ class Resamples:
         return found if found is not None and len(found) == RESAMPLES else None
 
 
-def keep_resamples(results: Results, folder: Path) -> None:
-    """Write the resamples of the audited model's numbers into the private folder of a run."""
+def keep_resamples(checks: Sequence[Check], provenance: Provenance, folder: Path) -> None:
+    """Write the resamples of the audited model's numbers into the private folder of a run.
+
+    Args:
+        checks: As the attacks returned them; what is read from results.json has no resamples.
+        provenance: That of the results.
+        folder: Of the run.
+    """
     kept = [
         {
             "check": check.id,
@@ -75,12 +82,12 @@ def keep_resamples(results: Results, folder: Path) -> None:
             "slice": metric.slice,
             "values": [float(f"{value:.{_DIGITS}g}") for value in metric.resamples],
         }
-        for check in results.checks
+        for check in checks
         if check.finding is not None
         for metric in check.metrics
         if metric.slice.get("model") == "target" and _is_paired(metric)
     ][:_MOST]
-    about = {"started": results.provenance.started, "seed": results.provenance.seed}
+    about = {"started": provenance.started, "seed": provenance.seed}
     write_json(folder / PRIVATE / FILE, {**about, "numbers": kept})
 
 

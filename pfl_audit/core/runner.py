@@ -93,7 +93,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
         with log.stage("results") as counts:
             results = audit.results(checks, redactor, provenance)
             write_results(results, plan.out)
-            keep_resamples(results, plan.out)
+            keep_resamples(checks, provenance, plan.out)
             write_json(plan.out / CONFIGURATION, configuration_of(plan, audit.private))
             counts |= {"checks": len(checks), "ran": sum(check.status == "ran" for check in checks), **work}
         log.write()

@@ -122,7 +122,7 @@ def drawn_audit(folder: Path, shares: Any, seed: int = 0) -> tuple[Results, Path
     made = audit("a", Check(id="azk", family="x", title="Azk", status="ran", metrics=[metric], finding=finding))
     made = made.model_copy(update={"provenance": made.provenance.model_copy(update={"seed": seed})})
     write_results(made, folder)
-    keep_resamples(made, folder)
+    keep_resamples(made.checks, made.provenance, folder)
     return read_results(folder), folder
 
 
