@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from pfl_audit.cli.main import run
 from pfl_audit.cli.summary import show_verdict
 from pfl_audit.core import attack
-from pfl_audit.core.results import Check, Results
+from pfl_audit.core.results import Check, Gate, Results
 from pfl_audit.errors import AuditError
 from tests.hostile.door_results import every_text, results
 
@@ -127,7 +127,9 @@ def test_a_long_name_does_not_push_the_finding_off_the_terminal(tmp_path: Path, 
 def test_results_from_elsewhere_do_not_reach_the_terminal(tmp_path: Path, capsys: Capture) -> None:
     check = Check(id="a.b", title="t", family="a", status="skipped", reason="why\x1b[31m")
     results = SimpleNamespace(
-        verdict=SimpleNamespace(status="leaks", summary="so\x1b[2J"),
+        verdict=SimpleNamespace(
+            status="leaks", summary="so\x1b[2J", gate=Gate(fail_on="leak", over=[], lacking=["a.b\x1b[2J"])
+        ),
         checks=[check],
         target=SimpleNamespace(claim_review=None),
     )
