@@ -33,11 +33,11 @@ _LEVELS: Final = ("leak", "weak", "none", "unresolved")
 
 @dataclass(frozen=True)
 class Told:
-    """A finding as page one tells it.
+    """A finding on page one.
 
     Attributes:
         letter: Name of the finding on the page.
-        sentence: Sentence without jargon, or the finding's own text where there is none.
+        sentence: Sentence without technical terms, or the finding's own text where there is none.
     """
 
     letter: str

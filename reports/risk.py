@@ -11,10 +11,10 @@ STEPS: Final = ("negligible", "limited", "significant", "maximum")
 _SEVERITY: Final = {"utility": 1, "membership": 2, "contact": 2, "values": 3, "documents": 4}
 _KINDS: Final = {
     "utility": "how well the model reads",
-    "membership": "that somebody was in the training data",
+    "membership": "that a company or person was in the training data",
     "contact": "names and contact details",
     "values": "single values of private documents",
-    "documents": "what somebody wrote, as a whole",
+    "documents": "what a person wrote, as a whole",
 }
 _BARRIERS: Final = {
     "public-api": {"answers": 0, "scores": 1, "weights": 2, "updates": 2},
@@ -29,7 +29,7 @@ _LOW: Final = 0.1
 
 RULE: Final = (
     "Severity, by the kind of data that comes out: how well the model reads, negligible; membership, names and contact "
-    "details, limited; single values of private documents, significant; what somebody wrote as a whole, maximum. One "
+    "details, limited; single values of private documents, significant; what a person wrote as a whole, maximum. One "
     "step more where members are persons. Data of special categories (GDPR, article 9) are not recognised: raise the "
     "step yourself.",
     "Likelihood, by success at no more than 10 of 100 false alarms: at least 50 of 100, maximum; at least 10, "

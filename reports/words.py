@@ -29,7 +29,7 @@ DIRECTIONS: Final = {
 CHANGES: Final = {"worse": "▲ worse", "better": "▼ better", "unclear": "no clear change"}
 """Changes in a cell; the sign says it without colour."""
 NOUNS: Final = {"providers": "companies"}
-"""Units of privacy in sentences without jargon."""
+"""Units of privacy in sentences without technical terms."""
 ACCESS: Final = {
     "answers": "questions alone",
     "scores": "confidences and losses",

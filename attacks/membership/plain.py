@@ -1,4 +1,4 @@
-"""Membership findings in sentences without jargon."""
+"""Membership findings in sentences without technical terms."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pfl_audit.documents.units import DOCUMENT, Unit
 
 WHO: Final = {
     "ZK": "an outsider who can only ask questions",
-    "PK": "somebody who also sees the model's confidences and losses",
-    "RK": "somebody who sees its losses and has trained models like it",
-    "WB": "somebody who has the model's weights",
+    "PK": "an attacker who also sees the model's confidences and losses",
+    "RK": "an attacker who sees its losses and has trained models like it",
+    "WB": "an attacker who has the model's weights",
 }
 """Attacker by access."""
 

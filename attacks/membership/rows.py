@@ -58,7 +58,7 @@ ACCESS: Final = {
 NEEDED: Final[dict[str, Access]] = {"ZK": "answers", "PK": "scores", "RK": "scores", "WB": "weights"}
 """Access of a review by that of an attack."""
 REVIEW: Final = Review(
-    question="Can somebody tell whose documents the model was trained on?",
+    question="Can an attacker tell whose documents the model was trained on?",
     classes=("attribute or membership inference",),
     access="answers",
     obtains="membership",

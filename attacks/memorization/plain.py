@@ -1,4 +1,4 @@
-"""Memorization findings in sentences without jargon."""
+"""Memorization findings in sentences without technical terms."""
 
 from __future__ import annotations
 
@@ -54,7 +54,11 @@ def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: 
             f"{hundredths(answers.non_members.value)}{sign}."
         )
     none = bool(answers and answers.members and answers.members.value == 0)
-    said = f"The model says the {name} of no {unit.noun} from a page without it, but somebody" if none else "Somebody"
+    said = (
+        f"The model says the {name} of no {unit.noun} from a page without it, but an attacker"
+        if none
+        else "An attacker"
+    )
     ratio = next((one for one in found.results if one.name == RATIO), None)
     if ratio is not None and ratio.value.value > ratio.chance:
         return (

@@ -131,7 +131,7 @@ MULTI_SHOT = CheckSpec(
     _NEEDS,
     {
         **_THREAT,
-        "does": "fills every field in several times, and believes what is likelier to the model than it should be",
+        "does": "fills every field in several times, and ranks the attempts by how likely they are to the model",
     },
     review=_REVIEW,
 )

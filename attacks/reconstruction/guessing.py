@@ -80,7 +80,7 @@ def rank_truths(
         guesses: Where the counting ends: a truth with as many fillings before it is not put back.
         expansions: Prefixes after which the search of a field is cut off.
         keep: Memory of earlier runs.
-        label: Of which fields, shown with the progress.
+        label: Name of the fields in the progress.
 
     Raises:
         AuditError: A model says something that is not a number.

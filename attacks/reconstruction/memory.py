@@ -17,7 +17,7 @@ def memory_level(found: Estimate, new: Estimate | None, p_value: float | None, u
     Args:
         found: How far the attack lies above public knowledge on private forms.
         new: The same on new forms, or None.
-        p_value: Of the permutation test between them, or None.
+        p_value: p-value of the permutation test between them, or None.
         units: Units on the side that has fewer.
     """
     effects, p_values = [found.above(0.0)], []

@@ -12,6 +12,7 @@ from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
+from pfl_audit.attacks.reconstruction.finding import finding_of
 from pfl_audit.attacks.reconstruction.memory import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
 from pfl_audit.attacks.reconstruction.putting_back import FEWEST_UNITS
@@ -20,23 +21,9 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import bootstrap_over, build_metric
-from pfl_audit.core.remedies import NO_SCORES, private_training
-from pfl_audit.core.results import Check, Curve, Finding, Format, Level, Metric, Series, SliceValue, Table
+from pfl_audit.core.results import Check, Curve, Finding, Format, Metric, Series, SliceValue, Table
 from pfl_audit.metrics.intervals import Estimate
 
-REMEDIES = [
-    "Do not hand out the weights of a model that was trained on documents like these.",
-    private_training("documents"),
-    "Do not share the scrubbed documents.",
-    NO_SCORES,
-    "Limit repeated queries on one page.",
-]
-PLAIN_ENDS: Final[dict[Level, str]] = {
-    "leak": "",
-    "weak": " This is a sign, not proof.",
-    "none": " That is no evidence that these forms are remembered.",
-    "unresolved": " These forms are too few to tell.",
-}
 IMPROVEMENT = "improvement factor"
 TOKENS = "right tokens over public knowledge"
 PERFECT = "perfect reconstructions over public knowledge"
@@ -172,16 +159,13 @@ class Presenter:
             "none": f" {none}.",
             "unresolved": f" {self.too_few(units)}",
         }[level]
-        return Finding(
-            level=level,
-            text=f"{text}.{end}",
-            remedy=" ".join(REMEDIES),
-            remedies=REMEDIES if level in ("leak", "weak") else [],
-            plain=plain + PLAIN_ENDS[level],
-            success=scores.attack.value,
-            false_alarms=scores.baseline.value,
-            metric=metric,
-            slice=slice_of(PRIVATE, "the attack"),
+        return finding_of(
+            level,
+            f"{text}.{end}",
+            plain,
+            (scores.attack.value, scores.baseline.value),
+            metric,
+            slice_of(PRIVATE, "the attack"),
         )
 
     def apart(self) -> str:
@@ -381,6 +365,6 @@ def _plain(scores: Compared, fields: int | None, which: str) -> str:
     """How many fields come back, and how many by public knowledge alone."""
     cases, count = out_of(scores.attack.value, fields, f"blacked-out fields{which}")
     return (
-        f"{cases[:1].upper()}{cases[1:]}, somebody who has the model's weights fills in {count} without an error; with "
-        f"public knowledge alone, {hundredths(scores.baseline.value)}."
+        f"{cases[:1].upper()}{cases[1:]}, an attacker who has the model's weights fills in {count} without an error; "
+        f"with public knowledge alone, {hundredths(scores.baseline.value)}."
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pfl_audit.attacks.reconstruction.evidence import place_of
-from pfl_audit.attacks.reconstruction.present import NEW, PLAIN_ENDS, PRIVATE, REMEDIES, Presenter, share, slice_of
+from pfl_audit.attacks.reconstruction.finding import REMEDIES, finding_of
+from pfl_audit.attacks.reconstruction.present import NEW, PRIVATE, Presenter, share, slice_of
 from pfl_audit.attacks.reconstruction.putting_back import FEWEST_DIFFERENT, GuessOutcome, PutBack
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
@@ -66,20 +67,11 @@ def _finding(say: Presenter, outcome: GuessOutcome) -> Finding:
     about = slice_of(PRIVATE, "the attack") | {"guesses": most}
     cases, count = out_of(private.attack.value, private.fields, "blacked-out values that stand nowhere else")
     plain = (
-        f"{cases[:1].upper()}{cases[1:]}, somebody who has the model's weights finds {count} within {most} guesses; "
+        f"{cases[:1].upper()}{cases[1:]}, an attacker who has the model's weights finds {count} within {most} guesses; "
         f"with public knowledge alone, {hundredths(private.public.value)}."
     )
-    return Finding(
-        level=level,
-        text=f"{text}.{end}",
-        remedy=" ".join(REMEDIES),
-        remedies=REMEDIES if level in ("leak", "weak") else [],
-        plain=plain + PLAIN_ENDS[level],
-        success=private.attack.value,
-        false_alarms=private.public.value,
-        metric=f"{SECRETS} {OVER}",
-        slice=about,
-    )
+    shares = private.attack.value, private.public.value
+    return finding_of(level, f"{text}.{end}", plain, shares, f"{SECRETS} {OVER}", about)
 
 
 def _why_weak(found: PutBack) -> str:

@@ -84,7 +84,7 @@ def reconstruct(
         attack: Procedure against the model under audit.
         baseline: Procedure of PUB-MLM alone.
         keep: Memory of earlier runs.
-        label: Of which fields, shown with the progress.
+        label: Name of the fields in the progress.
 
     Returns:
         One a blank, in their order.

@@ -1,4 +1,4 @@
-"""Shares as natural frequencies, for sentences without jargon."""
+"""Shares as natural frequencies, for sentences without technical terms."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class LimitResult(Part):
 
 
 class WaiverRecord(Part):
-    """A finding or a gate that somebody has accepted until a day."""
+    """A finding or a gate that the user has accepted until a day."""
 
     check: Name = Field(description="Id of a check, or a pattern")
     metric: Name | None = Field(default=None, description="Metric of a gate by number; all of the check if None")

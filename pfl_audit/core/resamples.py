@@ -106,7 +106,8 @@ def read_resamples(results: Results, folder: Path) -> Resamples:
 
 def _is_paired(metric: Metric) -> bool:
     """Whether the interval is of resamples alone: an exact one has drawn no providers."""
-    return metric.method == bootstrap_over(metric.unit) and len(metric.resamples) == RESAMPLES
+    method = metric.method or ""
+    return method.startswith(bootstrap_over("")) and "exact" not in method and len(metric.resamples) == RESAMPLES
 
 
 def _key(check: str, metric: str, about: Slice) -> tuple[object, ...]:

@@ -183,7 +183,9 @@ class Finding(Part):
     level: Level = Field(description="`leak`, `weak` sign, `none`, or `unresolved` with these documents")
     text: Text = Field(description="What was found")
     remedy: Text = Field(description="What to do")
-    plain: Text | None = Field(default=None, description="The same in one sentence without jargon, in counts of 100")
+    plain: Text | None = Field(
+        default=None, description="The same in one sentence without technical terms, in counts of 100"
+    )
     remedies: Annotated[list[Text], few(limits.NOTES)] = Field(
         default_factory=list, description="`remedy` as single actions, most effective first"
     )

@@ -19,7 +19,7 @@ the updates of one client during federated training."""
 Obtained = Literal["utility", "membership", "contact", "values", "documents"]
 """Kind of data that a successful attack obtains. ``utility``: how well the model reads, no value and no membership;
 ``membership``: that a unit was in the training data; ``contact``: names and contact details; ``values``: single values
-of private documents, such as identifiers; ``documents``: what somebody wrote, as a whole."""
+of private documents, such as identifiers; ``documents``: what a person wrote, as a whole."""
 Release = Literal["public-api", "internal", "open-weights"]
 """Who can reach the model, as its user declares: everybody by questions, staff by questions, everybody with weights."""
 

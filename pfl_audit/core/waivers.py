@@ -1,4 +1,4 @@
-"""Waivers: a finding or a gate that somebody accepts until a day, with a reason."""
+"""Waivers: a finding or a gate that the user accepts until a day, with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Membership in sentences without jargon."""
+"""Membership in sentences without technical terms."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_a_leak_is_told_in_natural_frequencies() -> None:
 def test_the_outsider_is_told_beside_an_attacker_who_sees_more() -> None:
     strongest, outsider = outcome("PK", {"TPR at 3 % FPR": 0.37}), outcome("ZK", {})
     said = plain_sentence(decision(judged(strongest, "leak"), judged(outsider, "unresolved")), DOCUMENT)
-    assert said.startswith("Of 100 documents that were in training, somebody who also sees")
+    assert said.startswith("Of 100 documents that were in training, an attacker who also sees")
     assert said.endswith("these documents are too few to rule it out.")
 
 

@@ -1,4 +1,4 @@
-"""Memorization in sentences without jargon, and what a finding needs."""
+"""Memorization in sentences without technical terms, and what a finding needs."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_values_that_come_out_are_counted() -> None:
     assert access_of(memory("leak", EXPOSURE), answers(0.17, 0.0)) == "answers"
 
 
-@pytest.mark.parametrize(("members", "begins"), [(0.0, "The model says the email of no company"), (0.1, "Somebody")])
+@pytest.mark.parametrize(("members", "begins"), [(0.0, "The model says the email of no company"), (0.1, "An attacker")])
 def test_no_value_is_said_only_where_none_came_out(members: float, begins: str) -> None:
     said = plain_sentence("email", memory("leak"), answers(members, 0.2), PROVIDER)
     assert said.startswith(begins)
@@ -44,7 +44,7 @@ def test_no_value_is_said_only_where_none_came_out(members: float, begins: str) 
 
 
 def test_without_answers_no_share_is_told() -> None:
-    assert plain_sentence("email", memory("leak"), None, PROVIDER).startswith("Somebody")
+    assert plain_sentence("email", memory("leak"), None, PROVIDER).startswith("An attacker")
     assert success(None) == {}
     assert success(answers(0.2, 0.1)) == {"success": 0.2, "false_alarms": 0.1}
 

@@ -6,29 +6,10 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.cli.main import run
-from pfl_audit.core import runner
 from pfl_audit.core.plan import AuditPlan
-from pfl_audit.errors import AuditError
+from tests.cli.written import written
 
 Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[AuditPlan]:
-    """Plans of the audits that would have run."""
-    seen: list[AuditPlan] = []
-
-    def record(plan: AuditPlan, *_: object) -> None:
-        seen.append(plan)
-        raise AuditError("not run")
-
-    monkeypatch.setattr(runner, "run_audit", record)
-    return seen
-
-
-def written(folder: Path, text: str) -> str:
-    (folder / "audit.toml").write_text(text)
-    return str(folder / "audit.toml")
 
 
 def test_keys_are_the_names_of_the_flags(corpus_folder: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from pfl_audit.cli.init import as_toml, look
 from pfl_audit.cli.main import run
-from pfl_audit.core import runner
 from pfl_audit.core.plan import AuditPlan
-from pfl_audit.errors import AuditError
+from tests.cli.written import written
 
 Capture = pytest.CaptureFixture[str]
 Make = Callable[[int], Path]
@@ -24,24 +23,6 @@ reason = "none of them exist"
 name = "A. Engineer"
 expires = 2026-12-31
 """
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[AuditPlan]:
-    """Plans of the audits that would have run."""
-    seen: list[AuditPlan] = []
-
-    def record(plan: AuditPlan, *_: object) -> None:
-        seen.append(plan)
-        raise AuditError("not run")
-
-    monkeypatch.setattr(runner, "run_audit", record)
-    return seen
-
-
-def written(folder: Path, text: str) -> str:
-    (folder / "audit.toml").write_text(text)
-    return str(folder / "audit.toml")
 
 
 @pytest.fixture

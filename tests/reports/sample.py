@@ -5,7 +5,7 @@ from __future__ import annotations
 from pfl_audit.core.results import Check, Curve, Evidence, Finding, Results, Series, Table
 from tests.reports.test_html import check, metric, results
 
-MEMBERSHIP = "Can somebody tell whose documents the model was trained on?"
+MEMBERSHIP = "Can an attacker tell whose documents the model was trained on?"
 MEMORY = "What does the model remember of its training documents?"
 
 
