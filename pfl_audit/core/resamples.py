@@ -68,7 +68,7 @@ class Resamples:
 
 
 def keep_resamples(checks: Sequence[Check], provenance: Provenance, folder: Path) -> None:
-    """Write the resamples of the audited model's numbers into the private folder of a run.
+    """Write the resamples of the audited model's numbers into the private folder of a run, where there are any.
 
     Args:
         checks: As the attacks returned them; what is read from results.json has no resamples.
@@ -87,8 +87,9 @@ def keep_resamples(checks: Sequence[Check], provenance: Provenance, folder: Path
         for metric in check.metrics
         if metric.slice.get("model") == "target" and _is_paired(metric)
     ][:_MOST]
-    about = {"started": provenance.started, "seed": provenance.seed}
-    write_json(folder / PRIVATE / FILE, {**about, "numbers": kept})
+    if kept:
+        about = {"started": provenance.started, "seed": provenance.seed}
+        write_json(folder / PRIVATE / FILE, {**about, "numbers": kept})
 
 
 def read_resamples(results: Results, folder: Path) -> Resamples:
