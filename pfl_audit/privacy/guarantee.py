@@ -100,9 +100,7 @@ class AllowedReconstruction(BaseModel):
     by_mechanism: Chance | None = Field(
         description="Largest chance by the mechanism's trade-off curve, where it is covered"
     )
-    by_epsilon: Chance = Field(
-        description="The same by epsilon and delta alone: the effective ones where they are known"
-    )
+    by_epsilon: Chance = Field(description="The same by the effective epsilon alone, or by the stated one")
 
 
 class GuaranteeReview(BaseModel):

@@ -179,7 +179,8 @@ def test_the_carrier_of_the_noise_is_said() -> None:
 def test_what_the_guarantee_allows_of_reconstruction_is_a_table(tmp_path: Path) -> None:
     found = claimed(HONEST)
     view = view_guarantee(found)
-    assert view is not None and view.reconstruction is not None
+    assert view is not None
+    assert view.reconstruction is not None
     rows = {row[0]: row[1:] for row in view.reconstruction.rows}
     assert rows["0.01 %"] == ["0.9797 %", "29.34 %"]
     assert rows["50 %"][1] == "100 %"
