@@ -10,7 +10,7 @@ from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, CheckpointOutcome
-from pfl_audit.attacks.reconstruction.plan import Chosen, Truth, choose, count_passes
+from pfl_audit.attacks.reconstruction.plan import LISTED, Chosen, Truth, attacked_labels, count_passes, fields_of
 from pfl_audit.attacks.reconstruction.proposals import Proposer, proposers
 from pfl_audit.attacks.reconstruction.putting_back import Guessed, GuessOutcome, PutBack, put_back, reported
 from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
@@ -19,14 +19,10 @@ from pfl_audit.attacks.reconstruction.unit_permutation import permute_units
 from pfl_audit.attacks.reconstruction.units import units_of
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check
-from pfl_audit.documents.forms.form import Form
-from pfl_audit.errors import UsageError
 from pfl_audit.models.form_protocol import Blank, FormModel
 
-_ANSWER = "answer"
 _COMPARED = 8
 """Fields by which a coarser precision is judged."""
-_LISTED = 20
 
 
 def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[Check]:
@@ -36,17 +32,19 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
         UsageError: No form has a label that is asked for.
     """
     wanted = [spec for spec in (GUESSES, ONE_SHOT, MULTI_SHOT) if spec.id in context.checks]
-    labels = _labels(settings.labels, context.corpus.labels)
-    chosen, lost = _fields(context, settings, labels, context.parts.private)
+    labels = attacked_labels(settings.labels, context.corpus.labels)
+    chosen, lost = fields_of(context.parts.private, context.target, settings, labels, context.seed)
     if not chosen.fields:
-        names = " or ".join(visible(label, 60) for label in labels[:_LISTED])
+        names = " or ".join(visible(label, 60) for label in labels[:LISTED])
         reason = (
             f"no field of the private forms labelled {names or 'at all'} "
             f"has {settings.shortest} to {settings.longest} tokens ({len(chosen.too_short)} are shorter, "
             f"{len(chosen.too_long)} longer, {len(lost)} not read whole by the model)"
         )
         return [spec.not_run("skipped", reason) for spec in wanted]
-    new = _fields(context, settings, labels, context.parts.validation)[0] if settings.control else None
+    new = None
+    if settings.control:
+        new, _ = fields_of(context.parts.validation, context.target, settings, labels, context.seed)
     attempted = [spec for spec in wanted if spec is not GUESSES]
     if attempted:
         _tell(context, settings, chosen, new)
@@ -67,30 +65,6 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
     if GUESSES in wanted:  # last, since the search reuses what the attempts have asked
         checks.insert(0, present_guesses.guesses(GUESSES, say, attack.guesses()))
     return checks
-
-
-def _fields(
-    context: FormContext, settings: ReconstructionSettings, labels: Sequence[str], forms: Sequence[Form]
-) -> tuple[Chosen, tuple[tuple[str, str], ...]]:
-    """The fields to attack; and those that the model cannot read whole, which are none of its blanks."""
-    pairs = [pair for form in forms for pair in context.target.blanks(form) if pair[0].span.field.label in labels]
-    read = {(blank.window.form.id, blank.span.field.id) for blank, _ in pairs}
-    named = [(form.id, field.id) for form in forms for field in form.fields if field.label in labels]
-    return choose(pairs, settings, context.seed), tuple(name for name in named if name not in read)
-
-
-def _labels(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """What is asked for, or what is personal on a form: the answers where these have a label (section 5.1).
-
-    Raises:
-        UsageError: No form has such a label.
-    """
-    if unknown := [label for label in wanted if label not in known]:
-        raise UsageError(
-            f"no form has a field of label '{visible(unknown[0], 60)}'",
-            f"Choose among: {', '.join(visible(label, 60) for label in known[:_LISTED])}",
-        )
-    return tuple(wanted) or ((_ANSWER,) if _ANSWER in known else tuple(known))
 
 
 def _tell(context: FormContext, settings: ReconstructionSettings, chosen: Chosen, new: Chosen | None) -> None:

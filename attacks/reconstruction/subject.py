@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from pfl_audit.core.estimate import Estimate
 from pfl_audit.core.settings import Flag, Settings
 from pfl_audit.core.subject import AuditJob, LazySubject
 
@@ -48,4 +49,14 @@ def _open(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     return open_subject(inputs, job)
 
 
-SUBJECT = LazySubject("forms", "forms", FormInputs, OFFERS, ("forms",), FORMS, _open)
+class FormSubject(LazySubject[FormInputs]):
+    """The subject, with an estimate of what an audit takes."""
+
+    def estimate(self, inputs: FormInputs, job: AuditJob) -> Estimate:
+        """Count the fields, and attack a few of them."""
+        from pfl_audit.attacks.reconstruction.estimate import estimate_forms
+
+        return estimate_forms(inputs, job)
+
+
+SUBJECT = FormSubject("forms", "forms", FormInputs, OFFERS, ("forms",), FORMS, _open)
