@@ -31,6 +31,11 @@ class FormInputs(Settings):
         default=None,
         description="Masked language model of public forms with the same vocabulary; another one is another attacker.",
     )
+    public_target: str | None = Field(
+        default=None,
+        description="Model of the target's task, trained on public forms alone: fields are ranked by the ratio of "
+        "likelihoods of the two as well.",
+    )
     split_seed: int = Field(default=0, ge=0, description="As in training, where forms name no part.")
     visual_noise: Annotated[bool, Flag(panel=_ABLATION)] = Field(
         default=False, description="Replace the pages' pictures by noise."
