@@ -17,6 +17,7 @@ from pfl_audit.attacks.reconstruction.memory import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
 from pfl_audit.attacks.reconstruction.putting_back import FEWEST_UNITS
 from pfl_audit.attacks.reconstruction.units import Units
+from pfl_audit.attacks.reconstruction.worth import learnt_little
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths, out_of
@@ -156,7 +157,7 @@ class Presenter:
             none += f"; a difference of {smallest:.3f} between private and new forms would have been found"
         end = {
             "weak": f" {why}.{self.apart()}",
-            "none": f" {none}.",
+            "none": f" {none}.{self.learnt_little()}",
             "unresolved": f" {self.too_few(units)}",
         }[level]
         return finding_of(
@@ -176,6 +177,10 @@ class Presenter:
             " Private and new forms share no provider, so that what the model knows of a few providers may pass for "
             "memory of their forms."
         )
+
+    def learnt_little(self) -> str:
+        """A warning that no evidence says little, where a model has learnt little."""
+        return learnt_little(self._context.training)
 
     def too_few(self, units: int) -> str:
         """Why nothing can be decided."""

@@ -59,7 +59,7 @@ def _finding(say: Presenter, outcome: GuessOutcome) -> Finding:
         "leak": f" Values were put back.{say.apart()}",
         "weak": f" That is a sign; {_why_weak(found)}.{say.apart()}",
         "none": f" That is no evidence that values can be put back; {smallest} secrets, each of another unit, would "
-        "have been found.",
+        f"have been found.{say.learnt_little()}",
         "unresolved": f" {say.too_few(few)}"
         if not found.enough
         else f" Too few {say.units.name} to tell, even if all secrets were put back: {private.units}.",

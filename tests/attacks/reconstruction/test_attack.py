@@ -27,7 +27,7 @@ from pfl_audit.models.encoders.model import open_form_model
 from pfl_audit.models.form_protocol import Blank, FormModel, TokenSpan, Window
 from pfl_audit.progress import Silent
 
-from .fakes import SPECIAL, VOCABULARY, Fake, knows, noise
+from .fakes import SPECIAL, VOCABULARY, Fake, knows, loses, noise
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 SETTINGS = ReconstructionSettings(candidates=37, attempts=2)
@@ -290,3 +290,35 @@ def test_controls_on_the_embedded_models(opens: Opens, tmp_path: Path) -> None:
     assert several.finding
     assert guesses.finding
     assert (one.finding.level, several.finding.level, guesses.finding.level) == ("none", "none", "none")
+
+
+def test_no_evidence_of_models_that_learnt_little_says_so(opens: Opens) -> None:
+    all_alike = memoriser((*PRIVATE, *NEW))
+    weak = opens(PRIVATE, NEW, target=all_alike, training=({"accuracy": 0.51}, {"accuracy": 0.07}))
+    for check in attack(weak):
+        assert check.finding
+        assert check.finding.level == "none"
+        assert check.finding.text.endswith(
+            "The target has a validation accuracy of 0.07: what it has not learnt it cannot give away."
+        )
+    strong = opens(PRIVATE, NEW, target=all_alike, training=({"accuracy": "F1"}, {"accuracy": 0.6}))
+    assert all("validation accuracy" not in (check.finding.text if check.finding else "") for check in attack(strong))
+
+
+def test_fields_are_ranked_by_the_ratio_to_a_public_target(opens: Opens) -> None:
+    def reads(name: str, known: tuple[Form, ...]) -> Reads:
+        reader = Reads("reader")
+        truths: Truths = {(form.id, b.span.field.id): truth for form in known for b, truth in reader.blanks(form)}
+        return Reads(name, losses=loses(truths, name), task="ee-bio")
+
+    settings = SETTINGS.model_copy(update={"ranking": "ratio to the public target", "weight": 0.4})
+    target, reference = reads("target", PRIVATE), reads("reference", ())
+    _, several, _ = attack(opens(PRIVATE, NEW, target=target, public_target=reference), settings)
+    assert table(several, "By membership metric")[-2][0] == "ratio to the public target"
+    assert several.finding
+    assert several.finding.level == "weak"
+    alike = attack(opens(PRIVATE, NEW, target=target, public_target=target), settings)[1]
+    areas = [metric(one, "AccAUC", **{"with": "the attack"}).value for one in (several, alike)]
+    assert areas[0] > areas[1]
+    with pytest.raises(UsageError, match="nothing to rank by the ratio to the public target"):
+        attack(opens(PRIVATE, NEW, target=target), settings)
