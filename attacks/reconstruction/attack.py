@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pfl_audit.core.results import Check
 
 Mean = Literal["geometric", "arithmetic"]
+Shortlist = Literal["public", "gradient"]
 MembershipMetric = Literal[
     "target perplexity",
     "raw perplexity",
@@ -51,6 +52,11 @@ class ReconstructionSettings(Settings):
     )
     attempts: int = Field(default=8, ge=1, le=64, description="Attempts a field; the first is one-shot (n_a).")
     candidates: int = Field(default=128, ge=1, description="Tokens tried a step (N_c; paper only).")
+    shortlist: Shortlist = Field(
+        default="public",
+        description="Who names these tokens: the public model (paper), or a first-order estimate of the mix of both "
+        "models over the whole vocabulary (ours; not for an MLM target).",
+    )
     nucleus: float = Field(default=0.10, gt=0, le=1, description="Probability that sampling keeps (p; paper only).")
     weight: float = Field(
         default=0.4,
