@@ -95,10 +95,20 @@ def metrics_of(words: Words, name: str, found: PutBack) -> Iterator[Metric]:
             )
 
 
-def share_table(words: Words, outcome: Outcome, note: str) -> Table:
-    """Shares by number of guesses."""
+def share_table(
+    words: Words, outcome: Outcome, note: str, further: Mapping[str, Mapping[int, PutBack]] | None = None
+) -> Table:
+    """Shares by number of guesses.
+
+    Args:
+        further: Other orders of the guesses, by name.
+    """
     rows: list[list[Cell]] = []
-    for name, found in (("secrets", outcome.secrets), (f"all {words.field}", outcome.every)):
+    for name, found in (
+        ("secrets", outcome.secrets),
+        *(further or {}).items(),
+        (f"all {words.field}", outcome.every),
+    ):
         for one in found.values():
             for documents, shares in ((words.private, one.private), (words.new, one.new)):
                 if shares is not None:
@@ -146,7 +156,7 @@ def numbers_of(words: Words, found: Mapping[int, PutBack]) -> str:
     most = max(found)
     head = found[most]
     text = f"{most} guesses put {share(head.private.attack)} back"
-    text += f", and {share(head.private.public)} with {words.model} alone" if words.public is not None else ""
+    text += f", and {share(head.private.public)} with the {words.model} alone" if words.public is not None else ""
     fewer = [f"{share(one.private.attack)} within {k}" for k, one in sorted(found.items()) if k < most]
     text += f" ({', '.join(fewer)})" if fewer else ""
     text += f"; sign-flip p {head.sign_flip:.4f}" if words.public is not None else ""
@@ -160,5 +170,5 @@ def why_weak(words: Words, found: PutBack) -> str:
     if found.permutation is None:
         return words.unseen
     if found.different < FEWEST_DIFFERENT:
-        return f"attack and public model differ on {found.different} units, and {FEWEST_DIFFERENT} are needed"
+        return f"attack and {words.model} differ on {found.different} units, and {FEWEST_DIFFERENT} are needed"
     return "it is too weak for one of several checks"
