@@ -25,7 +25,7 @@ from pfl_audit.core.results import Check
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.keys import NAMES, PROVIDER_KEYS
-from pfl_audit.documents.scrubbing.questions import scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import UNKNOWN, scrubbed_questions
 from pfl_audit.documents.units import DOCUMENT
 from pfl_audit.metrics.answers import accuracy
 from pfl_audit.models.protocol import Guess
@@ -86,7 +86,8 @@ def guesses(context: QuestionContext, settings: MemorizationSettings) -> Check:
         settings.guesses,
         lambda what, k: context.rng("memorization", "guesses", what, k),
     )
-    problems = [*left_out, *context.target.problems]
+    unread = {query.document.id for query in asked if query.id not in said}
+    problems = [*left_out, *(problem for problem in context.target.problems if problem.record in unread)]
     say = present.Presenter(context, settings, control)
     return say.check(spec, outcome, _by_ratio(context, here, there, settings.guesses), here, problems)
 
@@ -106,7 +107,7 @@ def place_of(answers: Sequence[str], query: Query, most: int) -> Rank:
 def _questions(
     context: QuestionContext, settings: MemorizationSettings
 ) -> tuple[dict[Query, Occurrences], list[Problem]]:
-    """Questions for scrubbed values with where else these stand, and the pages that were left out.
+    """Questions for scrubbed values with where else these stand, and the pages that were left out though they have one.
 
     Values of providers are asked for, and of single documents every value that has a question.
     """
@@ -119,7 +120,7 @@ def _questions(
             context.red, key, seed=context.seed, blue=context.blue, threshold=settings.threshold, read=read
         )
         queries += [query for query in test.queries if query.document.unit in members]
-        problems += test.skipped if test.queries else ()
+        problems += [problem for problem in test.skipped if problem.reason != UNKNOWN]
     if settings.guessed_values is not None and len(queries) > settings.guessed_values:
         order = context.rng("memorization", "guesses", "values").permutation(len(queries))
         queries = [queries[at] for at in sorted(order[: settings.guessed_values].tolist())]

@@ -30,7 +30,7 @@ from pfl_audit.documents.corpus import Problem
 if TYPE_CHECKING:
     from pfl_audit.attacks.memorization.guesses import Value
 
-BY_RATIO = "secrets put back, ranked by the ratio"
+BY_RATIO = "secrets put back by the ratio"
 _NO_CONTROL = "no control was asked (--control, --pretrained), so that the values may be easy to guess"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -262,4 +263,4 @@ def _kept(records: Records, key: str, width: int) -> list[Guess] | None:
         guesses = _GUESSES.validate_python((records.get(key) or {}).get("guesses"))
     except ValidationError:
         return None
-    return guesses if len(guesses) <= width else None
+    return guesses if len(guesses) <= width and all(isfinite(guess.loss) for guess in guesses) else None
