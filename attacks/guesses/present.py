@@ -161,7 +161,7 @@ def numbers_of(words: Words, found: Mapping[int, PutBack]) -> str:
     text += f" ({', '.join(fewer)})" if fewer else ""
     text += f"; sign-flip p {head.sign_flip:.4f}" if words.public is not None else ""
     if head.new is not None and head.permutation is not None:
-        text += f"; {share(head.new.attack)} of {words.new}, permutation p {head.permutation:.4f}"
+        text += f"; {share(head.new.attack)} on {words.new}, permutation p {head.permutation:.4f}"
     return text
 
 

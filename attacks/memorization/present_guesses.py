@@ -15,7 +15,7 @@ from pfl_audit.attacks.guesses.present import (
     share_table,
     why_weak,
 )
-from pfl_audit.attacks.guesses.putting_back import FEWEST_UNITS, Outcome, PutBack
+from pfl_audit.attacks.guesses.putting_back import FEWEST_UNITS, Outcome, PutBack, reported
 from pfl_audit.attacks.memorization.attack import MemorizationSettings
 from pfl_audit.attacks.memorization.tables import skipped_table
 from pfl_audit.attacks.questions.context import QuestionContext
@@ -99,6 +99,7 @@ class Presenter:
                     f"A secret may stand on other pages of its {self._unit.noun}. Values are compared without case, "
                     "punctuation and accents, and on their own page approximately as well.",
                 ),
+                self._keys(values),
                 self._values(spec, values),
                 skipped_table(problems, hide),
             ],
@@ -164,6 +165,24 @@ class Presenter:
                 "none": f". That is no evidence that values of {self._unit.nouns} in training are remembered.",
                 "unresolved": ". These pages are too few to tell.",
             }[level]
+        )
+
+    def _keys(self, values: Sequence[Value]) -> Table:
+        """How many secrets of members of each key are put back."""
+        most = self._settings.guesses
+        rows: list[list[Cell]] = []
+        for key in dict.fromkeys(value.query.key for value in values if value.field.secret):
+            mine = [value.field for value in values if value.field.secret and value.query.key == key]
+            row: list[Cell] = [key, len(mine), *(sum(one.attack.within(k) for one in mine) for k in reported(most))]
+            if self._control is not None:
+                row.append(sum(one.public.within(most) for one in mine))
+            rows.append(row)
+        compared = [f"{self._words.model}, within {most}"] if self._control is not None else []
+        return Table(
+            title="Secrets of members by key",
+            columns=["key", "secrets", *(f"within {k}" for k in reported(most)), *compared],
+            rows=rows,
+            note="Counts of values, a page each; the finding goes by all keys together.",
         )
 
     def _values(self, spec: CheckSpec, values: Sequence[Value]) -> Table:

@@ -131,8 +131,11 @@ def test_positive_control_values_of_members_on_the_third_guess(red: Corpus, tmp_
         assert share(check, f"{name} put back", "pages of members", 1) == 0.0
         assert share(check, f"{name} put back", "pages of non-members") == 0.0
         assert share(check, f"{name} put back", "pages of members", by="the pre-trained model alone") == 0.0
-    assert check.tables[2].rows
-    assert {row[3] for row in check.tables[2].rows} == {3}
+    by_key, found = check.tables[2:4]
+    assert by_key.columns == ["key", "secrets", "within 1", "within 8", "pre-trained model, within 8"]
+    assert {row[0] for row in by_key.rows} > {"provider_name", "provider_email"}
+    assert all(row[1:] == [row[1], 0, row[1], 0] for row in by_key.rows)
+    assert {row[3] for row in found.rows} == {3}
 
 
 def test_the_ratio_finds_first_what_the_control_does_not_expect(red: Corpus, tmp_path: Path) -> None:
