@@ -1,5 +1,6 @@
 """Values put back within k guesses: models that leak by construction, and ones that cannot."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,11 @@ from pfl_audit.attacks.memorization.guesses import place_of
 from pfl_audit.attacks.memorization.secrets import Texts
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.cli import main
 from pfl_audit.core.attack import unmet_needs
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
-from pfl_audit.core.results import Check, Finding, Metric
+from pfl_audit.core.results import Check, Finding, Metric, read_results
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
@@ -238,6 +240,18 @@ def test_a_model_with_one_answer_skips_the_check(red: Corpus, tmp_path: Path) ->
     reason = unmet_needs(GUESSES, frozenset({"answer", "loss", "confidence"}))
     assert reason is not None
     assert reason.startswith("needs likely answers, live")
+
+
+def test_recorded_answers_cannot_be_asked_for_guesses(folder: Path, tmp_path: Path) -> None:
+    """By the command: a skipped row with the reason, and the exit code of what could not be audited."""
+    assert main.run(["memorize", "--red", str(folder), "--export", str(tmp_path / "ask"), "--quiet"]) == 0
+    asked = [json.loads(line)["id"] for line in (tmp_path / "ask/questions.jsonl").read_text().splitlines()]
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text("".join(json.dumps({"id": name, "answer": "x"}) + "\n" for name in asked))
+    given = ["memorize", "--red", str(folder), "--answers", str(answers), "--out", str(tmp_path / "run"), "--quiet"]
+    assert main.run([*given, "--put-back"]) == 3
+    (check,) = [one for one in read_results(tmp_path / "run").checks if one.id == GUESSES.id]
+    assert (check.status, check.reason) == ("skipped", "needs likely answers, live; the audit has answer")
 
 
 def test_a_run_that_is_cut_goes_on_and_a_second_asks_nothing(red: Corpus, tmp_path: Path) -> None:
