@@ -28,8 +28,9 @@ MembershipMetric = Literal[
     "raw and ratio",
     "max token likelihood gap",
     "max token likelihood ratio",
+    "ratio to the public target",
 ]
-"""Ours, and the five of cdmi-reconstruction, section 4.3."""
+"""Ours, the five of cdmi-reconstruction, section 4.3, and the likelihood ratio to a reference (ours)."""
 
 
 class ReconstructionSettings(Settings):
@@ -68,6 +69,11 @@ class ReconstructionSettings(Settings):
     ranking: MembershipMetric = Field(
         default="target perplexity",
         description="Membership metric that the finding goes by (ours); the paper's five are reported too.",
+    )
+    tune: bool = Field(
+        default=False,
+        description="Tune weight, mean and temperatures on a shadow target, trained on public forms alone as the "
+        "target was on private ones (ours).",
     )
     control: bool = Field(default=True, description="Attack the validation forms too, which the target never saw.")
     public_temperature: Annotated[float, Flag(hidden=True)] = Field(
