@@ -85,7 +85,8 @@ class DonutResponder(DonutWriter):
             searched = beam_search(first, advance, width, ends, self.config.longest - length, barred)
             for at, some in zip(places, searched, strict=True):
                 texts = list(dict.fromkeys(self.inputs.tokenizer.decode(list(one.tokens)) for one in some))
-                found[at] = sorted_guesses(texts, self.candidate_losses(queries[at], texts)) if texts else []
+                examples = [self.inputs.example(queries[at].question, text) for text in texts]
+                found[at] = sorted_guesses(texts, self.scores(examples, pages[at].expand(len(texts), -1, -1)))
         return [found[at] for at in range(len(queries))]
 
 
