@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
@@ -35,6 +36,15 @@ class MemorizationSettings(Settings):
         default=200, ge=0, description="Scrubbed pages of a key that are kept whole, privately."
     )
     shown_pages: int = Field(default=4, ge=0, le=50, description="Of these pages, how many the report shows.")
+    guesses: int = Field(
+        default=8,
+        ge=1,
+        le=64,
+        description="Likeliest answers to a question that are tried; the width of the beam (ours).",
+    )
+    guessed_values: int | None = Field(
+        default=None, ge=1, description="Most values that are guessed, drawn at random from all pages."
+    )
 
 
 _CONTACT: Final = ("provider_name", "provider_address", "provider_email", "provider_phone", "provider_website")
@@ -74,6 +84,11 @@ def _specs(unit: Unit) -> dict[str, CheckSpec]:
         "sees": "the model's answers to questions about them",
         "does": f"compares how well it reads them with how well it reads pages of other {unit.nouns}",
     }
+    guessing = {
+        "knows": recall["knows"],
+        "sees": "the model's likeliest answers to a question for that value, in their order",
+        "does": "tries them one by one, as many as there are guesses",
+    }
     answer = frozenset({Capability.ANSWER})
     specs = [
         *(
@@ -85,6 +100,14 @@ def _specs(unit: Unit) -> dict[str, CheckSpec]:
                 review=_review("contact" if key in _CONTACT else "values"),
             )
             for key in PROVIDER_KEYS
+        ),
+        CheckSpec(
+            "memorization.guesses",
+            "Values put back within k guesses",
+            answer | {Capability.LIVE, Capability.GUESSES},
+            guessing,
+            on_request="it searches for several answers to every question, with every model",
+            review=replace(_review("values"), access="scores"),
         ),
         CheckSpec(
             "memorization.unprompted",
@@ -106,6 +129,7 @@ def _specs(unit: Unit) -> dict[str, CheckSpec]:
 
 _BY_UNIT: Final = {name: _specs(unit) for name, unit in UNITS.items()}
 KEYS: Final = tuple(_BY_UNIT["provider"][f"memorization.{key}"] for key in PROVIDER_KEYS)
+GUESSES: Final = _BY_UNIT["provider"]["memorization.guesses"]
 UNPROMPTED: Final = _BY_UNIT["provider"]["memorization.unprompted"]
 GENERALISATION: Final = _BY_UNIT["provider"]["memorization.generalisation"]
 
@@ -116,11 +140,11 @@ def in_words(spec: CheckSpec, unit: Unit) -> CheckSpec:
 
 
 class MemorizationAttack:
-    """One check a key, the unprompted-disclosure test, and how well known companies are read."""
+    """One check a key, values put back within k guesses, unprompted disclosure, and reading of known companies."""
 
     name = "memorization"
     subject = "questions"
-    specs = (*KEYS, UNPROMPTED, GENERALISATION)
+    specs = (*KEYS, GUESSES, UNPROMPTED, GENERALISATION)
     Settings = MemorizationSettings
 
     def questions(self, checks: Collection[str], red: Corpus) -> dict[str, int]:
@@ -140,9 +164,12 @@ class MemorizationAttack:
         """Run the checks that were chosen, key by key."""
         from pfl_audit.attacks.memorization.disclosure import unprompted
         from pfl_audit.attacks.memorization.generalisation import generalisation
+        from pfl_audit.attacks.memorization.guesses import guesses
         from pfl_audit.attacks.memorization.recall import recall
 
         checks = [recall(context, spec, settings) for spec in KEYS if spec.id in context.checks]
+        if GUESSES.id in context.checks:
+            checks.append(guesses(context, settings))
         if UNPROMPTED.id in context.checks:
             checks.append(unprompted(context, UNPROMPTED))
         if GENERALISATION.id in context.checks:

@@ -26,6 +26,7 @@ class Choice(Settings):
     key: tuple[str, ...] = Field(
         default=("provider_name",), description=f"Key to ask for (repeat), or all: {', '.join(PROVIDER_KEYS)}."
     )
+    put_back: bool = Field(default=False, description="Count the values that are put back within k guesses, too.")
     unprompted: bool = Field(default=True, description="Run the unprompted-disclosure test.")
     export: Annotated[Path | None, Flag()] = Field(
         default=None, description="Write the scrubbed pages and questions for a vendor, and stop."
@@ -40,10 +41,11 @@ def _prepare(request: Request) -> bool:
         _export(choice.export, keys, request)
         return False
     checks = [f"memorization.{name}" for name in keys]
+    put_back = ["memorization.guesses"] if choice.put_back else []
     unprompted = ["memorization.unprompted"] if choice.unprompted else []
-    request.checks = (*checks, *unprompted)
+    request.checks = (*checks, *put_back, *unprompted)
     named = checks if "key" in request.choice else ["memorization"]
-    request.named = (*named, *(unprompted if "unprompted" in request.choice else []))
+    request.named = (*named, *put_back, *(unprompted if "unprompted" in request.choice else []))
     return True
 
 

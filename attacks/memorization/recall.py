@@ -43,7 +43,7 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
     queries = [query for query in test.queries if query.document.unit in members]
     if not queries:
         return spec.not_run("skipped", f"no page of a labelled {context.unit.name} gives a {key} that can be taken off")
-    clues = _second_look(context, queries)
+    clues = second_look(context, queries)
     answers, pages = _ask(context, key, queries, members, clues)
     target = answers["target"]
     if pages["target"].empty:
@@ -129,7 +129,7 @@ def _ask(
     return answers, pages
 
 
-def _second_look(context: QuestionContext, queries: Sequence[Query]) -> dict[str, list[ResidualKind]]:
+def second_look(context: QuestionContext, queries: Sequence[Query]) -> dict[str, list[ResidualKind]]:
     """Query id to the kinds of what still points to the value: among the words, and in the picture if there is OCR."""
     read: dict[str, str] = {}
     if context.reader is not None:

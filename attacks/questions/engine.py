@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
 
 from pfl_audit import __version__
-from pfl_audit.core.store import ResponseStore
+from pfl_audit.core.store import Records, ResponseStore
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import UnanswerableError
@@ -17,6 +21,8 @@ from pfl_audit.models.protocol import (
     ConcurrentModel,
     DocumentModel,
     FieldModel,
+    Guess,
+    GuessingModel,
     Response,
     Score,
 )
@@ -136,6 +142,58 @@ class QueryEngine:
                 task.advance(1)
         return found
 
+    @property
+    def guesses(self) -> bool:
+        """Whether ``likely_answers`` can be asked."""
+        return isinstance(self.model, GuessingModel) and Capability.GUESSES in self.capabilities
+
+    def likely_answers(self, queries: Sequence[Query], width: int, purpose: str) -> dict[str, list[Guess]]:
+        """The likeliest answers to questions by beam search, from the store where the same has been asked before.
+
+        Args:
+            queries: Their own answers have no effect.
+            width: Width of the beam, and most answers to a question.
+
+        Returns:
+            Query id to answers, likeliest first; a query whose page cannot be read is left out.
+
+        Raises:
+            TypeError: The model gives one answer only.
+        """
+        if not isinstance(self.model, GuessingModel):
+            raise TypeError("the model gives one answer only")
+        keys: dict[str, str] = {}
+        for query in queries:
+            try:
+                keys[query.id] = self._key(replace(query, answers=("",)), f"{width} likely answers")
+            except UnanswerableError as error:
+                self.problems[Problem(query.document.id, error.reason)] = None
+        records = Records(self._store)
+        found = {key: guesses for key in keys.values() if (guesses := _kept(records, key, width)) is not None}
+        pending = {keys[query.id]: query for query in queries if query.id in keys and keys[query.id] not in found}
+        self.reused += len(keys) - len(pending)
+        with self._progress.task(purpose, len(keys), len(keys) - len(pending)) as task:
+            for batch in self._batches(pending, width):
+                new = self._guessed(self.model, batch, width)
+                for key, guesses in new.items():
+                    records.put(key, {"guesses": [asdict(guess) for guess in guesses]})
+                self.asked += len(new)
+                found |= new
+                task.advance(len(batch))
+        return {query: found[key] for query, key in keys.items() if key in found}
+
+    def _guessed(self, model: GuessingModel, batch: Mapping[str, Query], width: int) -> dict[str, list[Guess]]:
+        """Ask a batch; where a page of it cannot be read, ask one by one and leave that page out."""
+        try:
+            return dict(zip(batch, model.guess(list(batch.values()), width), strict=True))
+        except UnanswerableError as error:
+            if len(batch) == 1:
+                (query,) = batch.values()
+                self.problems[Problem(query.document.id, error.reason)] = None
+                return {}
+            parts = [self._guessed(model, {key: query}, width) for key, query in batch.items()]
+            return {key: guesses for part in parts for key, guesses in part.items()}
+
     def _answered(self, pending: Mapping[str, Query], answers: Answers) -> Iterator[tuple[int, dict[str, Response]]]:
         """Ask; yields the number of questions that are done, and their responses, before anything more is asked."""
         if not isinstance(self.model, ConcurrentModel):
@@ -165,8 +223,12 @@ class QueryEngine:
         self.asked += len(batch)
         return dict(zip(batch, responses, strict=True))
 
-    def _batches(self, pending: Mapping[str, Query]) -> list[dict[str, Query]]:
-        """Group by length, longest first (what does not fit shows at once), a page's questions together."""
+    def _batches(self, pending: Mapping[str, Query], share: int = 1) -> list[dict[str, Query]]:
+        """Group by length, longest first (what does not fit shows at once), a page's questions together.
+
+        Args:
+            share: Rows that the model computes for a query.
+        """
         costs = {key: self.model.cost(query) for key, query in pending.items()}
         pages: dict[str, int] = {}
         for key, query in pending.items():
@@ -175,7 +237,7 @@ class QueryEngine:
         batches: list[dict[str, Query]] = []
         longest = 0
         for key in order:
-            if not batches or len(batches[-1]) >= self.model.batch_size(max(longest, costs[key])):
+            if not batches or len(batches[-1]) >= max(1, self.model.batch_size(max(longest, costs[key])) // share):
                 batches.append({})
                 longest = 0
             batches[-1][key] = pending[key]
@@ -190,3 +252,15 @@ class QueryEngine:
         content = [__version__, self._fingerprint, query.document.digest, asked, query.answers[0], *purpose]
         # Recorded answers go by id, and two pages of the same content may have different ones.
         return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])
+
+
+_GUESSES: Final = TypeAdapter(list[Guess])
+
+
+def _kept(records: Records, key: str, width: int) -> list[Guess] | None:
+    """Likely answers as they were kept, or None where there are none."""
+    try:
+        guesses = _GUESSES.validate_python((records.get(key) or {}).get("guesses"))
+    except ValidationError:
+        return None
+    return guesses if len(guesses) <= width and all(isfinite(guess.loss) for guess in guesses) else None

@@ -16,12 +16,13 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
+from pfl_audit.attacks.guesses.rank import Rank
 from pfl_audit.attacks.reconstruction.plan import Truth
 from pfl_audit.attacks.reconstruction.proposals import Candidates, Proposer
 from pfl_audit.attacks.reconstruction.search import chunks, held_by
@@ -33,29 +34,6 @@ from pfl_audit.progress import Progress, Task
 
 _AT_ONCE = 4
 """Prefixes of a field that are expanded together; other fields do not change them."""
-
-
-@dataclass(frozen=True)
-class Rank:
-    """Place of the truth among the fillings of a field.
-
-    Attributes:
-        before: Other fillings that are at least as likely; as many as were counted up to where the counting ends.
-        cut: Whether the search was cut off, so that ``before`` is a lower bound.
-        expanded: Prefixes whose next token was asked for.
-    """
-
-    before: int
-    cut: bool
-    expanded: int
-
-    def within(self, guesses: int) -> bool:
-        """Whether the field is certainly put back within so many guesses."""
-        return self.before < guesses and not self.cut
-
-    def possibly_within(self, guesses: int) -> bool:
-        """Whether it may be; the same where the search was not cut off."""
-        return self.before < guesses
 
 
 _RANK = TypeAdapter(Rank)

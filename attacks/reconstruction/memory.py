@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pfl_audit.attacks.reconstruction.putting_back import FEWEST_UNITS
+from pfl_audit.attacks.guesses.putting_back import FEWEST_UNITS
 from pfl_audit.core.results import Level
 from pfl_audit.core.verdict import Budget, at_most_weak, level_of
 from pfl_audit.metrics.intervals import Estimate

@@ -8,6 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from pfl_audit.attacks.guesses.present import share
+from pfl_audit.attacks.guesses.putting_back import FEWEST_UNITS
 from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
@@ -15,7 +17,6 @@ from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstruct
 from pfl_audit.attacks.reconstruction.finding import finding_of
 from pfl_audit.attacks.reconstruction.memory import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
-from pfl_audit.attacks.reconstruction.putting_back import FEWEST_UNITS
 from pfl_audit.attacks.reconstruction.units import Units
 from pfl_audit.attacks.reconstruction.worth import learnt_little
 from pfl_audit.core.attack import CheckSpec
@@ -359,11 +360,6 @@ def _epoch_curves(epochs: Mapping[int, CheckpointOutcome]) -> list[Curve]:
         Series(name="no better", x=list(epochs), y=[1.0] * len(found)),
     ]
     return [Curve(title="Over the training", kind="line", x_label="epoch", y_label=IMPROVEMENT, series=series)]
-
-
-def share(found: Estimate) -> str:
-    """A share in percent, with its interval."""
-    return found.text(".1%").replace("%", " %")
 
 
 def _plain(scores: Compared, fields: int | None, which: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pfl_audit.attacks.guesses.putting_back import Guessed, Outcome, outcome_of
+from pfl_audit.attacks.guesses.secrets import Occurrences
 from pfl_audit.attacks.reconstruction import present, present_guesses
 from pfl_audit.attacks.reconstruction.attack import GUESSES, MULTI_SHOT, ONE_SHOT, ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
@@ -12,10 +14,9 @@ from pfl_audit.attacks.reconstruction.guessing import rank_truths
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, CheckpointOutcome
 from pfl_audit.attacks.reconstruction.plan import LISTED, Chosen, Truth, attacked_labels, count_passes, fields_of
 from pfl_audit.attacks.reconstruction.proposals import Proposer, proposers
-from pfl_audit.attacks.reconstruction.putting_back import Guessed, GuessOutcome, PutBack, put_back, reported
 from pfl_audit.attacks.reconstruction.ratios import with_ratios
 from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
-from pfl_audit.attacks.reconstruction.secrets import Occurrences, Texts
+from pfl_audit.attacks.reconstruction.secrets import Texts
 from pfl_audit.attacks.reconstruction.unit_permutation import permute_units
 from pfl_audit.attacks.reconstruction.units import units_of
 from pfl_audit.core.redaction import visible
@@ -74,7 +75,7 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
             for spec in attempted
         ]
     if GUESSES in wanted:  # last, since the search reuses what the attempts have asked
-        checks.insert(0, present_guesses.guesses(GUESSES, say, attack.guesses()))
+        checks.insert(0, present_guesses.guesses(GUESSES, say, attack.guesses(), chosen.fields))
     return [*(_with_tables(check, tuned) for check in checks[:1]), *checks[1:]]
 
 
@@ -156,7 +157,7 @@ class _Attack:
         )
         return CheckpointOutcome(self._chosen, self._lost, fields, private, control, permutation)
 
-    def guesses(self) -> GuessOutcome:
+    def guesses(self) -> Outcome:
         """Places of the truths among the likeliest fillings, of secrets and of all fields."""
         parts = self._context.parts
         texts = Texts([*parts.private, *(parts.validation if self._settings.control else ())], parts.public)
@@ -166,21 +167,13 @@ class _Attack:
         ]
         private = self._guessed(self._chosen.fields, found[0], "private forms")
         new = self._guessed(self._new, found[1], "new forms")
-        secrets = tuple(field for field in private if field.secret), tuple(field for field in new if field.secret)
-        return GuessOutcome(
-            self._chosen,
+        return outcome_of(
             private,
             new,
             found[0],
-            self._put_back(*secrets, "secrets") if secrets[0] else {},
-            self._put_back(private, new, "every field"),
+            self._settings.guesses,
+            lambda what, guesses: self._context.rng("reconstruction", "guesses", what, guesses),
         )
-
-    def _put_back(self, private: Sequence[Guessed], new: Sequence[Guessed], what: str) -> dict[int, PutBack]:
-        return {
-            guesses: put_back(private, new, guesses, self._context.rng("reconstruction", "guesses", what, guesses))
-            for guesses in reported(self._settings.guesses)
-        }
 
     def _attempted(self, fields: Sequence[tuple[Blank, Truth]], label: str) -> tuple[Attacked, ...]:
         found = _fill(self._context, self._settings, self._by, fields, label)

@@ -8,35 +8,12 @@ are occurrences in the text of whole pages, not among labelled fields: k-eidetic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from pfl_audit.attacks.guesses.secrets import Occurrences, count_in
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.documents.scrubbing.page_words import PageWords
 from pfl_audit.documents.scrubbing.scrub import find_value
-
-
-@dataclass(frozen=True)
-class Occurrences:
-    """Where the value of a field stands, the field itself left out.
-
-    Attributes:
-        on_page: Words of its own page that hold or identify the value, exactly or approximately.
-        elsewhere: Occurrences in the text of other private and new forms.
-        public: Occurrences in the text of public forms.
-    """
-
-    on_page: int
-    elsewhere: int
-    public: int
-
-    @property
-    def secret(self) -> bool:
-        """Whether it stands in its field and nowhere else."""
-        return self == _NOWHERE
-
-
-_NOWHERE = Occurrences(0, 0, 0)
 
 
 class Texts:
@@ -61,11 +38,6 @@ class Texts:
         beside = (words[: field.start], words[field.stop :])
         return Occurrences(
             sum(len(find_value(some, form.text(field))) for some in beside),
-            sum(_count(page, value) for name, page in self._attacked.items() if name != form.id),
-            sum(_count(page, value) for page in self._public),
+            sum(count_in(page, value) for name, page in self._attacked.items() if name != form.id),
+            sum(count_in(page, value) for page in self._public),
         )
-
-
-def _count(page: PageWords, value: str) -> int:
-    """Runs of whole words that are the value, up to case, punctuation, accents and OCR confusions."""
-    return len({(run.start, run.stop) for run in page.runs_of((value,))}) if value else 0

@@ -30,6 +30,8 @@ class Capability(StrEnum):
     """The probability that the model gives to its own answer."""
     LOSS = "loss"
     """The loss of the right answer."""
+    GUESSES = "likely answers"
+    """The likeliest answers to a question, by beam search (`protocol.GuessingModel`)."""
     LIVE = "live"
     """Questions that have not been asked before, such as ones about a scrubbed page."""
     TOKENS = "tokens"

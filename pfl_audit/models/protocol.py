@@ -43,6 +43,28 @@ class Score:
     tokens: int
 
 
+@dataclass(frozen=True)
+class Guess:
+    """One of the likely answers to a question.
+
+    Attributes:
+        answer: The answer, decoded.
+        loss: Mean negative log-likelihood of its tokens, as the tokenizer cuts the text, when they are given to the
+            decoder (natural logarithm, end-of-sequence included); what ``CandidateModel`` gives for it.
+        tokens: Number of tokens that the loss averages over.
+    """
+
+    answer: str
+    loss: float
+    tokens: int
+
+
+def sorted_guesses(answers: Sequence[str], scores: Sequence[Score]) -> list[Guess]:
+    """Answers with their scores, the lowest loss first, equal ones by their text."""
+    guesses = [Guess(text, score.loss, score.tokens) for text, score in zip(answers, scores, strict=True)]
+    return sorted(guesses, key=lambda one: (one.loss, one.answer))
+
+
 @runtime_checkable
 class DocumentModel(OpenedModel, Protocol):
     """A model that answers questions about pages."""
@@ -111,4 +133,24 @@ class CandidateModel(Protocol):
 
         Raises:
             UnanswerableError: The page's image cannot be read.
+        """
+
+
+@runtime_checkable
+class GuessingModel(Protocol):
+    """A model that gives several likely answers to a question."""
+
+    def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
+        """The likeliest answers to each question that a beam search finds.
+
+        Args:
+            queries: Questions and pages; their own answers have no effect, and neither have the other queries.
+            width: Prefixes that are continued at a time, and most answers to a question.
+
+        Returns:
+            In order; the answers to a question with the lowest loss first, no two of the same text.
+
+        Raises:
+            UnanswerableError: The image of a page cannot be read.
+            AuditError: The model computes NaN or infinite losses.
         """

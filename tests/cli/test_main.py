@@ -164,7 +164,7 @@ def test_inspect_says_how_a_checkpoint_was_opened(make_checkpoint: Make, capsys:
     assert run(["inspect", str(make_checkpoint(0)), "--open"]) == 0
     out = capsys.readouterr().out
     assert "boxes: thousandths" in out
-    assert "answer; confidence; live; loss; trainable" in out
+    assert "answer; confidence; likely answers; live; loss; trainable" in out
 
 
 def test_inspect_reads_headers_alone(make_checkpoint: Make) -> None:

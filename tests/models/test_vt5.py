@@ -7,11 +7,12 @@ import torch
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.models.protocol import CandidateModel, DocumentModel
+from pfl_audit.models.protocol import CandidateModel, DocumentModel, GuessingModel
 from pfl_audit.models.vt5.config import BoxScale
 from pfl_audit.models.vt5.inputs import InputBuilder, collate
 from pfl_audit.models.vt5.model import Vt5Model
 
+from ..oracles import beam as beams
 from ..oracles import vt5_reference as oracle
 
 Make = Callable[[int], Path]
@@ -55,6 +56,41 @@ def test_answers_are_compared_as_they_would_be_scored_alone(model: Vt5Model, red
         (alone,) = model.respond([replace(query, answers=(value,))])
         assert (score.loss, score.tokens) == (pytest.approx(alone.loss, abs=1e-4), alone.tokens)
     assert len({round(score.loss, 3) for score in scores}) > 1
+
+
+@torch.no_grad()
+def likely_texts(model: Vt5Model, query: Query, width: int) -> set[str]:
+    """What a beam finds that computes the whole prefix anew for every token."""
+    embeddings, mask = oracle.encode(model.network, model.inputs.tokenizer, [query], 1000.0)
+
+    def after(prefix: tuple[int, ...]) -> list[float]:
+        out = model.network.language_backbone(
+            inputs_embeds=embeddings, attention_mask=mask, decoder_input_ids=torch.tensor([[0, *prefix]])
+        )
+        logs: list[float] = out.logits[0, -1].double().log_softmax(dim=-1).tolist()
+        return logs
+
+    found = beams.narrow(after, width, (1,), model.network.config.max_answer_tokens - 1, barred=(0,))
+    return {model.inputs.tokenizer.decode(list(tokens)) for tokens, _ in found}
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_its_guesses_are_those_of_a_beam_without_a_cache(model: Vt5Model, red: Corpus, width: int) -> None:
+    queries = list(red.queries[:4])
+    assert isinstance(model, GuessingModel)
+    for query, guesses in zip(queries, model.guess(queries, width), strict=True):
+        assert {guess.answer for guess in guesses} == likely_texts(model, query, width)
+        assert [guess.loss for guess in guesses] == sorted(guess.loss for guess in guesses)
+
+
+def test_guesses_have_the_losses_of_answers_whatever_else_is_in_the_batch(model: Vt5Model, red: Corpus) -> None:
+    queries = list(red.queries[:7])
+    for query, guesses in zip(queries, model.guess(queries, 4), strict=True):
+        scores = model.candidate_losses(query, [guess.answer for guess in guesses])
+        assert [guess.loss for guess in guesses] == pytest.approx([score.loss for score in scores], abs=1e-4)
+        assert [guess.tokens for guess in guesses] == [score.tokens for score in scores]
+        (alone,) = model.guess([replace(query, answers=("other",))], 4)
+        assert {one.answer for one in alone} == {one.answer for one in guesses}
 
 
 def test_padding_between_text_and_page_as_the_reference_batches(model: Vt5Model, red: Corpus) -> None:

@@ -31,7 +31,7 @@ class AutoFamily:
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Answers with their probabilities."""
-        return QUESTIONS
+        return QUESTIONS | {Capability.GUESSES}
 
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint with the default prompt of its kind."""

@@ -17,10 +17,10 @@ from pfl_audit.errors import AuditError
 from pfl_audit.models.auto.batch import SEQUENCES, collate, groups
 from pfl_audit.models.auto.inputs import INPUTS, Tensors, TextInputs
 from pfl_audit.models.auto.load import LONGEST_ANSWER, load_auto
-from pfl_audit.models.family import QUESTIONS
+from pfl_audit.models.family import QUESTIONS, Capability
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
-from pfl_audit.models.protocol import Response, Score
+from pfl_audit.models.protocol import Guess, Response, Score, sorted_guesses
 
 ADAPTER_VERSION = 2
 """Incremented whenever the adapter's results change, so that stored answers are not reused."""
@@ -41,7 +41,7 @@ class AutoModel(OpenedCheckpoint):
         prompt: Template with {question}, or None for the default of the kind.
     """
 
-    capabilities = QUESTIONS
+    capabilities = QUESTIONS | {Capability.GUESSES}
 
     def __init__(self, folder: Path, device: str = "cpu", prompt: str | None = None) -> None:
         keep_freed_memory()
@@ -96,6 +96,23 @@ class AutoModel(OpenedCheckpoint):
         targets = [self._target(query, value) for value in values]
         parts = [targets[at : at + size] for at in range(0, len(targets), size)]
         return [score for part in parts for score in self._scores([built] * len(part), part)]
+
+    def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
+        """The likeliest answers to each question, one question at a time, by the beam search of transformers."""
+        return [self._guess(query, width) for query in queries]
+
+    def _guess(self, query: Query, width: int) -> list[Guess]:
+        built = self.inputs.build(query)
+        with self._running():
+            out = self.network.generate(
+                **self._placed(collate([built], self._pad, left=not self.inputs.encoder_decoder)),
+                num_beams=width,
+                num_return_sequences=width,
+                do_sample=False,
+            )
+        start = 1 if self.inputs.encoder_decoder else built["input_ids"].shape[1]
+        texts = list(dict.fromkeys(self._read(ids, ())[0] for ids in out[:, start:].tolist()))
+        return sorted_guesses(texts, self.candidate_losses(query, texts))
 
     def _target(self, query: Query, value: str) -> list[int]:
         return self.inputs.answer(value, self.inputs.prompt(query))

@@ -34,7 +34,12 @@ class DonutFamily:
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Answers with their probabilities, the training gradient, and training."""
-        return QUESTIONS | {Capability.GRADIENT, Capability.TEXT_DECODER, Capability.TRAINABLE}
+        return QUESTIONS | {
+            Capability.GUESSES,
+            Capability.GRADIENT,
+            Capability.TEXT_DECODER,
+            Capability.TRAINABLE,
+        }
 
     def kind(self, folder: Path) -> ModelFamily:
         """This family where the tokenizer has the markers of questions and answers, else the one that prints fields."""

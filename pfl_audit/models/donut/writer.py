@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
+from transformers import DynamicCache, EncoderDecoderCache
 
 from pfl_audit.documents.document import Document
 from pfl_audit.errors import AuditError
+from pfl_audit.models.beam import Advance, Rows
 from pfl_audit.models.donut.checkpoint import LoadedDonut
 from pfl_audit.models.donut.inputs import IGNORED, Example
 from pfl_audit.models.donut.network import page_features
@@ -119,6 +121,32 @@ class DonutWriter:
             self._choose(rows, ends, out.logits[:, -1].double().log_softmax(dim=-1).cpu(), place)
             done, place = place, place + 1
         return rows
+
+    def continuation(self, prompts: Sequence[Sequence[int]], pages: Tensor) -> tuple[Tensor, Advance]:
+        """Log-probabilities after prompts of one length, and how to go on, as a beam search takes them.
+
+        Args:
+            pages: Encoder features of the prompts' pages, float (prompts, visual tokens, d_model).
+        """
+        owners = torch.arange(len(prompts), device=self._device)
+        rows = Rows(EncoderDecoderCache(DynamicCache(), DynamicCache()), (pages,), owners)
+
+        def step(tokens: Tensor) -> Tensor:
+            out = self.network.decoder(
+                input_ids=tokens.to(self._device),
+                encoder_hidden_states=rows.pages[0],
+                past_key_values=rows.cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            scores: Tensor = out.logits[:, -1].double().log_softmax(dim=-1)
+            return scores
+
+        def advance(parents: Tensor, tokens: Tensor) -> Tensor:
+            rows.select(parents.to(self._device))
+            return step(tokens[:, None])
+
+        return step(torch.tensor([list(prompt) for prompt in prompts])), advance
 
     def _choose(self, rows: Sequence[Writing], ends: Collection[int], logarithms: Tensor, place: int) -> None:
         """Append the likeliest token to every row that has none at ``place``."""

@@ -28,7 +28,7 @@ class Vt5Family:
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Answers with their probabilities, and training."""
-        return QUESTIONS | {Capability.TRAINABLE}
+        return QUESTIONS | {Capability.GUESSES, Capability.TRAINABLE}
 
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint to answer questions."""

@@ -14,10 +14,11 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
-from pfl_audit.models.family import QUESTIONS
+from pfl_audit.models.beam import Rows, beam_search
+from pfl_audit.models.family import QUESTIONS, Capability
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
-from pfl_audit.models.protocol import Response, Score
+from pfl_audit.models.protocol import Guess, Response, Score, sorted_guesses
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
 from pfl_audit.models.vt5.modeling import Vt5
@@ -83,6 +84,48 @@ class Vt5Responder:
         for layer in cache.cross_attention_cache.layers:
             layer.keys, layer.values = (kept.expand(len(values), -1, -1, -1) for kept in (layer.keys, layer.values))
         return self._scores(BaseModelOutput(last_hidden_state=state), mask.expand(len(values), -1), values, cache)
+
+    @torch.inference_mode()
+    def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
+        """The likeliest answers to each question; the page is encoded once."""
+        encoded, mask = self._encode(queries)
+        state, count = encoded.last_hidden_state, len(queries)
+        rows = Rows(
+            EncoderDecoderCache(DynamicCache(), DynamicCache()), (state, mask), torch.arange(count, device=self._device)
+        )
+
+        def step(tokens: Tensor) -> Tensor:
+            state, mask = rows.pages
+            logits: Tensor = self.network.language_backbone(
+                encoder_outputs=BaseModelOutput(last_hidden_state=state),
+                attention_mask=mask,
+                decoder_input_ids=tokens[:, None],
+                past_key_values=rows.cache,
+            ).logits
+            return logits[:, -1].double().log_softmax(dim=-1)
+
+        def advance(parents: Tensor, tokens: Tensor) -> Tensor:
+            rows.select(parents.to(self._device))
+            return step(tokens.to(self._device))
+
+        first = step(torch.full((count,), PAD, device=self._device))
+        seen = [(layer.keys, layer.values) for layer in rows.cache.cross_attention_cache.layers]
+        longest = self.network.config.max_answer_tokens - 1
+        found = beam_search(first, advance, width, (EOS,), longest, barred=(PAD,))
+        texts = [list(dict.fromkeys(self.inputs.tokenizer.decode(list(one.tokens)) for one in some)) for some in found]
+        owners = torch.tensor([at for at, some in enumerate(texts) for _ in some], device=self._device)
+        cross = DynamicCache()
+        for layer, (keys, values) in enumerate(seen):
+            cross.update(keys[owners], values[owners], layer)
+        scores = iter(
+            self._scores(
+                BaseModelOutput(last_hidden_state=state[owners]),
+                mask[owners],
+                [text for some in texts for text in some],
+                EncoderDecoderCache(DynamicCache(), cross),
+            )
+        )
+        return [sorted_guesses(some, [next(scores) for _ in some]) for some in texts]
 
     def _encode(self, queries: Sequence[Query]) -> tuple[BaseModelOutput, Tensor]:
         """The encoder's output, (batch, tokens, width), and its mask, int64 (batch, tokens)."""
@@ -150,7 +193,7 @@ class Vt5Model(Vt5Responder, OpenedCheckpoint):
     """A VT5 checkpoint on disk, ready to be audited."""
 
     family = "vt5"
-    capabilities = QUESTIONS
+    capabilities = QUESTIONS | {Capability.GUESSES}
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         loaded = load_vt5(folder)

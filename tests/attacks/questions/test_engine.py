@@ -10,7 +10,7 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.scrub import scrub
-from pfl_audit.models.protocol import Capability, Response, Score
+from pfl_audit.models.protocol import Capability, Guess, Response, Score
 from pfl_audit.progress import Silent
 from tests.core.fakes import FakeModel
 
@@ -150,3 +150,60 @@ def test_a_model_without_losses_cannot_compare(store: ResponseStore, red: Corpus
     assert not engine.compares
     with pytest.raises(TypeError, match="cannot compare"):
         engine.candidates({red.queries[0]: ("a",)}, "x")
+
+
+class Guessing(FakeModel):
+    """Gives as many answers as it may, the shorter the likelier."""
+
+    def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
+        for query in queries:
+            if query.document.image is not None:
+                query.document.image.open()
+        self.batches.append(len(queries))
+        self.seen += [query.id for query in queries]
+        return [[Guess("x" * (at + 1), float(at), at + 1) for at in range(width)] for _ in queries]
+
+
+def test_likely_answers_are_asked_once_for_a_width_whatever_the_truth_is(store: ResponseStore, red: Corpus) -> None:
+    model = Guessing()
+    engine = QueryEngine(model, store, Silent())
+    queries = red.queries[:6]
+    found = engine.likely_answers(queries, 2, "x")
+    assert engine.guesses
+    assert found[queries[0].id] == [Guess("x", 0.0, 1), Guess("xx", 1.0, 2)]
+    assert set(model.batches) == {2}  # of four rows a batch
+    others = [replace(query, answers=("another",)) for query in queries]
+    again = QueryEngine(model, store, Silent())
+    assert again.likely_answers(others, 2, "x") == found
+    assert (again.asked, again.reused, len(model.seen)) == (0, 6, 6)
+    again.likely_answers(others, 3, "x")
+    assert (again.asked, set(model.batches)) == (6, {1, 2})
+
+
+def test_likely_answers_of_a_page_that_cannot_be_read_are_left_out(
+    store: ResponseStore, page: Callable[..., Document]
+) -> None:
+    good, bad = (Query(name, page("a", name=f"{name}_1"), "?", ("a",)) for name in ("good", "bad"))
+    assert bad.document.image is not None
+    bad.document.image.path.write_bytes(b"no image")
+    engine = QueryEngine(Guessing(), store, Silent())
+    assert set(engine.likely_answers([good, bad], 2, "x")) == {"good"}
+    assert {problem.record for problem in engine.problems} == {"bad_1"}
+
+
+@pytest.mark.parametrize("kept", ['{"guesses": "x"}', '{"guesses": [{"answer": "a", "loss": NaN, "tokens": 1}]}', "{}"])
+def test_likely_answers_that_are_damaged_in_the_store_are_asked_again(
+    store: ResponseStore, red: Corpus, kept: str
+) -> None:
+    model = Guessing()
+    found = QueryEngine(model, store, Silent()).likely_answers(red.queries[:1], 2, "x")
+    store.write("UPDATE records SET value = ?", [(kept,)])
+    assert QueryEngine(model, store, Silent()).likely_answers(red.queries[:1], 2, "x") == found
+    assert len(model.seen) == 2
+
+
+def test_a_model_with_one_answer_has_no_likely_ones(store: ResponseStore, red: Corpus) -> None:
+    engine = QueryEngine(FakeModel(), store, Silent())
+    assert not engine.guesses
+    with pytest.raises(TypeError, match="one answer"):
+        engine.likely_answers(red.queries[:1], 2, "x")

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
+from pfl_audit.attacks.guesses.putting_back import Guessed, put_back
+from pfl_audit.attacks.guesses.rank import Rank
 from pfl_audit.attacks.reconstruction.evaluation import METRICS, evaluate
-from pfl_audit.attacks.reconstruction.guessing import Rank
 from pfl_audit.attacks.reconstruction.memory import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import Attacked
-from pfl_audit.attacks.reconstruction.putting_back import Guessed, put_back
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction
 from pfl_audit.attacks.reconstruction.unit_permutation import permute_units
 from pfl_audit.core.results import Level

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from pfl_audit.attacks.guesses.resamples import Resampled
 from pfl_audit.attacks.reconstruction import similarity
-from pfl_audit.attacks.reconstruction.evaluation import Resampled, evaluate
+from pfl_audit.attacks.reconstruction.evaluation import evaluate
 from pfl_audit.attacks.reconstruction.outcomes import Attacked
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction
 from pfl_audit.metrics.intervals import bootstrap_weights

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.reconstruction.guessing import Rank
-from pfl_audit.attacks.reconstruction.putting_back import Guessed, PutBack, put_back, reported
+from pfl_audit.attacks.guesses.putting_back import Guessed, PutBack, put_back, reported
+from pfl_audit.attacks.guesses.rank import Rank
 from pfl_audit.core.verdict import Budget
 
 BUDGET = Budget(0.05, 0.10)

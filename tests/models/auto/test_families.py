@@ -16,7 +16,7 @@ from pfl_audit.models.auto.inputs import font, page_image
 from pfl_audit.models.auto.load import LONGEST_ANSWER
 from pfl_audit.models.auto.model import AutoModel
 from pfl_audit.models.prompt_template import fill
-from pfl_audit.models.protocol import CandidateModel, DocumentModel
+from pfl_audit.models.protocol import CandidateModel, DocumentModel, GuessingModel
 from tests.models.auto.zoo import FAMILIES, IMAGE_FAMILIES, TEXT_FAMILIES, ids, save, tokenizer
 
 Opened = Callable[[str], AutoModel]
@@ -111,6 +111,19 @@ def test_candidates_have_the_losses_of_answers(name: str, opened: Opened, querie
     (response,) = model.respond([query])
     assert scores[1].loss == pytest.approx(response.loss, abs=1e-5)
     assert len({score.loss for score in scores}) == 3
+
+
+@pytest.mark.parametrize("name", ["t5", "llama", "gpt2", "paligemma", "udop"])
+def test_guesses_are_ranked_by_their_losses(name: str, opened: Opened, queries: list[Query]) -> None:
+    model = opened(name)
+    assert isinstance(model, GuessingModel)
+    for query, guesses in zip(queries[:2], model.guess(queries[:2], 3), strict=True):
+        assert 1 <= len(guesses) <= 3
+        assert len({guess.answer for guess in guesses}) == len(guesses)
+        scores = model.candidate_losses(query, [guess.answer for guess in guesses])
+        assert [guess.loss for guess in guesses] == pytest.approx([score.loss for score in scores], abs=1e-5)
+        assert [guess.tokens for guess in guesses] == [score.tokens for score in scores]
+        assert [guess.loss for guess in guesses] == sorted(guess.loss for guess in guesses)
 
 
 @pytest.mark.parametrize("name", [name for name in IMAGE_FAMILIES if name != "udop"])

@@ -18,9 +18,11 @@ from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.models.donut.family import FAMILY
 from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.network import LM_HEAD
-from pfl_audit.models.protocol import Capability, DocumentModel
+from pfl_audit.models.family import QUESTIONS
+from pfl_audit.models.protocol import Capability, DocumentModel, GuessingModel
 from pfl_audit.progress import Silent
 
+from ...oracles import beam as beams
 from ...oracles import donut as oracle
 from .conftest import LONGEST
 
@@ -92,10 +94,33 @@ def test_answers_are_compared_as_they_would_be_scored_alone(make_donut: Make, qu
         assert (score.loss, score.tokens) == (pytest.approx(alone.loss, abs=1e-5), alone.tokens)
 
 
+@torch.no_grad()
+def test_its_guesses_are_those_of_a_beam_without_a_cache(make_donut: Make, queries: list[Query]) -> None:
+    model = DonutModel(make_donut("ours"))
+    assert isinstance(model, GuessingModel)
+    network, tokenizer = model.network, model.inputs.tokenizer
+    ends = [tokenizer.id("</s_answer>"), tokenizer.id("</s>")]
+    for query, guesses in zip(queries, model.guess(queries, 3), strict=True):
+        page = model.encoded_pages([query.document])
+        prompt = model.inputs.prompt(query.question)
+
+        def after(prefix: tuple[int, ...], page=page, prompt=prompt) -> list[float]:  # type: ignore[no-untyped-def]
+            ids = torch.tensor([[*prompt, *prefix]])
+            out = network.decoder(input_ids=ids, encoder_hidden_states=page, use_cache=False)
+            logs: list[float] = out.logits[0, -1].double().log_softmax(dim=-1).tolist()
+            return logs
+
+        found = beams.narrow(after, 3, ends, LONGEST - len(prompt), barred=(tokenizer.id("<unk>"),))
+        assert {guess.answer for guess in guesses} == {tokenizer.decode(list(tokens)) for tokens, _ in found}
+        scores = model.candidate_losses(query, [guess.answer for guess in guesses])
+        assert [guess.loss for guess in guesses] == pytest.approx([score.loss for score in scores], abs=1e-5)
+        assert [guess.loss for guess in guesses] == sorted(guess.loss for guess in guesses)
+
+
 def test_it_is_a_document_model(make_donut: Make, queries: list[Query]) -> None:
     model = DonutModel(make_donut("ours"))
     assert isinstance(model, DocumentModel)
-    assert model.capabilities == {Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE}
+    assert model.capabilities == {*QUESTIONS, Capability.GUESSES}
     facts = model.describe()
     assert (facts["family"], facts["sha256"]) == ("donut", model.fingerprint)
     assert facts["parameters"] == sum(tensor.numel() for tensor in model.network.parameters())

@@ -1,22 +1,21 @@
-"""Fields put back within k guesses, by the attack and by the public model: shares, tests, and the level of the finding.
+"""Fields put back within k guesses, by an attack and by a public model: shares, tests, and the level of the finding.
 
-A unit is what ``units`` says. The attack must put back more than the public model with as many guesses does (sign-flip
-test over units; McNemar's where a unit is one field), and more so on private forms than on new ones (permutation of
-units).
+A field is a value that was taken off a document, and a unit what intervals go by, such as the provider. The attack must
+put back more than the public model with as many guesses does (sign-flip test over units; McNemar's where a unit is one
+field), and more so on private documents than on new ones (permutation of units).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 
-from pfl_audit.attacks.reconstruction.evaluation import Resampled, compare
-from pfl_audit.attacks.reconstruction.guessing import Rank
-from pfl_audit.attacks.reconstruction.plan import Chosen
-from pfl_audit.attacks.reconstruction.secrets import Occurrences
+from pfl_audit.attacks.guesses.rank import Rank
+from pfl_audit.attacks.guesses.resamples import Resampled, up_to_value
+from pfl_audit.attacks.guesses.secrets import Occurrences
 from pfl_audit.core.results import Level
 from pfl_audit.core.verdict import Budget, at_most_weak, level_of
 from pfl_audit.metrics.arrays import Floats
@@ -39,7 +38,7 @@ class Guessed:
         unit: Unit that it belongs to.
         attack: Place of the truth under the attack's likelihoods.
         public: The same under those of the public model alone.
-        secret: Whether the value stands nowhere else.
+        secret: Whether the value stands in one place and nowhere else.
     """
 
     unit: str
@@ -76,11 +75,11 @@ class PutBack:
     Attributes:
         guesses: k.
         private: Shares of private fields.
-        new: Shares of fields of new forms, or None without any.
+        new: Shares of fields of new documents, or None without any.
         different: Private units on which attack and public model differ.
         sign_flip: One-sided p-value that the attack puts back no more than the public model.
         excess: Difference of private fields minus that of new ones, or None.
-        permutation: One-sided p-value that it is no larger on private than on new forms, or None.
+        permutation: One-sided p-value that it is no larger on private than on new documents, or None.
     """
 
     guesses: int
@@ -123,24 +122,52 @@ class PutBack:
 
 
 @dataclass(frozen=True)
-class GuessOutcome:
+class Outcome:
     """How many guesses each field takes.
 
     Attributes:
-        chosen: Fields of the forms that the target was trained on.
-        private: The same with the places of their truths.
-        new: Those of forms that it has never seen.
+        private: Fields of documents that the target was trained on.
+        new: Those of documents that it has never seen.
         occurrences: Where else the values of the private fields stand.
         secrets: What guesses put back of secrets, by number of guesses; empty where there is no private one.
         every: The same of all fields.
     """
 
-    chosen: Chosen
     private: tuple[Guessed, ...]
     new: tuple[Guessed, ...]
     occurrences: tuple[Occurrences, ...]
     secrets: dict[int, PutBack]
     every: dict[int, PutBack]
+
+
+def outcome_of(
+    private: Sequence[Guessed],
+    new: Sequence[Guessed],
+    occurrences: Sequence[Occurrences],
+    guesses: int,
+    rng: Callable[[str, int], np.random.Generator],
+) -> Outcome:
+    """What guesses put back of secrets, and of all fields.
+
+    Args:
+        private: As ``put_back`` takes them.
+        new: Likewise.
+        occurrences: Where else the values of the private fields stand.
+        guesses: Most guesses.
+        rng: Name of the fields and number of guesses to a generator.
+    """
+
+    def counted(what: str, here: Sequence[Guessed], there: Sequence[Guessed]) -> dict[int, PutBack]:
+        return {k: put_back(here, there, k, rng(what, k)) for k in reported(guesses)} if here else {}
+
+    secrets = [[field for field in fields if field.secret] for fields in (private, new)]
+    return Outcome(
+        tuple(private),
+        tuple(new),
+        tuple(occurrences),
+        counted("secrets", secrets[0], secrets[1]),
+        counted("every field", private, new),
+    )
 
 
 def put_back(
@@ -152,11 +179,11 @@ def put_back(
     resamples: int = RESAMPLES,
     permutations: int = PERMUTATIONS,
 ) -> PutBack:
-    """Compare the attack with the public model, and private with new forms.
+    """Compare the attack with the public model, and private with new documents.
 
     Args:
-        private: Fields of forms that the target was trained on; one at least.
-        new: Fields of forms that it has never seen.
+        private: Fields of documents that the target was trained on; one at least.
+        new: Fields of documents that it has never seen.
         guesses: k.
 
     Raises:
@@ -196,7 +223,7 @@ def _shares(fields: Sequence[Guessed], guesses: int, rng: np.random.Generator, r
 
     value, samples = drawn.statistic(statistic)
     attack, public = (drawn.share(estimate(value[at], samples[:, at])) for at in (0, 1))
-    return Shares(len(fields), drawn.units, attack, public, compare(attack, public).difference)
+    return Shares(len(fields), drawn.units, attack, public, up_to_value(attack.minus(public)))
 
 
 def _by_unit(fields: Sequence[Guessed], guesses: int) -> list[tuple[int, int]]:

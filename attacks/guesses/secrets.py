@@ -1,0 +1,42 @@
+"""What a secret is: a value that stands in one place and nowhere else.
+
+That is k-eidetic memorization with k = 1 (Carlini et al. 2021), counted in the text of whole pages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pfl_audit.documents.scrubbing.page_words import PageWords
+
+
+@dataclass(frozen=True)
+class Occurrences:
+    """Where a value stands beside the place from which it was taken.
+
+    Attributes:
+        on_page: What of its own page still holds or identifies the value, exactly or approximately.
+        elsewhere: Occurrences in the text of other audited documents.
+        public: Occurrences in the text of public documents.
+    """
+
+    on_page: int
+    elsewhere: int
+    public: int
+
+    @property
+    def secret(self) -> bool:
+        """Whether it stands in its place and nowhere else."""
+        return self == _NOWHERE
+
+
+_NOWHERE = Occurrences(0, 0, 0)
+
+
+def count_in(page: PageWords, value: str) -> int:
+    """Runs of whole words that are the value, up to case, punctuation, accents and OCR confusions.
+
+    Args:
+        value: Normalised by ``normalize_text``; an empty one stands nowhere.
+    """
+    return len({(run.start, run.stop) for run in page.runs_of((value,))}) if value else 0
