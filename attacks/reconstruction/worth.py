@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Final
 
 LEAST: Final = 0.2
@@ -23,6 +22,6 @@ def learnt_little(training: tuple[Mapping[str, object], Mapping[str, object]]) -
     said = ""
     for record, (who, why) in zip(training, _SAYS, strict=True):
         accuracy = record.get("accuracy")
-        if isinstance(accuracy, Real) and not isinstance(accuracy, bool) and accuracy < LEAST:
-            said += f" The {who} has a validation accuracy of {float(accuracy):.2f}: {why}."
+        if isinstance(accuracy, float) and accuracy < LEAST:
+            said += f" The {who} has a validation accuracy of {accuracy:.2f}: {why}."
     return said
