@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pfl_audit.core.numbers import contradicts_guarantee, exceeds_guarantee, interval, number, surest_bounded
-from pfl_audit.core.results import Check, Results, Table
+from pfl_audit.core.results import Check, Metric, Results, Table
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
 
@@ -68,6 +68,7 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
             *_stated(review.claim),
             *_recomputed(review),
             *_measured(results, review),
+            *_put_back(results, review),
             *_canaries(canaries, review.claim),
         ),
         sides=_sides(review, review.claim, canaries),
@@ -164,6 +165,36 @@ def _reconstruction(review: GuaranteeReview) -> Table | None:
         note="Largest chance that any attacker puts back a value that one provider alone holds, by the trade-off "
         "curve of the stated mechanism. 100 % by epsilon alone says nothing.",
     )
+
+
+def _put_back(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
+    """Secrets that were put back beside what the mechanism allows, given how many are guessed without training."""
+    said = []
+    for check in results.checks:
+        shares = [metric for metric in check.metrics if metric.role == "put_back"]
+        if not shares:
+            continue
+        most = max(shares, key=_guesses)
+        beside = (one for one in check.metrics if one.role == "guessed" and _guesses(one) == _guesses(most))
+        guessed = next(beside, None)
+        if guessed is None or guessed.value is None or guessed.ci is None:
+            continue
+        text = (
+            f"{number(most)} {interval(most)} of secrets within {_guesses(most)} guesses, {number(guessed)} "
+            f"{interval(guessed)} without training ({check.title})"
+        )
+        prior = next((one for one in review.reconstruction if one.prior >= guessed.ci[1]), None)
+        if prior is not None and prior.by_mechanism is not None:
+            text += f"; of what is guessed with {_share(prior.prior)}, {_share(prior.by_mechanism)} may come back"
+            if most.ci is not None and most.ci[0] > prior.by_mechanism:
+                text += ": more than the guarantee allows, and not explained by it"
+        said.append(("Put back", text))
+    return tuple(said)
+
+
+def _guesses(metric: Metric) -> int:
+    guesses = metric.slice.get("guesses")
+    return guesses if isinstance(guesses, int) else 0
 
 
 def _canaries(check: Check | None, claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:

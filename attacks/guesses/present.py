@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pfl_audit.attacks.guesses.putting_back import FEWEST_DIFFERENT, Outcome, PutBack
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric
-from pfl_audit.core.results import Metric, SliceValue, Table
+from pfl_audit.core.results import Metric, Role, SliceValue, Table
 from pfl_audit.metrics.intervals import Estimate
 
 SECRETS = "secrets put back"
@@ -83,6 +83,9 @@ def metrics_of(words: Words, name: str, found: PutBack) -> Iterator[Metric]:
                 (name, words.public): shares.public,
             }
         for (title, attacker), estimate in rows.items():
+            role: Role | None = None
+            if title == SECRETS and documents == words.private:
+                role = "put_back" if attacker == words.attack else "guessed"
             yield build_metric(
                 title,
                 estimate,
@@ -92,6 +95,7 @@ def metrics_of(words: Words, name: str, found: PutBack) -> Iterator[Metric]:
                 method=bootstrap_over(words.units, exact=True),
                 chance=0.0 if title != name else None,
                 about=words.about(documents, attacker, found.guesses),
+                role=role,
             )
 
 

@@ -59,10 +59,11 @@ _REMEDY = "Audit again"
 Level = Literal["leak", "weak", "none", "unresolved"]
 """How bad a finding is; ``leak`` and ``weak`` say that something was found."""
 
-Role = Literal["utility", "bounded", "epsilon"]
+Role = Literal["utility", "bounded", "epsilon", "put_back", "guessed"]
 """What a metric is used for beside its check: ``utility`` is how useful the model is, which comparisons print first;
 ``bounded`` is the balanced accuracy of an attack on the model under audit, which a privacy guarantee bounds;
-``epsilon`` is a lower bound of epsilon by canaries."""
+``epsilon`` is a lower bound of epsilon by canaries; ``put_back`` is the share of secrets that the model under audit
+gives back within so many guesses, and ``guessed`` that of a model without them, which a privacy guarantee bounds."""
 
 
 @dataclass(frozen=True, eq=False)

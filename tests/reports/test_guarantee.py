@@ -185,3 +185,24 @@ def test_what_the_guarantee_allows_of_reconstruction_is_a_table(tmp_path: Path) 
     assert rows["0.01 %"] == ["0.9797 %", "29.34 %"]
     assert rows["50 %"][1] == "100 %"
     assert "Reconstruction that the guarantee allows" in to_html(found, tmp_path)
+
+
+def secrets(share: float, low: float, role: str, most: int = 64) -> Metric:
+    about = {"model": "target", "guesses": most, "with": role}
+    return metric("secrets put back", value=share, ci=(low, share + 0.02), slice=about, role=role, format="percent")
+
+
+@pytest.mark.parametrize(("low", "explained"), [(0.05, True), (0.5, False)])
+def test_secrets_that_were_put_back_stand_beside_what_is_allowed(low: float, explained: bool) -> None:
+    found = claimed(HONEST, check(metrics=[secrets(low + 0.01, low, "put_back"), secrets(0.001, 0.0, "guessed")]))
+    said = text_of(found)
+    assert f"Put back: {100 * low + 1:.1f} %" in said
+    assert "within 64 guesses, 0.1 % [0.0, 2.1] without training" in said
+    bound = next(one for one in found.target.claim_review.reconstruction if one.prior >= 0.021)  # type: ignore[union-attr]
+    assert bound.prior == 0.05
+    assert f"of what is guessed with 5 %, {100 * bound.by_mechanism:.4g} % may come back" in said  # type: ignore[operator]
+    assert ("not explained by it" in said) != explained
+
+
+def test_without_a_model_beside_it_nothing_is_held_against_the_guarantee() -> None:
+    assert "Put back" not in text_of(claimed(HONEST, check(metrics=[secrets(0.5, 0.4, "put_back")])))
