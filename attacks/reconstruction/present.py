@@ -40,6 +40,7 @@ _FIRST = {name: f"{name} of the first 10 % over the average" for name in ("PR", 
 _FORMATS: Final[dict[str, Format]] = dict.fromkeys((TOKENS, PERFECT, _READ["PR"], _FIRST["PR"], *SHARES), "percent")
 """Formats of metrics that are shares of fields."""
 PRIVATE, NEW = "private forms", "new forms"
+_ALIKE = 1e-9
 
 
 class Presenter:
@@ -154,7 +155,9 @@ class Presenter:
         if p_value is None:
             why = "That is a sign; without forms that are new to the model, it may know no more than their kind"
         none = "That is no evidence that these forms are remembered"
-        if smallest is not None:
+        if smallest is not None and abs(smallest) < _ALIKE:
+            none += "; the attack does as public knowledge alone does"
+        elif smallest is not None:
             none += f"; a difference of {smallest:.3f} between private and new forms would have been found"
         end = {
             "weak": f" {why}.{self.apart()}",
