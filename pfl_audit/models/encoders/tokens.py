@@ -12,7 +12,7 @@ import numpy as np
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import sha256_json, write_json, write_text
-from pfl_audit.models.encoders.vocabulary import SPECIAL, read_vocabulary, train_vocabulary
+from pfl_audit.models.encoders.vocabulary import SPECIAL, Casing, read_vocabulary, train_vocabulary
 from pfl_audit.models.form_protocol import Blank, TokenIds, TokenSpan, Window
 
 _UNUSED = re.compile(r"\[unused\d+\]")
@@ -27,17 +27,17 @@ class FormTokenizer:
 
     Args:
         vocabulary: Pieces by id, BERT's special tokens among them.
-        lowercase: Whether words are lower-cased and lose their accents.
+        casing: How words are changed before they are cut.
 
     Raises:
         ValueError: A special token is missing, a piece stands twice, or there are no ordinary ones.
     """
 
-    def __init__(self, vocabulary: Iterable[str], *, lowercase: bool = True) -> None:
-        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    def __init__(self, vocabulary: Iterable[str], *, casing: Casing | None = None) -> None:
+        from tokenizers import Tokenizer, models, pre_tokenizers
 
         self.vocabulary = tuple(vocabulary)
-        self.lowercase = lowercase
+        self.casing = casing or Casing()
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         if len(ids) != len(self.vocabulary):
             raise ValueError("a piece stands twice")
@@ -47,7 +47,7 @@ class FormTokenizer:
             raise ValueError("it has no pieces but the special ones")
         self.pad, self.unk, self.cls, self.sep, self.mask = (ids[piece] for piece in SPECIAL)
         self._pieces = Tokenizer(models.WordPiece(ids, unk_token=SPECIAL[1]))
-        self._pieces.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+        self._pieces.normalizer = self.casing.normalizer()
         self._pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         self.encode = lru_cache(maxsize=1 << 16)(self._encode)
 
@@ -58,9 +58,9 @@ class FormTokenizer:
         Raises:
             AuditError: Neither is there, or it is damaged or not BERT's WordPiece.
         """
-        vocabulary, lowercase = read_vocabulary(folder)
+        vocabulary, casing = read_vocabulary(folder)
         try:
-            return cls(vocabulary, lowercase=lowercase)
+            return cls(vocabulary, casing=casing)
         except Exception as error:  # the tokenizers library raises bare exceptions
             raise AuditError(
                 f"the tokenizer of {folder} cannot be used: {' '.join(str(error).split())[:120]}",
@@ -84,13 +84,14 @@ class FormTokenizer:
         """Write ``vocab.txt`` and ``tokenizer_config.json``, which transformers opens too."""
         write_text(folder / "vocab.txt", "".join(f"{piece}\n" for piece in self.vocabulary), private=False)
         names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-        config = {"tokenizer_class": "BertTokenizer", "do_lower_case": self.lowercase}
+        config = {"tokenizer_class": "BertTokenizer", **self.casing.to_dict()}
         write_json(folder / "tokenizer_config.json", config | dict(zip(names, SPECIAL, strict=True)), private=False)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the pieces, their order, and how words are normalised."""
-        return sha256_json([list(self.vocabulary), self.lowercase])
+        casing = self.casing.to_dict()
+        return sha256_json([list(self.vocabulary), casing.pop("do_lower_case"), *([casing] if casing else [])])
 
     @cached_property
     def ordinary(self) -> TokenIds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,45 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """BERT's special tokens: padding, unknown, first, last, masked."""
 
 
-def read_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
-    """The pieces of a folder's tokenizer by id, and whether it lower-cases words.
+_SETTINGS = {"do_lower_case": "lowercase", "strip_accents": "strip_accents", "tokenize_chinese_chars": "chinese"}
+"""Key of tokenizer_config.json to attribute of Casing."""
+_NORMALIZER = {"lowercase": "lowercase", "strip_accents": "strip_accents", "handle_chinese_chars": "chinese"}
+"""Key of the normaliser in tokenizer.json to attribute of Casing."""
+
+
+@dataclass(frozen=True)
+class Casing:
+    """How BERT's normaliser changes words before they are cut.
+
+    Attributes:
+        lowercase: Whether words are lower-cased.
+        strip_accents: Whether they lose their accents; None: where they are lower-cased.
+        chinese: Whether every Chinese character is a word of its own.
+    """
+
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    chinese: bool = True
+
+    def normalizer(self) -> Any:
+        """The normaliser of the tokenizers library."""
+        from tokenizers import normalizers
+
+        return normalizers.BertNormalizer(
+            lowercase=self.lowercase, strip_accents=self.strip_accents, handle_chinese_chars=self.chinese
+        )
+
+    def to_dict(self) -> dict[str, bool | None]:
+        """As tokenizer_config.json has it, without what is BERT's own beside ``do_lower_case``."""
+        values = {key: getattr(self, name) for key, name in _SETTINGS.items()}
+        usual = {key: getattr(Casing(), name) for key, name in _SETTINGS.items()}
+        return {key: value for key, value in values.items() if key == "do_lower_case" or value != usual[key]}
+
+
+def read_vocabulary(folder: Path) -> tuple[tuple[str, ...], Casing]:
+    """The pieces of a folder's tokenizer by id, and how it changes words.
+
+    What ``tokenizer_config.json`` says goes before the normaliser of ``tokenizer.json``, as in transformers.
 
     Raises:
         AuditError: There is none, or it is damaged or not BERT's.
@@ -29,12 +67,16 @@ def read_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
     else:
         raise AuditError(f"{folder} has no tokenizer", "Copy vocab.txt or tokenizer.json beside the weights")
     try:
-        pieces, lowercase = read(path)
+        pieces, casing = read(path)
         require_pieces(pieces)
-        return pieces, lowercase
     except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise AuditError(f"{path} is no vocabulary of BERT's word pieces: {reason}", "Copy it again") from error
+    beside = folder / "tokenizer_config.json"
+    try:
+        return pieces, Casing(**(casing | _flags(read_settings(beside), _SETTINGS)))
+    except ValueError as error:
+        raise AuditError(f"{beside}: {error}", "Copy it again") from error
 
 
 def train_vocabulary(texts: Iterable[str], size: int) -> tuple[str, ...]:
@@ -63,15 +105,15 @@ def train_vocabulary(texts: Iterable[str], size: int) -> tuple[str, ...]:
     return _by_id(pieces.get_vocab())
 
 
-def _from_text(path: Path) -> tuple[tuple[str, ...], bool]:
+def _from_text(path: Path) -> tuple[tuple[str, ...], dict[str, Any]]:
     lines = read_bytes(path, limit=LARGEST_TOKENIZER).decode("utf-8").split("\n")
     if lines[-1] == "":
         lines.pop()
-    return tuple(line.rstrip("\r") for line in lines), _lowercase(path.with_name("tokenizer_config.json"), True)
+    return tuple(line.rstrip("\r") for line in lines), {}
 
 
-def _from_json(path: Path) -> tuple[tuple[str, ...], bool]:
-    """Only the pieces are taken over, and the one setting of BERT's own normaliser that differs between models."""
+def _from_json(path: Path) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Only the pieces are taken over, and the settings of BERT's own normaliser that differ between models."""
     content = read_json(path, limit=LARGEST_TOKENIZER)
     model = content["model"]
     if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
@@ -83,7 +125,7 @@ def _from_json(path: Path) -> tuple[tuple[str, ...], bool]:
     pieces = _by_id(vocabulary)
     if any("\n" in piece for piece in pieces):
         raise ValueError("a piece has a line break")
-    return pieces, bool(normalizer.get("lowercase", True))
+    return pieces, _flags(normalizer, _NORMALIZER)
 
 
 def _by_id(vocabulary: Mapping[Any, Any]) -> tuple[str, ...]:
@@ -92,6 +134,18 @@ def _by_id(vocabulary: Mapping[Any, Any]) -> tuple[str, ...]:
     return tuple(str(piece) for piece in sorted(vocabulary, key=vocabulary.__getitem__))
 
 
-def _lowercase(path: Path, otherwise: bool) -> bool:
-    config = read_settings(path)
-    return bool(config.get("do_lower_case", otherwise)) if isinstance(config, dict) else otherwise
+def _flags(content: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that are given, by attribute of Casing; ``strip_accents`` may be null.
+
+    Raises:
+        ValueError: One is neither true nor false.
+    """
+    found: dict[str, Any] = {}
+    for key, name in names.items():
+        if not isinstance(content, Mapping) or key not in content:
+            continue
+        value = content[key]
+        if not isinstance(value, bool) and not (value is None and name == "strip_accents"):
+            raise ValueError(f"{key} is neither true nor false")
+        found[name] = value
+    return found
