@@ -30,6 +30,9 @@ class FormInputs(Settings):
         default=None,
         description="Masked language model of public forms with the same vocabulary; another one is another attacker.",
     )
+    label_map: Annotated[tuple[str, ...], Flag()] = Field(
+        default=(), description="NAME=TAG: the model's tag, or O, for fields of the label NAME (repeat)."
+    )
     split_seed: int = Field(default=0, ge=0, description="As in training, where forms name no part.")
     visual_noise: Annotated[bool, Flag(panel=_ABLATION)] = Field(
         default=False, description="Replace the pages' pictures by noise."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Final, cast, get_args
 
-from pfl_audit.models.encoders.kinds import Backbone, FormTask, Modality
+from pfl_audit.models.encoders.kinds import Backbone, FormTask, LabelledTokens, Modality
 from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
 from pfl_audit.models.settings import LARGEST_SIZE, reading_config, require_numbers, whole
 
@@ -23,6 +23,8 @@ _HEADS: dict[FormTask, str] = {
     "ee-spade": "SpadeEEForTokenClassification",
     "el": "SpadeELForTokenClassification",
 }
+POINTING: Final = ("ee-spade", "el")
+"""Tasks whose tokens point to others."""
 _HEAD_TENSORS: dict[FormTask, str] = {
     "mlm": "cls.predictions.transform.dense.weight",
     "ee-bio": "classifier.weight",
@@ -79,6 +81,9 @@ class EncoderConfig:
         visual: Vision backbone of a bimodal encoder, else None.
         tags: Classes of the head by number, such as ``B-date``; made of the labels where not given.
         text: Further keys of transformers' configuration, such as ``hidden_act``.
+        labelled_tokens: Tokens that ``ee-spade`` and ``el`` are scored at.
+        label_map: Field label of the forms to a label, or to ``O``, where the names differ. It belongs to an audit,
+            and is not saved.
 
     Raises:
         ValueError: They make no network; the message names the setting.
@@ -98,6 +103,8 @@ class EncoderConfig:
     visual: VisualConfig | None = None
     tags: tuple[str, ...] = ()
     text: Mapping[str, Any] = field(default_factory=dict)
+    labelled_tokens: LabelledTokens = "word-starts"
+    label_map: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Fill in derived settings, and refuse those that make no network."""
@@ -105,6 +112,7 @@ class EncoderConfig:
             ("backbone", self.backbone, get_args(Backbone)),
             ("task", self.task, get_args(FormTask)),
             ("modality", self.modality, get_args(Modality)),
+            ("labelled_tokens", self.labelled_tokens, get_args(LabelledTokens)),
         ):
             if value not in known:
                 raise ValueError(f"{name} is none of {', '.join(known)}")
@@ -146,6 +154,8 @@ class EncoderConfig:
             "max_tokens": self.max_tokens,
             "visual": asdict(self.visual) if self.visual is not None else None,
         }
+        if self.task in POINTING:
+            values[SECTION]["labelled_tokens"] = self.labelled_tokens
         return values
 
 
@@ -166,7 +176,7 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
         backbone = _backbone(values)
         task = task_of(values, tensors)
         tags = _tags(values) if task in ("ee-bio", "ee-spade") else ()
-        labels = section["labels"] if "labels" in section else labels_of_tags(tags, task)
+        labels = section["labels"] if "labels" in section else labels_of_tags(tags, task) if tags else ()
         if not isinstance(labels, list | tuple):
             raise ValueError(f"{SECTION}.labels is not a list")
         positions = values.get("max_position_embeddings", 512)
@@ -185,7 +195,15 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
             visual=_visual(section.get("visual")),
             tags=tags,
             text={key: values[key] for key in _TEXT_KEYS if values.get(key) is not None},
+            labelled_tokens=_labelled_tokens(values, task),
         )
+
+
+def _labelled_tokens(values: Mapping[str, Any], task: FormTask) -> LabelledTokens:
+    """Checkpoints with our section and without the key are from before there was one."""
+    if task not in POINTING or SECTION not in values:
+        return "word-starts"
+    return cast("LabelledTokens", values[SECTION].get("labelled_tokens", "fields"))
 
 
 def _backbone(values: Mapping[str, Any]) -> Backbone:
@@ -283,6 +301,5 @@ def _refuse_labels(config: EncoderConfig) -> None:
     if config.task in ("ee-bio", "ee-spade"):
         if not config.labels:
             raise ValueError(f"{config.task} needs the labels of the fields")
-        made = bio_tags(config.labels) if config.task == "ee-bio" else spade_tags(config.labels)
-        if sorted(made) != sorted(config.tags):
+        if sorted(labels_of_tags(config.tags, config.task)) != sorted(config.labels):
             raise ValueError("id2label and the labels do not belong together")

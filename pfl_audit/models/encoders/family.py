@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,18 @@ class EncoderFamily:
         return frozenset({Capability.FORM_LOSS} | ({Capability.TOKENS} if task == "mlm" else set()))
 
     def open_forms(
-        self, folder: Path, *, device: str, visual_noise: int | None = None, precision: Precision = "float32"
+        self,
+        folder: Path,
+        *,
+        device: str,
+        visual_noise: int | None = None,
+        precision: Precision = "float32",
+        label_map: Mapping[str, str] | None = None,
     ) -> FormModel:
         """Open a checkpoint to read forms."""
         from pfl_audit.models.encoders.model import open_form_model
 
-        return open_form_model(folder, device, visual_noise, precision)
+        return open_form_model(folder, device, visual_noise, precision, label_map)
 
 
 FAMILY = EncoderFamily()

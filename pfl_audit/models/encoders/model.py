@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import EncoderConfig
-from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of
+from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of, map_labels
 from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
 from pfl_audit.models.family import Capability, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
@@ -23,7 +23,7 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.weights import fingerprint_files
 
-ADAPTER_VERSION = 2
+ADAPTER_VERSION = 3
 """Incremented whenever the adapter's results change, so that stored losses are not reused."""
 
 _BATCH_TOKENS = 8192
@@ -37,6 +37,10 @@ class EncoderModel(OpenedCheckpoint):
         folder: Checkpoint folder, for the report.
         visual_noise: Seed of Gaussian noise that replaces every page image (CDMI, section 6.2), or None.
         precision: Floating-point type of the backbone and the head; page features and losses are float32 either way.
+        label_map: Field label of the forms to a tag of the head, where the names differ.
+
+    Raises:
+        UsageError: The label map names a tag that the head does not have.
     """
 
     def __init__(
@@ -47,11 +51,12 @@ class EncoderModel(OpenedCheckpoint):
         device: str = "cpu",
         visual_noise: int | None = None,
         precision: Precision = "float32",
+        label_map: Mapping[str, str] | None = None,
     ) -> None:
         keep_freed_memory()
         self.network = loaded.network.to(device).eval()
         self.tokenizer = loaded.tokenizer
-        self.config: EncoderConfig = loaded.config
+        self.config: EncoderConfig = map_labels(loaded.config, label_map or {})
         self._device = torch.device(device)
         self._precision = precision
         self.family, self.task = self.config.backbone, self.config.task
@@ -65,20 +70,28 @@ class EncoderModel(OpenedCheckpoint):
             *(["page features of noise"] if visual_noise is not None else []),
             *loaded.notes,
         )
-        self.identify(folder, files, ADAPTER_VERSION, notes, self.tokenizer.fingerprint, visual_noise, precision)
+        settings = (self.tokenizer.fingerprint, visual_noise, precision, dict(self.config.label_map))
+        self.identify(folder, files, ADAPTER_VERSION, notes, *settings)
         closed = np.ones(len(self.vocabulary), dtype=np.bool_)
         closed[self.tokenizer.ordinary] = False
         self._closed = closed
 
-    def require_labels(self, labels: Collection[str]) -> None:
-        """Check that an entity head knows these field labels.
+    def require_labels(self, labels: Collection[str]) -> tuple[str, ...]:
+        """Field labels that an entity head does not have, and reads as outside of fields.
 
         Raises:
-            AuditError: One is unknown; the message names it.
+            AuditError: It has none of them; the message names some.
         """
-        if self.task in ("ee-bio", "ee-spade"):
-            for label in sorted(labels):
-                known_label(label, self.config)
+        if self.task not in ("ee-bio", "ee-spade"):
+            return ()
+        outside = tuple(label for label in sorted(labels) if known_label(label, self.config) is None)
+        if outside and len(outside) == len(labels):
+            raise AuditError(
+                f"the model knows no field label of the forms ({', '.join(outside)[:200]}), only "
+                f"{', '.join(self.config.labels)[:200]}",
+                "Name the tag of each label with --label-map NAME=TAG",
+            )
+        return outside
 
     def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:
         """Each field of a form scrubbed in turn, with its true ids, in the order of the fields.
@@ -127,8 +140,7 @@ class EncoderModel(OpenedCheckpoint):
         where there are none.
 
         Raises:
-            AuditError: The model computes what is no number, does not know a field's label, or a page image
-                cannot be used.
+            AuditError: The model computes what is no number, or a page image cannot be used.
         """
         if self.task == "mlm":
             return self._masked_losses(attempts)
@@ -205,10 +217,16 @@ class EncoderModel(OpenedCheckpoint):
 
 
 def open_form_model(
-    folder: Path, device: str = "cpu", visual_noise: int | None = None, precision: Precision = "float32"
+    folder: Path,
+    device: str = "cpu",
+    visual_noise: int | None = None,
+    precision: Precision = "float32",
+    label_map: Mapping[str, str] | None = None,
 ) -> EncoderModel:
     """Open a checkpoint folder as a form model."""
-    return EncoderModel(open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision)
+    return EncoderModel(
+        open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision, label_map
+    )
 
 
 def _filled(attempt: Attempt) -> TokenIds:

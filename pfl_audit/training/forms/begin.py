@@ -89,6 +89,7 @@ def _config(settings: FormTrainSettings, labels: tuple[str, ...], sizes: dict[st
             modality=settings.modality,
             labels=labels,
             max_tokens=settings.max_tokens,
+            labelled_tokens=settings.labelled_tokens,
             **sizes,
         )
     except ValueError as error:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pfl_audit.models.encoders.kinds import Backbone, FormTask, Modality
+from pfl_audit.models.encoders.kinds import Backbone, FormTask, LabelledTokens, Modality
 from pfl_audit.training.settings import (
     BatchSize,
     ClipNorm,
@@ -53,6 +53,13 @@ class FormTrainSettings:
     max_tokens: Annotated[int, Field(ge=16, le=512, description="Tokens of the longest window.")] = 512
     size: Annotated[str, Field(description="Size of a model from nothing: tiny, small, base.")] = "small"
     vocabulary: Annotated[int, Field(ge=1, description="Pieces of a tokenizer from nothing.")] = 1000
+    labelled_tokens: Annotated[
+        LabelledTokens,
+        Field(
+            description="Tokens that ee-spade and el are scored at: as in the BROS release, or (fields) every token of "
+            "a word by ee-spade and the first tokens of fields alone by el."
+        ),
+    ] = "word-starts"
     keep_every: Annotated[
         int, Field(ge=0, description="Epochs between checkpoints kept for a sweep; 0 keeps none.")
     ] = 0
@@ -62,8 +69,9 @@ class FormTrainSettings:
         check_settings(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON, without what the task does not use."""
+        unused = () if self.task in ("ee-spade", "el") else ("labelled_tokens",)
+        return {name: value for name, value in asdict(self).items() if name not in unused}
 
     def rate(self, step: int, steps: int) -> float:
         """Learning rate of a step, counted from 0, out of ``steps``."""
