@@ -231,7 +231,7 @@ def _refuse_strangers(target: FormModel, public: FormModel | None, epochs: Mappi
         )
     for folder in epochs.values():
         tensor_names(folder)
-        if read_vocabulary(folder)[0] != target.vocabulary:
+        if read_vocabulary(folder).pieces != target.vocabulary:
             raise UsageError(
                 f"{folder} and the target have different vocabularies", "Give the folder of the target's own training"
             )

@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 from pfl_audit.models.encoders.kinds import Backbone, FormTask, LabelledTokens, Modality
+from pfl_audit.models.encoders.roberta import first_position, own_settings, page_side, refuse_sizes
 from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
-from pfl_audit.models.settings import LARGEST_SIZE, reading_config, require_numbers, whole
+from pfl_audit.models.settings import LARGEST_SIZE, reading_config, require_numbers, switch, whole
 
-KIND, REMEDY = "a form encoder", "Give a LayoutLM, BROS or BERT checkpoint for mlm, ee-bio, ee-spade or el"
+KIND = "a form encoder"
+REMEDY = (
+    "Give a LayoutLM, BROS or BERT for mlm, ee-bio, ee-spade or el, a RoBERTa for mlm or ee-bio, or a LiLT or "
+    "LayoutLMv3 for ee-bio"
+)
 """Of the error of settings that make no network."""
 SECTION = "pfl_audit"
 """Key of ``config.json`` for settings that transformers has no key for."""
 
-_CLASS_NAMES: dict[Backbone, str] = {"layoutlm": "LayoutLM", "bros": "Bros", "bert": "Bert"}
+_CLASS_NAMES: dict[Backbone, str] = {
+    "layoutlm": "LayoutLM", "bros": "Bros", "bert": "Bert",
+    "roberta": "Roberta", "lilt": "Lilt", "layoutlmv3": "LayoutLMv3",
+}  # fmt: skip
 _HEADS: dict[FormTask, str] = {
     "mlm": "ForMaskedLM",
     "ee-bio": "ForTokenClassification",
@@ -25,16 +33,20 @@ _HEADS: dict[FormTask, str] = {
 }
 POINTING: Final = ("ee-spade", "el")
 """Tasks whose tokens point to others."""
-_HEAD_TENSORS: dict[FormTask, str] = {
-    "mlm": "cls.predictions.transform.dense.weight",
-    "ee-bio": "classifier.weight",
-    "ee-spade": "initial_token_classifier.1.weight",
-    "el": "entity_linker.query.weight",
+_PRETRAINED: Final = "ForPreTraining"
+"""A head for masked tokens and for the next sentence; the second is not read."""
+_HEAD_TENSORS: dict[str, FormTask] = {
+    "cls.predictions.transform.dense.weight": "mlm",
+    "lm_head.dense.weight": "mlm",
+    "classifier.weight": "ee-bio",
+    "classifier.out_proj.weight": "ee-bio",
+    "initial_token_classifier.1.weight": "ee-spade",
+    "entity_linker.query.weight": "el",
 }
 _TEXT_KEYS = (
     "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "type_vocab_size",
     "pad_token_id", "initializer_range", "max_2d_position_embeddings", "bbox_scale", "dim_bbox",
-    "classifier_dropout", "classifier_dropout_prob",
+    "classifier_dropout", "classifier_dropout_prob", "tie_word_embeddings",
 )  # fmt: skip
 _NUMBERS = frozenset({
     "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "initializer_range", "bbox_scale",
@@ -127,6 +139,16 @@ class EncoderConfig:
         _refuse_labels(self)
 
     @property
+    def longest(self) -> int:
+        """Tokens that have a position."""
+        return self.positions - first_position(self.backbone, self.text)
+
+    @property
+    def page_side(self) -> int | None:
+        """Pixels that a page is scaled to, both ways; None if the encoder sees none."""
+        return self.visual.side if self.visual is not None else page_side(self)
+
+    @property
     def architecture(self) -> str:
         """Name of the network in the style of transformers."""
         return _CLASS_NAMES[self.backbone] + _HEADS[self.task]
@@ -180,12 +202,16 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
         if not isinstance(labels, list | tuple):
             raise ValueError(f"{SECTION}.labels is not a list")
         positions = values.get("max_position_embeddings", 512)
+        text = {key: values[key] for key in _TEXT_KEYS if values.get(key) is not None}
+        text |= own_settings(backbone, values)
+        whole("max_position_embeddings", positions)
+        whole("pad_token_id", text.get("pad_token_id", 0), least=0)
         return EncoderConfig(
             backbone=backbone,
             task=task,
             modality=section.get("modality", "unimodal"),
             labels=tuple(labels),
-            max_tokens=section.get("max_tokens", positions),
+            max_tokens=section.get("max_tokens", positions - first_position(backbone, text)),
             hidden=values.get("hidden_size", 768),
             layers=values.get("num_hidden_layers", 12),
             heads=values.get("num_attention_heads", 12),
@@ -194,7 +220,7 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
             positions=positions,
             visual=_visual(section.get("visual")),
             tags=tags,
-            text={key: values[key] for key in _TEXT_KEYS if values.get(key) is not None},
+            text=text,
             labelled_tokens=_labelled_tokens(values, task),
         )
 
@@ -227,14 +253,15 @@ def task_of(values: Mapping[str, Any], tensors: frozenset[str]) -> FormTask:
         return cast("FormTask", named)
     backbone = _backbone(values)
     names = values.get("architectures") or []
-    for task, head in _HEADS.items():
+    heads: list[tuple[FormTask, str]] = [*_HEADS.items(), ("mlm", _PRETRAINED)]
+    for task, head in heads:
         if isinstance(names, list) and _CLASS_NAMES[backbone] + head in names:
             return task
     if names:
         raise ValueError(f"the architecture {names!s:.80} has none of the heads {', '.join(_HEADS)}")
-    for task, tensor in _HEAD_TENSORS.items():
+    for tensor, named_by in _HEAD_TENSORS.items():
         if tensor in tensors:
-            return task
+            return named_by
     raise ValueError(f"it names no architecture, and the weights have none of the heads {', '.join(_HEADS)}")
 
 
@@ -263,7 +290,9 @@ def _refuse_sizes(config: EncoderConfig) -> None:
     for name in ("hidden", "heads", "intermediate", "vocabulary", "positions"):
         whole(name, getattr(config, name))
     whole("layers", config.layers, most=_MOST_LAYERS)
-    whole("max_tokens", config.max_tokens, least=3, most=config.positions)
+    whole("max_tokens", config.max_tokens, least=3, most=max(3, config.longest))
+    switch("tie_word_embeddings", config.text.get("tie_word_embeddings", True))
+    refuse_sizes(config)
     require_numbers(config.text, _NUMBERS)
     if config.hidden % config.heads:
         raise ValueError(f"a hidden size of {config.hidden} is not a multiple of {config.heads} heads")

@@ -63,10 +63,10 @@ class EncoderModel(OpenedCheckpoint):
         tokens = {Capability.TOKENS} if self.task == "mlm" else set()
         self.capabilities = frozenset({Capability.FORM_LOSS} | tokens)
         self.vocabulary = self.tokenizer.vocabulary
-        self.sees_page = self.config.visual is not None
+        self.sees_page = self.config.page_side is not None
         self._page_features = PageFeatureCache(self.network, self._device, visual_noise) if self.sees_page else None
         notes = (
-            f"{self.task}, {self.config.modality}, {precision}",
+            f"{self.task}, {_modality(self.config)}, {precision}",
             *(["page features of noise"] if visual_noise is not None else []),
             *loaded.notes,
         )
@@ -185,9 +185,9 @@ class EncoderModel(OpenedCheckpoint):
     def _chunks(self, blanks: Sequence[Blank]) -> Iterator[list[int]]:
         """Batches of blanks by index: of similar length, limited by the number of tokens."""
         lengths = [len(blank.window.ids) for blank in blanks]
-        if lengths and max(lengths) > self.config.positions:
+        if lengths and max(lengths) > self.config.longest:
             raise AuditError(
-                f"a window has {max(lengths)} tokens, and the {self.family} model reads {self.config.positions}",
+                f"a window has {max(lengths)} tokens, and the {self.family} model reads {self.config.longest}",
                 "Give models that read windows of one length",
             )
         places: dict[int, int] = {}  # BROS's geometry is shared by rows of one window, and costs the most
@@ -227,6 +227,10 @@ def open_form_model(
     return EncoderModel(
         open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision, label_map
     )
+
+
+def _modality(config: EncoderConfig) -> str:
+    return "sees the page itself" if config.visual is None and config.page_side is not None else config.modality
 
 
 def _filled(attempt: Attempt) -> TokenIds:

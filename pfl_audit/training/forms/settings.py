@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pfl_audit.models.encoders.kinds import Backbone, FormTask, LabelledTokens, Modality
+from pfl_audit.models.encoders.kinds import FormTask, LabelledTokens, Modality, TrainedBackbone
 from pfl_audit.training.settings import (
     BatchSize,
     ClipNorm,
@@ -28,7 +28,7 @@ class FormTrainSettings:
     """Settings of training on forms (CDMI, section 5.1, which has 300 epochs for mlm and 150 for the others)."""
 
     task: Annotated[FormTask, Field(description="Task that the head learns.")] = "mlm"
-    backbone: Annotated[Backbone, Field(description="Encoder; bert reads no boxes.")] = "layoutlm"
+    backbone: Annotated[TrainedBackbone, Field(description="Encoder; bert reads no boxes.")] = "layoutlm"
     modality: Annotated[Modality, Field(description="bimodal sees the page's image too.")] = "unimodal"
     part: Annotated[TrainedPart, Field(description="Forms to train on: of the model under audit, or public.")] = (
         "private"

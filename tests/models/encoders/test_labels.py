@@ -167,6 +167,6 @@ def test_settings_that_make_no_network_are_named() -> None:
     with pytest.raises(ValueError, match="multiple of 64"):
         config("bros", "mlm", hidden=32)
     with pytest.raises(ValueError, match="backbone"):
-        config("roberta", "mlm")
+        config("t5", "mlm")
     with pytest.raises(ValueError, match="visual is set"):
         dataclasses.replace(config("bert", "mlm", "bimodal"), modality="unimodal")

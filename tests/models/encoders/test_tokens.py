@@ -212,7 +212,7 @@ def good_json() -> dict:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (lambda content: content["model"].update(type="BPE"), "not WordPiece"),
+        (lambda content: content["model"].update(type="Unigram"), "neither WordPiece nor"),
         (lambda content: content.update(normalizer={"type": "Replace"}), "not BERT's"),
         (lambda content: content["model"]["vocab"].update(a=9), "count from 0"),
         (lambda content: content["model"]["vocab"].pop("[PAD]"), "count from 0"),
