@@ -14,16 +14,17 @@ from pfl_audit.documents.forms.form import Form
 from pfl_audit.errors import AuditError
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
-from pfl_audit.models.encoders.config import EncoderConfig
+from pfl_audit.models.encoders.config import POINTING, EncoderConfig
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of, map_labels
 from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
+from pfl_audit.models.encoders.roberta import page_tokens
 from pfl_audit.models.family import Capability, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.weights import fingerprint_files
 
-ADAPTER_VERSION = 3
+ADAPTER_VERSION = 2
 """Incremented whenever the adapter's results change, so that stored losses are not reused."""
 
 _BATCH_TOKENS = 8192
@@ -70,7 +71,7 @@ class EncoderModel(OpenedCheckpoint):
             *(["page features of noise"] if visual_noise is not None else []),
             *loaded.notes,
         )
-        settings = (self.tokenizer.fingerprint, visual_noise, precision, dict(self.config.label_map))
+        settings = (self.tokenizer.fingerprint, visual_noise, precision, *_later_settings(self.config))
         self.identify(folder, files, ADAPTER_VERSION, notes, *settings)
         closed = np.ones(len(self.vocabulary), dtype=np.bool_)
         closed[self.tokenizer.ordinary] = False
@@ -185,6 +186,7 @@ class EncoderModel(OpenedCheckpoint):
     def _chunks(self, blanks: Sequence[Blank]) -> Iterator[list[int]]:
         """Batches of blanks by index: of similar length, limited by the number of tokens."""
         lengths = [len(blank.window.ids) for blank in blanks]
+        beside = page_tokens(self.config)
         if lengths and max(lengths) > self.config.longest:
             raise AuditError(
                 f"a window has {max(lengths)} tokens, and the {self.family} model reads {self.config.longest}",
@@ -197,7 +199,7 @@ class EncoderModel(OpenedCheckpoint):
         chunk: list[int] = []
         for row in sorted(range(len(blanks)), key=lambda row: (kinds[row], row)):
             first = chunk[0] if chunk else row
-            if (len(chunk) + 1) * lengths[first] > _BATCH_TOKENS or kinds[first][1] != kinds[row][1]:
+            if (len(chunk) + 1) * (lengths[first] + beside) > _BATCH_TOKENS or kinds[first][1] != kinds[row][1]:
                 yield chunk
                 chunk = []
             chunk.append(row)
@@ -227,6 +229,18 @@ def open_form_model(
     return EncoderModel(
         open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision, label_map
     )
+
+
+def _later_settings(config: EncoderConfig) -> list[dict[str, object]]:
+    """Settings that earlier versions did not have, where they change a result; so stored losses stay valid."""
+    found: dict[str, object] = {}
+    if config.label_map:
+        found["label_map"] = dict(config.label_map)
+    if config.task in POINTING and config.labelled_tokens == "word-starts":
+        found["labelled_tokens"] = config.labelled_tokens
+    if not config.text.get("tie_word_embeddings", True):
+        found["tie_word_embeddings"] = False
+    return [found] if found else []
 
 
 def _modality(config: EncoderConfig) -> str:

@@ -74,7 +74,7 @@ class FormEncoder(nn.Module):
     def hidden(self, batch: FormBatch) -> Tensor:
         """The backbone's last layer, (b, n, hidden)."""
         if self.config.backbone in TASKS:
-            return hidden_states(self.backbone, self.config, batch.ids, self._roberta_inputs(batch))
+            return hidden_states(self.backbone, batch.ids, self._roberta_inputs(batch))
         embeddings = self.words(batch.ids)
         if self.visual is not None:
             embeddings = embeddings + self._seen(batch)

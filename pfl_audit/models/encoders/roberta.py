@@ -53,6 +53,12 @@ def page_side(config: EncoderConfig) -> int | None:
     return int(config.text.get("input_size", _PATCHES["input_size"]))
 
 
+def page_tokens(config: EncoderConfig) -> int:
+    """Patches of a page, and the token before them, that LayoutLMv3 reads beside the text; 0 where it reads none."""
+    side = page_side(config)
+    return 0 if side is None else (side // int(config.text.get("patch_size", _PATCHES["patch_size"]))) ** 2 + 1
+
+
 def refuse_sizes(config: EncoderConfig) -> None:
     """Refuse settings that make no network, or one that fails on the first form.
 
@@ -116,7 +122,7 @@ def classifier(config: EncoderConfig, text: Any) -> nn.Module:
     return head
 
 
-def hidden_states(backbone: Any, config: EncoderConfig, ids: Tensor, given: Mapping[str, Any]) -> Tensor:
+def hidden_states(backbone: Any, ids: Tensor, given: Mapping[str, Any]) -> Tensor:
     """States of the last layer at the tokens, (b, n, hidden); those of the page's patches behind them are left out.
 
     Args:

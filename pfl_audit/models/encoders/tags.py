@@ -37,7 +37,7 @@ def outside_tag(tags: Sequence[str]) -> str:
         for tag in tags:
             if tag.casefold() == name:
                 return tag
-    raise ValueError("id2label has no class O, which tokens outside of fields have")
+    raise ValueError("id2label has no class O for tokens outside of fields (name its classes O, B-x, I-x)")
 
 
 def tag_parts(tags: Sequence[str], task: str) -> tuple[tuple[str, str], ...]:

@@ -9,9 +9,11 @@ import torch
 import transformers
 
 from pfl_audit.documents.forms.form import Form
+from pfl_audit.files import sha256_json
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder, save_encoder
 from pfl_audit.models.encoders.config import SECTION
 from pfl_audit.models.encoders.examples import ExampleMaker
+from pfl_audit.models.encoders.model import EncoderModel
 from pfl_audit.models.form_protocol import Window
 from tests.models.encoders.makers import encoder, form, tokenizer
 
@@ -82,3 +84,13 @@ def test_a_checkpoint_keeps_the_tokens_that_it_was_trained_at(task: str, tmp_pat
     assert opened(lambda values: values.pop(SECTION)) == "word-starts", "of others: as the release"
     save_encoder(encoder("bros", "mlm"), tmp_path)
     assert "labelled_tokens" not in (tmp_path / "config.json").read_text()
+
+
+@pytest.mark.parametrize("task", ["mlm", "ee-bio", "ee-spade", "el"])
+def test_stored_losses_stay_valid_where_nothing_changed(task: str) -> None:
+    def fingerprint(**more: Any) -> str:
+        return EncoderModel(encoder("bros", task, **more), {"config.json": "0"}, Path("somewhere")).fingerprint
+
+    before = sha256_json(["bros", 2, {"config.json": "0"}, tokenizer().fingerprint, None, "float32"])
+    assert fingerprint(labelled_tokens="fields") == before
+    assert (fingerprint() == before) is (task in ("mlm", "ee-bio"))

@@ -101,6 +101,15 @@ def test_an_attempt_gets_what_it_gets_alone(kind: str, tmp_path: Path) -> None:
         assert asked.losses([attempts[number]])[0] == pytest.approx(together[number], rel=1e-3, abs=1e-4)
 
 
+def test_patches_of_the_page_count_for_the_size_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path, "LayoutLMv3", SEVEN)
+    asked = open_form_model(tmp_path)
+    assert isinstance(asked, EncoderModel)
+    blank = asked.blanks(form(image=page_file(tmp_path)))[0][0]
+    monkeypatch.setattr("pfl_audit.models.encoders.model._BATCH_TOKENS", 3 * (len(blank.window.ids) + 5))
+    assert [len(rows) for rows in asked._chunks([blank] * 7)] == [3, 3, 1]
+
+
 def test_logits_of_a_masked_language_model_are_of_ordinary_tokens(tmp_path: Path) -> None:
     saved(tmp_path, "Roberta")
     asked = open_form_model(tmp_path)
