@@ -8,8 +8,8 @@ from typing import Final
 from pfl_audit.core.results import Curve, Series
 
 _SEE: Final = {
-    "roc": "The further up and to the left a line runs, the more of those in training are found before one that was not "
-    "is wrongly accused. On the dotted line the attack only guesses. Both axes are logarithmic.",
+    "roc": "The further up and to the left a line runs, the more of those in training are found before one that was "
+    "not is wrongly accused. On the dotted line the attack only guesses. Both axes are logarithmic.",
     "line": "The line is what the attack reaches, the shade its interval.",
     "step": "The higher the line at the left, the more of what the attacker believes in most is right.",
     "scatter": "The further apart the two kinds of points, the easier they are told apart.",

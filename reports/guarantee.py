@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pfl_audit.core.numbers import contradicts_guarantee, exceeds_guarantee, interval, number, surest_bounded
-from pfl_audit.core.results import Check, Results
+from pfl_audit.core.results import Check, Results, Table
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
 
@@ -15,6 +15,7 @@ _ACCOUNTING: Final = {
     "valid": "valid: the adversary knows which clients took part",
     "published": "published: as if every provider were drawn independently; no guarantee where clients are sampled",
 }
+_PRIORS: Final = (1e-4, 1e-3, 1e-2, 1e-1, 0.5)
 _MARKS: Final = {"holds": "none", "weaker": "weak", "unknown": "unresolved"}
 
 
@@ -28,6 +29,7 @@ class GuaranteeView:
         effective: Sentence about the effective epsilon.
         rows: Labels and texts, as (label, text).
         sides: Claimed, effective and measured epsilon side by side, as (label, number, explanation).
+        reconstruction: What it allows of the reconstruction of values.
         warnings: Sentences on what weakens the guarantee.
         not_covered: Data or outputs that the guarantee does not cover.
     """
@@ -38,6 +40,7 @@ class GuaranteeView:
     effective: str
     rows: tuple[tuple[str, str], ...]
     sides: tuple[tuple[str, str, str], ...] = ()
+    reconstruction: Table | None = None
     warnings: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
 
@@ -68,6 +71,7 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
             *_canaries(canaries, review.claim),
         ),
         sides=_sides(review, review.claim, canaries),
+        reconstruction=_reconstruction(review),
         warnings=tuple(review.warnings),
         not_covered=tuple(review.claim.not_covered),
     )
@@ -143,6 +147,23 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
     else:
         measured += ": does not contradict the guarantee"
     return ("The guarantee allows", allowed), ("Measured at best", measured)
+
+
+def _reconstruction(review: GuaranteeReview) -> Table | None:
+    """How likely a value of one provider may be put back, by how likely it is guessed without the model."""
+    shown = [one for one in review.reconstruction if one.prior in _PRIORS]
+    if not shown:
+        return None
+    return Table(
+        title="Reconstruction that the guarantee allows",
+        columns=["guessed without the provider", "put back at most", "by epsilon alone"],
+        rows=[
+            [_share(one.prior), "–" if one.by_mechanism is None else _share(one.by_mechanism), _share(one.by_epsilon)]
+            for one in shown
+        ],
+        note="Largest chance that any attacker puts back a value that one provider alone holds, by the trade-off "
+        "curve of the stated mechanism. 100 % by epsilon alone says nothing.",
+    )
 
 
 def _canaries(check: Check | None, claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:

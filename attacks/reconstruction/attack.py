@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pfl_audit.core.results import Check
 
 Mean = Literal["geometric", "arithmetic"]
+Shortlist = Literal["public", "gradient"]
 MembershipMetric = Literal[
     "target perplexity",
     "raw perplexity",
@@ -27,8 +28,9 @@ MembershipMetric = Literal[
     "raw and ratio",
     "max token likelihood gap",
     "max token likelihood ratio",
+    "ratio to the public target",
 ]
-"""Ours, and the five of cdmi-reconstruction, section 4.3."""
+"""Ours, the five of cdmi-reconstruction, section 4.3, and the likelihood ratio to a reference (ours)."""
 
 
 class ReconstructionSettings(Settings):
@@ -51,6 +53,11 @@ class ReconstructionSettings(Settings):
     )
     attempts: int = Field(default=8, ge=1, le=64, description="Attempts a field; the first is one-shot (n_a).")
     candidates: int = Field(default=128, ge=1, description="Tokens tried a step (N_c; paper only).")
+    shortlist: Shortlist = Field(
+        default="public",
+        description="Who names these tokens: the public model (paper), or a first-order estimate of the mix of both "
+        "models over the whole vocabulary (ours; not for an MLM target).",
+    )
     nucleus: float = Field(default=0.10, gt=0, le=1, description="Probability that sampling keeps (p; paper only).")
     weight: float = Field(
         default=0.4,
@@ -62,6 +69,11 @@ class ReconstructionSettings(Settings):
     ranking: MembershipMetric = Field(
         default="target perplexity",
         description="Membership metric that the finding goes by (ours); the paper's five are reported too.",
+    )
+    tune: bool = Field(
+        default=False,
+        description="Tune weight, mean and temperatures on a shadow target, trained on public forms alone as the "
+        "target was on private ones (ours).",
     )
     control: bool = Field(default=True, description="Attack the validation forms too, which the target never saw.")
     public_temperature: Annotated[float, Flag(hidden=True)] = Field(

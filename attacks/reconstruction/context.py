@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
@@ -21,6 +22,10 @@ class FormContext(AuditContext):
         parts: ``private`` the target was trained on, ``public`` everybody may have, ``validation`` is new to both.
         epochs: Epoch of the target's training to a function that opens its checkpoint; empty where none was kept.
         quick: The target in a coarser precision, used where it changes nothing, or None.
+        public_target: A model of the target's task that was trained on public forms alone, or None.
+        training: Training records of the public model and of the target, as JSON objects; empty where there is none.
+        states: Folder of what long searches keep, or None.
+        device: torch's name of the device.
     """
 
     target: FormModel
@@ -30,3 +35,7 @@ class FormContext(AuditContext):
     records: Records
     epochs: Mapping[int, Callable[[], FormModel]] = field(default_factory=dict)
     quick: FormModel | None = None
+    public_target: FormModel | None = None
+    training: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {})
+    states: Path | None = None
+    device: str = "cpu"

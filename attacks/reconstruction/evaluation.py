@@ -71,6 +71,11 @@ def max_likelihood_ratio(guess: Guess) -> float:
     return float(np.max(np.subtract(guess.log_target, guess.log_public)))
 
 
+def ratio_to_reference(guess: Guess) -> float:
+    """Mean log-likelihood ratio of the target to a model of its task that has seen public forms alone."""
+    return guess.ratio
+
+
 def public_likelihood(guess: Guess) -> float:
     """Minus the logarithm of the PUB-MLM perplexity: the likeliest first.
 
@@ -88,6 +93,7 @@ METRICS: Final[Mapping[MembershipMetric, Score]] = {
     "max token likelihood gap": max_likelihood_gap,
     "max token likelihood ratio": max_likelihood_ratio,
 }
+WITH_REFERENCE: Final[Mapping[MembershipMetric, Score]] = {**METRICS, "ratio to the public target": ratio_to_reference}
 
 
 def best_attempt(guesses: Sequence[Guess], score: Score) -> tuple[int, float]:

@@ -43,6 +43,10 @@ class OpenedForms:
         parts: Private, public and validation forms.
         epochs: Epoch of the target's training to a function that opens its checkpoint.
         quick: The target in a coarser precision, or None.
+        public_target: A model of the target's task that was trained on public forms alone, or None.
+        training: Training records of the public model and of the target.
+        states: Folder of what long searches keep.
+        device: torch's name of the device.
         unseen: Forms that were left out, because a bimodal model cannot look at their page.
         notes: Further facts about the target, a sentence each.
     """
@@ -55,6 +59,10 @@ class OpenedForms:
     records: Records
     epochs: Mapping[int, Callable[[], FormModel]]
     quick: FormModel | None = None
+    public_target: FormModel | None = None
+    training: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {})
+    states: Path | None = None
+    device: str = "cpu"
     unseen: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -74,6 +82,10 @@ class OpenedForms:
             records=self.records,
             epochs=self.epochs,
             quick=self.quick,
+            public_target=self.public_target,
+            training=self.training,
+            states=self.states,
+            device=self.device,
             **vars(common),
         )
 
@@ -143,7 +155,12 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
 
     target = open_target(model)
     public = open_form_model(inputs.public, device=job.device) if inputs.public else None
+    public_target = (
+        open_form_model(inputs.public_target, device=job.device, label_map=label_map) if inputs.public_target else None
+    )
     _refuse_strangers(target, public, epochs)
+    if public_target is not None:
+        _refuse_reference(public_target, target, inputs.public_target or "", parts.private)
     notes = _trained_elsewhere(model, parts.private, progress)
     if inputs.public and FormCorpus(parts.private).digest in _trained_on(Path(inputs.public)):
         raise UsageError(
@@ -169,6 +186,10 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         parts=parts,
         records=Records(job.store),
         epochs={epoch: partial(open_target, folder) for epoch, folder in epochs.items()},
+        public_target=public_target,
+        training=(_record(Path(inputs.public)) if inputs.public else {}, _record(model)),
+        states=job.states,
+        device=job.device,
         unseen=unseen,
         notes=notes,
     )
@@ -237,6 +258,24 @@ def _refuse_strangers(target: FormModel, public: FormModel | None, epochs: Mappi
             )
 
 
+def _refuse_reference(reference: FormModel, target: FormModel, name: str, private: tuple[Form, ...]) -> None:
+    """A reference does what the target does, reads the same tokens, and has not seen the private forms.
+
+    Raises:
+        UsageError: It is no reference.
+    """
+    if (reference.task, reference.vocabulary) != (target.task, target.vocabulary):
+        raise UsageError(
+            f"{Path(name)} ({reference.task}) has another task or vocabulary than the target ({target.task})",
+            "Train it like the target, on the public part: train --part public --from PUBLIC",
+        )
+    if FormCorpus(private).digest in _trained_on(Path(name)):
+        raise UsageError(
+            f"{Path(name)} was trained on the private forms, so it is no reference",
+            "Give --public-target a model that was trained on the public part",
+        )
+
+
 def _trained_elsewhere(model: Path, private: tuple[Form, ...], progress: Progress) -> tuple[str, ...]:
     """A note, where the target says itself that it was trained on other forms: then nothing can be found."""
     digests = _trained_on(model)
@@ -251,13 +290,17 @@ def _trained_elsewhere(model: Path, private: tuple[Form, ...], progress: Progres
 
 def _trained_on(folder: Path) -> list[str]:
     """Digests of the forms that a checkpoint was trained on, its own first, as far as it says."""
-    record, _ = read_training(folder / FILE_NAME)
-    data = (record or {}).get("data")
+    data = _record(folder).get("data")
     if not isinstance(data, dict):
         return []
     before = data.get("before")
     digests = [data.get("sha256"), *(before if isinstance(before, list) else [])]
     return [digest for digest in digests if isinstance(digest, str)]
+
+
+def _record(folder: Path) -> Mapping[str, object]:
+    """The training record of a checkpoint; empty without one."""
+    return read_training(folder / FILE_NAME)[0] or {}
 
 
 def _with_pages(parts: FormPartition, progress: Progress) -> tuple[FormPartition, tuple[Problem, ...]]:

@@ -1,4 +1,4 @@
-"""Which fields are attacked, and what that costs at most."""
+"""Which fields are attacked, and the passes that it takes at most."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
-from pfl_audit.models.form_protocol import Blank
+from pfl_audit.core.redaction import visible
+from pfl_audit.documents.forms.form import Form
+from pfl_audit.errors import UsageError
+from pfl_audit.models.form_protocol import Blank, FormModel
 
 Truth = tuple[int, ...]
+LISTED = 20
+"""Labels that a message names at most."""
+_ANSWER = "answer"
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,30 @@ class Passes:
     public_most: int
     target_least: int
     target_most: int
+
+
+def fields_of(
+    forms: Sequence[Form], model: FormModel, settings: ReconstructionSettings, labels: Sequence[str], seed: int
+) -> tuple[Chosen, tuple[tuple[str, str], ...]]:
+    """The fields to attack; and those that the model cannot read whole, which are none of its blanks."""
+    pairs = [pair for form in forms for pair in model.blanks(form) if pair[0].span.field.label in labels]
+    read = {_name(blank) for blank, _ in pairs}
+    named = [(form.id, field.id) for form in forms for field in form.fields if field.label in labels]
+    return choose(pairs, settings, seed), tuple(name for name in named if name not in read)
+
+
+def attacked_labels(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """What is asked for, or what is personal on a form: the answers where these have a label (section 5.1).
+
+    Raises:
+        UsageError: No form has such a label.
+    """
+    if unknown := [label for label in wanted if label not in known]:
+        raise UsageError(
+            f"no form has a field of label '{visible(unknown[0], 60)}'",
+            f"Choose among: {', '.join(visible(label, 60) for label in known[:LISTED])}",
+        )
+    return tuple(wanted) or ((_ANSWER,) if _ANSWER in known else tuple(known))
 
 
 def choose(fields: Sequence[tuple[Blank, Truth]], settings: ReconstructionSettings, seed: int) -> Chosen:

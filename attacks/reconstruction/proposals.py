@@ -104,6 +104,10 @@ def proposer(public: FormModel, target: FormModel, settings: ReconstructionSetti
     _require(public, Capability.TOKENS, "public model")
     mlm = target.task == "mlm"
     _require(target, Capability.TOKENS if mlm else Capability.FORM_LOSS, "target")
+    if settings.shortlist == "gradient" and Capability.LOSS_ESTIMATES not in target.capabilities:
+        raise UsageError(
+            f"the target ({target.task}) gives no estimated losses", "Leave out --set reconstruction.shortlist=gradient"
+        )
     by = _by_logits if mlm else _by_losses
 
     def propose(attempts: Sequence[Attempt], step: int) -> list[Proposal]:
@@ -168,8 +172,10 @@ def _by_public(
 def _by_losses(
     public: FormModel, target: FormModel, settings: ReconstructionSettings, attempts: Sequence[Attempt], step: int
 ) -> list[Proposal]:
-    """Steps 1 to 5: PUB-MLM's candidates, weighed by what the target loses on each. One call a model."""
+    """Steps 1 to 5: candidates, weighed by the public model and by what the target loses on each."""
     guessed = _by_public(public, settings, attempts, step)
+    if settings.shortlist == "gradient":
+        guessed = _by_estimates(public, target, settings, attempts, step)
     tried = [
         Attempt(attempt.blank, (*attempt.tokens, int(token)))
         for attempt, proposal in zip(attempts, guessed, strict=True)
@@ -181,10 +187,33 @@ def _by_losses(
     ends = np.cumsum([len(proposal.tokens) for proposal in guessed])[:-1]
     proposals = []
     for proposal, some in zip(guessed, np.split(losses, ends), strict=True):
-        log_loss = log_softmax(loss_scores(some), settings.target_temperature)
-        log_target = log_mean(log_loss, proposal.log_public, settings.weight, settings.mean)
+        log_target = _mixed(some, proposal.log_public, settings)
         proposals.append(Proposal(proposal.tokens, log_target, proposal.log_public))
     return proposals
+
+
+def _by_estimates(
+    public: FormModel, target: FormModel, settings: ReconstructionSettings, attempts: Sequence[Attempt], step: int
+) -> list[Proposal]:
+    """Candidates by steps 3 to 5 over the whole vocabulary, with estimates of the losses instead of losses."""
+    temperature = _temperature(settings, step)
+    proposals = []
+    estimates = target.estimated_losses(attempts)
+    if estimates.shape != (len(attempts), len(target.vocabulary)) or np.isnan(estimates).any():
+        raise _not_numbers(target, "estimated losses")
+    for logits, losses in zip(_logits(public, attempts), estimates, strict=True):
+        open_ = np.flatnonzero(np.isfinite(logits) & np.isfinite(losses))
+        mixed = _mixed(losses[open_].astype(np.float64), log_softmax(logits[open_], temperature), settings)
+        tokens = open_[top(mixed, settings.candidates)]
+        among = log_softmax(logits[tokens], temperature)
+        proposals.append(Proposal(tokens, among, among))
+    return proposals
+
+
+def _mixed(losses: Floats, log_public: Floats, settings: ReconstructionSettings) -> Floats:
+    """Steps 4 and 5."""
+    log_loss = log_softmax(loss_scores(losses), settings.target_temperature)
+    return log_mean(log_loss, log_public, settings.weight, settings.mean)
 
 
 def _by_logits(
@@ -230,7 +259,8 @@ def _temperature(settings: ReconstructionSettings, step: int) -> float:
 def _relevant(settings: ReconstructionSettings, *, mlm: bool) -> tuple[object, ...]:
     """The settings that proposals depend on."""
     always = (settings.candidates, settings.public_temperature, settings.decay_start, settings.decay_steps)
-    return always if mlm else (*always, settings.target_temperature, settings.mean, settings.weight)
+    mixed = (settings.target_temperature, settings.mean, settings.weight, settings.shortlist)
+    return always if mlm else (*always, *mixed)
 
 
 def _require(model: FormModel, capability: Capability, who: str) -> None:

@@ -7,46 +7,55 @@ from collections.abc import Sequence
 from pfl_audit.attacks.reconstruction import present, present_guesses
 from pfl_audit.attacks.reconstruction.attack import GUESSES, MULTI_SHOT, ONE_SHOT, ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
-from pfl_audit.attacks.reconstruction.evaluation import evaluate
+from pfl_audit.attacks.reconstruction.evaluation import METRICS, WITH_REFERENCE, evaluate
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, CheckpointOutcome
-from pfl_audit.attacks.reconstruction.plan import Chosen, Truth, choose, count_passes
+from pfl_audit.attacks.reconstruction.plan import LISTED, Chosen, Truth, attacked_labels, count_passes, fields_of
 from pfl_audit.attacks.reconstruction.proposals import Proposer, proposers
 from pfl_audit.attacks.reconstruction.putting_back import Guessed, GuessOutcome, PutBack, put_back, reported
+from pfl_audit.attacks.reconstruction.ratios import with_ratios
 from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
 from pfl_audit.attacks.reconstruction.secrets import Occurrences, Texts
 from pfl_audit.attacks.reconstruction.unit_permutation import permute_units
 from pfl_audit.attacks.reconstruction.units import units_of
 from pfl_audit.core.redaction import visible
-from pfl_audit.core.results import Check
-from pfl_audit.documents.forms.form import Form
+from pfl_audit.core.results import Check, Table
 from pfl_audit.errors import UsageError
 from pfl_audit.models.form_protocol import Blank, FormModel
 
-_ANSWER = "answer"
 _COMPARED = 8
 """Fields by which a coarser precision is judged."""
-_LISTED = 20
 
 
 def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[Check]:
     """Attack, and say what was found in the checks that were chosen.
 
     Raises:
-        UsageError: No form has a label that is asked for.
+        UsageError: No form has a label that is asked for, or what the settings need is not given.
+        AuditError: Shadow models cannot be trained.
     """
+    if settings.ranking not in METRICS and context.public_target is None:
+        raise UsageError(f"nothing to rank by the {settings.ranking}", "Give --public-target, or another --ranking")
+    tuned: list[Table] = []
+    if settings.tune:
+        from pfl_audit.attacks.reconstruction.tuning import tune
+
+        settings, table = tune(context, settings)
+        tuned = [table]
     wanted = [spec for spec in (GUESSES, ONE_SHOT, MULTI_SHOT) if spec.id in context.checks]
-    labels = _labels(settings.labels, context.corpus.labels)
-    chosen, lost = _fields(context, settings, labels, context.parts.private)
+    labels = attacked_labels(settings.labels, context.corpus.labels)
+    chosen, lost = fields_of(context.parts.private, context.target, settings, labels, context.seed)
     if not chosen.fields:
-        names = " or ".join(visible(label, 60) for label in labels[:_LISTED])
+        names = " or ".join(visible(label, 60) for label in labels[:LISTED])
         reason = (
             f"no field of the private forms labelled {names or 'at all'} "
             f"has {settings.shortest} to {settings.longest} tokens ({len(chosen.too_short)} are shorter, "
             f"{len(chosen.too_long)} longer, {len(lost)} not read whole by the model)"
         )
         return [spec.not_run("skipped", reason) for spec in wanted]
-    new = _fields(context, settings, labels, context.parts.validation)[0] if settings.control else None
+    new = None
+    if settings.control:
+        new, _ = fields_of(context.parts.validation, context.target, settings, labels, context.seed)
     attempted = [spec for spec in wanted if spec is not GUESSES]
     if attempted:
         _tell(context, settings, chosen, new)
@@ -66,31 +75,11 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
         ]
     if GUESSES in wanted:  # last, since the search reuses what the attempts have asked
         checks.insert(0, present_guesses.guesses(GUESSES, say, attack.guesses()))
-    return checks
+    return [*(_with_tables(check, tuned) for check in checks[:1]), *checks[1:]]
 
 
-def _fields(
-    context: FormContext, settings: ReconstructionSettings, labels: Sequence[str], forms: Sequence[Form]
-) -> tuple[Chosen, tuple[tuple[str, str], ...]]:
-    """The fields to attack; and those that the model cannot read whole, which are none of its blanks."""
-    pairs = [pair for form in forms for pair in context.target.blanks(form) if pair[0].span.field.label in labels]
-    read = {(blank.window.form.id, blank.span.field.id) for blank, _ in pairs}
-    named = [(form.id, field.id) for form in forms for field in form.fields if field.label in labels]
-    return choose(pairs, settings, context.seed), tuple(name for name in named if name not in read)
-
-
-def _labels(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """What is asked for, or what is personal on a form: the answers where these have a label (section 5.1).
-
-    Raises:
-        UsageError: No form has such a label.
-    """
-    if unknown := [label for label in wanted if label not in known]:
-        raise UsageError(
-            f"no form has a field of label '{visible(unknown[0], 60)}'",
-            f"Choose among: {', '.join(visible(label, 60) for label in known[:_LISTED])}",
-        )
-    return tuple(wanted) or ((_ANSWER,) if _ANSWER in known else tuple(known))
+def _with_tables(check: Check, tables: Sequence[Table]) -> Check:
+    return check.model_copy(update={"tables": [*check.tables, *tables]})
 
 
 def _tell(context: FormContext, settings: ReconstructionSettings, chosen: Chosen, new: Chosen | None) -> None:
@@ -141,7 +130,7 @@ class _Attack:
         lost: tuple[tuple[str, str], ...],
         new: Chosen | None,
     ) -> None:
-        self._context, self._settings = context, settings
+        self._context, self._settings, self._target = context, settings, target
         self._chosen, self._lost = chosen, lost
         self._new = new.fields if new is not None else ()
         self._by = proposers(context.public, target, settings)
@@ -151,11 +140,12 @@ class _Attack:
         """One attempt at every field and several, and their evaluation."""
         context, settings = self._context, self._settings
         fields = self._attempted(self._chosen.fields, label)
-        private = evaluate(fields, settings.epsilon, context.rng("reconstruction", "private"))
+        metrics = METRICS if context.public_target is None else WITH_REFERENCE
+        private = evaluate(fields, settings.epsilon, context.rng("reconstruction", "private"), metrics=metrics)
         if not self._new:
             return CheckpointOutcome(self._chosen, self._lost, fields, private, None, None)
         controls = self._attempted(self._new, "new forms")
-        control = evaluate(controls, settings.epsilon, context.rng("reconstruction", "new"))
+        control = evaluate(controls, settings.epsilon, context.rng("reconstruction", "new"), metrics=metrics)
         permutation = permute_units(
             private,
             control,
@@ -194,6 +184,10 @@ class _Attack:
 
     def _attempted(self, fields: Sequence[tuple[Blank, Truth]], label: str) -> tuple[Attacked, ...]:
         found = _fill(self._context, self._settings, self._by, fields, label)
+        if self._context.public_target is not None:
+            blanks, reference = [blank for blank, _ in fields], self._context.public_target
+            progress = self._context.progress
+            found = with_ratios(found, blanks, self._target, reference, progress=progress, label=label)
         return tuple(
             Attacked(self.units.of[blank.window.form.id], truth, guess)
             for (blank, truth), guess in zip(fields, found, strict=True)

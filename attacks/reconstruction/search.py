@@ -38,11 +38,13 @@ class Guess:
         log_target: Logarithm of each token's likelihood p_i in the mean that it was sampled from, over the
             candidates and before the nucleus is cut out; natural, at most 0.
         log_public: Logarithm of its PUB-MLM likelihood g_i at the same temperature.
+        ratio: Mean log-likelihood ratio of the target to a reference (``ratios.with_ratios``); 0 without one.
     """
 
     tokens: tuple[int, ...]
     log_target: tuple[float, ...]
     log_public: tuple[float, ...]
+    ratio: float = 0.0
 
 
 _GUESSES = TypeAdapter(tuple[Guess, ...])
@@ -157,7 +159,12 @@ def _walk(
                 at = draw(proposal.log_target, settings.nucleus, rng)
                 path.append((int(proposal.tokens[at]), float(proposal.log_target[at]), float(proposal.log_public[at])))
         task.advance(len(open_fields))
-    return [tuple(Guess(*zip(*path, strict=True)) for path in attempts) for attempts in paths]
+    return [tuple(_guess(path) for path in attempts) for attempts in paths]
+
+
+def _guess(path: Sequence[tuple[int, float, float]]) -> Guess:
+    tokens, log_target, log_public = zip(*path, strict=True)
+    return Guess(tokens, log_target, log_public)
 
 
 def chunks(items: list[tuple[str, Blank]]) -> Iterator[list[tuple[str, Blank]]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from pfl_audit.core.estimate import Estimate
 from pfl_audit.core.settings import Flag, Settings
 from pfl_audit.core.subject import AuditJob, LazySubject
 
@@ -33,6 +34,11 @@ class FormInputs(Settings):
     label_map: Annotated[tuple[str, ...], Flag()] = Field(
         default=(), description="NAME=TAG: the model's tag, or O, for fields of the label NAME (repeat)."
     )
+    public_target: str | None = Field(
+        default=None,
+        description="Model of the target's task, trained on public forms alone: fields are ranked by the ratio of "
+        "likelihoods of the two as well.",
+    )
     split_seed: int = Field(default=0, ge=0, description="As in training, where forms name no part.")
     visual_noise: Annotated[bool, Flag(panel=_ABLATION)] = Field(
         default=False, description="Replace the pages' pictures by noise."
@@ -51,4 +57,14 @@ def _open(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     return open_subject(inputs, job)
 
 
-SUBJECT = LazySubject("forms", "forms", FormInputs, OFFERS, ("forms",), FORMS, _open)
+class FormSubject(LazySubject[FormInputs]):
+    """The subject, with an estimate of what an audit takes."""
+
+    def estimate(self, inputs: FormInputs, job: AuditJob) -> Estimate:
+        """Count the fields, and attack a few of them."""
+        from pfl_audit.attacks.reconstruction.estimate import estimate_forms
+
+        return estimate_forms(inputs, job)
+
+
+SUBJECT = FormSubject("forms", "forms", FormInputs, OFFERS, ("forms",), FORMS, _open)

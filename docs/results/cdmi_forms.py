@@ -1,38 +1,71 @@
 """The forms of cdmi-fcc-adbuy.md: python docs/results/cdmi_forms.py FCC_ADBUY OUT.
 
-Of the real documents the invoices with a born-digital text, and of their fields those whose value stands once on
-the page: what stands twice can be copied from the other place, which is no memory. Forms with three such fields
-are kept.
+All pages, and of their fields those whose value is that of no other field of the page. The data set has no links. A
+value is linked to the printed word that names it: the nearest one of its line to the left, or above it, that one of
+NAMES begins.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from pfl_audit.documents.forms.form import Form
+from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.documents.forms.writer import write_forms
 
-FEWEST = 3
+NAMES = {
+    "contract_num": ("contract", "order", "invoice"),
+    "advertiser": ("advertiser", "client", "customer"),
+    "gross_amount": ("gross", "total", "amount"),
+    "flight_from": ("flight", "start", "dates", "period", "from"),
+    "flight_to": ("end", "flight", "dates", "period", "to"),
+}
+ABOVE = 0.06
+"""Share of the page's height that a name stands above its value at most."""
 
 
 def main(source: Path, out: Path) -> None:
     """Choose, and write forms.jsonl."""
-    rows = (json.loads(line) for line in (source / "docs.jsonl").read_text(encoding="utf-8").splitlines())
-    wanted = {f"{row['id']}_1" for row in rows if row["kind"] == "INVOICE" and row["text_source"] == "native"}
     corpus = open_forms(source)
-    forms = tuple(_once(form) for form in corpus.forms if form.id in wanted)
-    write_forms(replace(corpus, forms=tuple(form for form in forms if len(form.fields) >= FEWEST)), out)
+    forms = [_linked(_once(form)) for form in corpus.forms]
+    write_forms(replace(corpus, forms=tuple(form for form in forms if form.fields)), out)
 
 
 def _once(form: Form) -> Form:
     often = Counter(form.text(field).casefold() for field in form.fields)
     fields = tuple(field for field in form.fields if often[form.text(field).casefold()] == 1)
     return replace(form, fields=fields, links=())
+
+
+def _linked(form: Form) -> Form:
+    taken = {word for field in form.fields for word in range(field.start, field.stop)}
+    names: dict[int, Field] = {}
+    links = []
+    for field in form.fields:
+        if (word := _name_of(form, field, taken)) is not None:
+            name = names.setdefault(word, Field(f"name-{word}", "name", word, word + 1))
+            links.append((name.id, field.id))
+    fields = sorted([*form.fields, *names.values()], key=lambda field: field.start)
+    return replace(form, fields=tuple(fields), links=tuple(links))
+
+
+def _name_of(form: Form, field: Field, taken: set[int]) -> int | None:
+    """The word that names a value, or None."""
+    words, boxes = form.document.words, form.document.boxes
+    left, top, right, bottom = map(float, boxes[field.start])
+    far: dict[int, float] = {}
+    for word, text in enumerate(words):
+        if word in taken or not text.casefold().startswith(NAMES[field.label]):
+            continue
+        its = [float(side) for side in boxes[word]]
+        beside = its[1] < bottom and its[3] > top and its[2] <= left
+        above = 0 <= top - its[1] <= ABOVE and its[0] < right and its[2] > left - ABOVE
+        if beside or above:
+            far[word] = left - its[2] if beside else top - its[1]
+    return min(far, key=far.__getitem__) if far else None
 
 
 if __name__ == "__main__":

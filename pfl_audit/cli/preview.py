@@ -56,14 +56,14 @@ def show_estimate(plan: AuditPlan, *, as_json: bool, quiet: bool) -> None:
         for line in _lines(one):
             typer.echo(f"{name}: {line}")
     if not found:
-        typer.echo("These subjects ask no questions, and say no time")
+        typer.echo("These subjects give no estimate")
 
 
 def _lines(one: Estimate) -> list[str]:
     beside = f", and as many to each of {one.models - 1} models beside it" if one.models > 1 else ""
-    lines = [f"at most {one.questions:,} questions to the model under audit{beside}"]
+    lines = [f"at most {one.questions:,} {one.unit} for the model under audit{beside}"]
     if one.seconds is not None:
-        lines.append(f"about {_span(one.seconds)} to ask them one by one, from {one.sample} that were timed here")
+        lines.append(f"about {_span(one.seconds)} for them, from {one.sample} that were timed here")
     if one.memory is not None:
         lines.append(f"about {one.memory / (1 << 30):.1f} GiB of memory")
     return [*lines, one.note]

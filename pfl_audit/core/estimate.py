@@ -14,12 +14,13 @@ class Estimate:
     """What a subject is going to ask and need.
 
     Attributes:
-        questions: Questions to the model under audit, at most.
+        questions: Questions to the model under audit, or fields that are attacked, at most.
         models: Models that are asked, the one under audit among them.
-        seconds: Time to ask all of them, measured on a sample; None where nothing was measured.
-        sample: Questions that were timed.
+        seconds: Time for all of them, measured on a sample; None where nothing was measured.
+        sample: How many of them were timed.
         memory: Peak memory of the process in bytes, with all models loaded; None where nothing was loaded.
         note: What the numbers do not cover.
+        unit: What is counted, ``questions`` or ``fields``.
     """
 
     questions: int
@@ -28,6 +29,7 @@ class Estimate:
     sample: int
     memory: int | None
     note: str
+    unit: str = "questions"
 
 
 @runtime_checkable

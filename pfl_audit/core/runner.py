@@ -212,7 +212,17 @@ class _Audit:
         plan = self.plan
         states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
         planned = partial(planned_questions, self.attacks.values(), frozenset(self.specs))
-        return AuditJob(plan.model, plan.device, plan.download, plan.seed, store, states, self.progress, planned)
+        return AuditJob(
+            plan.model,
+            plan.device,
+            plan.download,
+            plan.seed,
+            store,
+            states,
+            self.progress,
+            planned,
+            plan.settings,
+        )
 
     def open(self, store: ResponseStore) -> None:
         """Open every subject that has its inputs.

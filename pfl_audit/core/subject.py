@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -56,6 +56,7 @@ class AuditJob:
         states: Folder where long searches keep their state; it need not exist.
         progress: Progress display.
         planned: How many questions about a corpus the checks of the audit are going to ask, as far as that is known.
+        settings: Attack to the settings that the user gave it.
     """
 
     model: str | None
@@ -66,6 +67,7 @@ class AuditJob:
     states: Path
     progress: Progress
     planned: Callable[[Corpus], int] = lambda corpus: len(corpus.queries)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     def checkpoint(self, subject: str) -> str:
         """The checkpoint under audit.

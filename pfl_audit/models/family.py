@@ -36,6 +36,8 @@ class Capability(StrEnum):
     """Likely tokens of a masked place on a form."""
     FORM_LOSS = "form loss"
     """The training loss of a form, however its fields are filled in."""
+    LOSS_ESTIMATES = "estimated losses"
+    """Estimates of the training loss of a form with each token of the vocabulary at a masked place."""
     GRADIENT = "training gradient"
     """The gradient of the training loss, and derivatives of that gradient with respect to the page's pixels."""
     TEXT_DECODER = "decoder of question and answer"

@@ -87,7 +87,7 @@ class FormModel(OpenedModel, Protocol):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """FORM_LOSS, and with a masked-language head TOKENS."""
+        """FORM_LOSS; with a masked-language head TOKENS, with another one perhaps LOSS_ESTIMATES."""
 
     @property
     def task(self) -> FormTask:
@@ -119,3 +119,12 @@ class FormModel(OpenedModel, Protocol):
 
     def losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
         """Training loss at the last token of each attempt, float64 (attempts,); never averaged over them."""
+
+    def estimated_losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float32]:
+        """Estimate of the loss with each token in place of the next open one, from one gradient an attempt.
+
+        Only with LOSS_ESTIMATES.
+
+        Returns:
+            float32 (attempts, vocabulary); plus infinity for special and unused tokens.
+        """

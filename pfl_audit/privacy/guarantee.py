@@ -22,6 +22,7 @@ Epsilon = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
+Chance = Annotated[float, Field(ge=0, le=1)]
 NoiseScope = Literal["sum", "message"]
 Rounds = Annotated[int, Field(ge=1, le=MAX_ROUNDS)]
 
@@ -90,6 +91,18 @@ class PrivacyGuarantee(BaseModel):
         return Sampling(self.sampling.client_rate, self.sampling.provider_rate, self.rounds)
 
 
+class AllowedReconstruction(BaseModel):
+    """Largest chance to reconstruct a value of one unit that a guarantee allows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prior: Chance = Field(description="Chance to guess it from a model that was trained without its unit")
+    by_mechanism: Chance | None = Field(
+        description="Largest chance by the mechanism's trade-off curve, where it is covered"
+    )
+    by_epsilon: Chance = Field(description="The same by the effective epsilon alone, or by the stated one")
+
+
 class GuaranteeReview(BaseModel):
     """Review of a stated guarantee.
 
@@ -115,6 +128,9 @@ class GuaranteeReview(BaseModel):
     )
     largest_accuracy: Finite | None = Field(
         default=None, description="Largest balanced accuracy by the mechanism, where it is covered"
+    )
+    reconstruction: list[AllowedReconstruction] = Field(
+        default_factory=list, max_length=50, description="What it allows of reconstruction, by rising prior"
     )
     warnings: list[Sentence] = Field(
         default_factory=list, max_length=50, description="What the guarantee does not cover, or depends on"

@@ -14,13 +14,17 @@ from pfl_audit.privacy.accounting import (
 )
 from pfl_audit.privacy.guarantee import (
     CRYPTOGRAPHIC,
+    AllowedReconstruction,
     GuaranteeReview,
     PrivacyGuarantee,
     accuracy_bound,
     guarantee_warnings,
 )
 from pfl_audit.privacy.pld import SampledGaussian
+from pfl_audit.privacy.reconstruction import largest_by_epsilon, largest_reconstruction
 
+PRIORS = tuple(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5))
+"""Chances to guess a value without its provider, for which a review says what the guarantee allows."""
 _ADJACENCY = {"poisson": "added or removed", "fixed-size": "replaced"}
 
 
@@ -71,6 +75,7 @@ def review_guarantee(stated: PrivacyGuarantee) -> GuaranteeReview:
             worth="unknown",
             text=f"cannot be recomputed: {error.problem}",
             claimed_accuracy=accuracy_bound(stated.epsilon, stated.delta),
+            reconstruction=_allowed(stated.epsilon, stated.delta, None),
             warnings=warnings,
         )
     secret = stated.noise_generator.casefold().startswith(CRYPTOGRAPHIC)
@@ -92,8 +97,20 @@ def review_guarantee(stated: PrivacyGuarantee) -> GuaranteeReview:
         published=published.epsilon if stated.sampling.client_rate < 1 or kind == "fixed-size" else None,
         claimed_accuracy=accuracy_bound(stated.epsilon, stated.delta),
         largest_accuracy=(1 + mechanism.total_variation) / 2 if covered else None,
+        reconstruction=_allowed(valid.epsilon, stated.delta, mechanism if covered else None),
         warnings=warnings,
     )
+
+
+def _allowed(epsilon: float, delta: float, mechanism: SampledGaussian | None) -> list[AllowedReconstruction]:
+    return [
+        AllowedReconstruction(
+            prior=prior,
+            by_mechanism=None if mechanism is None else largest_reconstruction(mechanism.trade_off, prior),
+            by_epsilon=largest_by_epsilon(epsilon, delta, prior),
+        )
+        for prior in PRIORS
+    ]
 
 
 def _is_comparable(stated: PrivacyGuarantee) -> bool:

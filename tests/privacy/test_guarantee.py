@@ -4,7 +4,10 @@ from typing import Any
 import pytest
 
 from pfl_audit.privacy.guarantee import PrivacyGuarantee, accuracy_bound, guarantee_warnings
-from pfl_audit.privacy.review import review_entry, review_guarantee
+from pfl_audit.privacy.pld import SampledGaussian
+from pfl_audit.privacy.reconstruction import largest_by_epsilon, largest_reconstruction
+from pfl_audit.privacy.review import PRIORS, review_entry, review_guarantee
+from pfl_audit.privacy.sampling import Sampling
 
 DRAWN = {"kind": "poisson", "scheme": "clients", "client_rate": 0.2, "provider_rate": 1.0}
 CLAIM: dict[str, Any] = {
@@ -166,3 +169,20 @@ def test_the_most_balanced_accuracy_is_where_both_constraints_meet(epsilon: floa
 
 def test_huge_epsilons_allow_everything() -> None:
     assert accuracy_bound(1e6, 1e-5) == 1.0
+
+
+def test_what_is_allowed_of_reconstruction_is_the_mechanisms_curve() -> None:
+    found = review_guarantee(PrivacyGuarantee.model_validate(HONEST))
+    mechanism = SampledGaussian(Sampling(1.0, 0.2, 10), HONEST["noise_multiplier"])
+    assert [one.prior for one in found.reconstruction] == list(PRIORS)
+    for one in found.reconstruction:
+        assert one.by_mechanism == largest_reconstruction(mechanism.trade_off, one.prior)
+        assert one.prior < one.by_mechanism < one.by_epsilon
+        assert one.by_epsilon == largest_by_epsilon(found.epsilon or 0.0, 1e-5, one.prior)
+
+
+def test_where_the_mechanism_is_not_covered_epsilon_alone_is_left() -> None:
+    for unclear in (claim(forced_participation=True), claim(unit="document")):
+        found = review_guarantee(unclear)
+        assert {one.by_mechanism for one in found.reconstruction} == {None}
+        assert found.reconstruction[-1].by_epsilon == 1.0

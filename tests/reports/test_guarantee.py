@@ -174,3 +174,14 @@ def test_the_carrier_of_the_noise_is_said() -> None:
     assert "full noise on every client&#x27;s message" in text_of(claimed({**CLAIM, "noise": "message"})).replace(
         "'", "&#x27;"
     )
+
+
+def test_what_the_guarantee_allows_of_reconstruction_is_a_table(tmp_path: Path) -> None:
+    found = claimed(HONEST)
+    view = view_guarantee(found)
+    assert view is not None
+    assert view.reconstruction is not None
+    rows = {row[0]: row[1:] for row in view.reconstruction.rows}
+    assert rows["0.01 %"] == ["0.9797 %", "29.34 %"]
+    assert rows["50 %"][1] == "100 %"
+    assert "Reconstruction that the guarantee allows" in to_html(found, tmp_path)

@@ -61,8 +61,8 @@ class EncoderModel(OpenedCheckpoint):
         self._device = torch.device(device)
         self._precision = precision
         self.family, self.task = self.config.backbone, self.config.task
-        tokens = {Capability.TOKENS} if self.task == "mlm" else set()
-        self.capabilities = frozenset({Capability.FORM_LOSS} | tokens)
+        own = Capability.TOKENS if self.task == "mlm" else Capability.LOSS_ESTIMATES
+        self.capabilities = frozenset({Capability.FORM_LOSS, own})
         self.vocabulary = self.tokenizer.vocabulary
         self.sees_page = self.config.page_side is not None
         self._page_features = PageFeatureCache(self.network, self._device, visual_noise) if self.sees_page else None
@@ -104,7 +104,7 @@ class EncoderModel(OpenedCheckpoint):
         blanks = [self.tokenizer.scrub(window, span) for window in windows for span in window.spans]
         return [(blank, truth) for blank, truth in blanks if self.tokenizer.unk not in truth]
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def token_logits(self, attempts: Sequence[Attempt]) -> NDArray[np.float32]:
         """Logits of the next open token of each attempt, float32 (attempts, vocabulary).
 
@@ -117,9 +117,7 @@ class EncoderModel(OpenedCheckpoint):
         if self.task != "mlm":
             raise ValueError(f"a model for {self.task} has no logits of tokens")
         out = np.empty((len(attempts), len(self.vocabulary)), dtype=np.float32)
-        places = [attempt.blank.span.start + len(attempt.tokens) for attempt in attempts]
-        if any(place >= attempt.blank.span.stop for place, attempt in zip(places, attempts, strict=True)):
-            raise ValueError("an attempt has no open token")
+        places = [_open_place(attempt) for attempt in attempts]
         for rows in self._chunks([attempt.blank for attempt in attempts]):
             batch = self._batch([attempts[row].blank for row in rows], [_filled(attempts[row]) for row in rows])
             with self._autocast():
@@ -130,7 +128,7 @@ class EncoderModel(OpenedCheckpoint):
         out[:, self._closed] = -np.inf
         return out
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
         """The training loss at the last token of each attempt, float64 (attempts,): not averaged over anything.
 
@@ -158,6 +156,58 @@ class EncoderModel(OpenedCheckpoint):
                 losses = self.network.loss(batch)
             out[rows] = _checked(losses)
         return out
+
+    @torch.no_grad()
+    def estimated_losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float32]:
+        """Estimate of the loss with each token in place of the next open one, to first order.
+
+        It is the loss with the mask there, plus its gradient by the mask's embedding times the difference of the two
+        embeddings. The label is that of the open token, as for ``losses`` once the token is filled in.
+
+        Returns:
+            float32 (attempts, vocabulary); plus infinity for special and unused tokens.
+
+        Raises:
+            AuditError: As for ``losses``.
+            ValueError: The task is ``mlm``, whose loss needs no estimate, or an attempt has no open token.
+        """
+        if self.task == "mlm":
+            raise ValueError("a model for mlm gives logits of tokens")
+        blanks = {id(attempt.blank): attempt.blank for attempt in attempts}
+        labels = {name: labels_of(blank.window, self.config) for name, blank in blanks.items()}
+        places = [_open_place(attempt) for attempt in attempts]
+        out = np.empty((len(attempts), len(self.vocabulary)), dtype=np.float32)
+        for rows in self._chunks([attempt.blank for attempt in attempts]):
+            batch = self._batch(
+                [attempts[row].blank for row in rows],
+                [_filled(attempts[row]) for row in rows],
+                [labels_at(labels[id(attempts[row].blank)], places[row]) for row in rows],
+            )
+            estimates = self._estimates(batch, torch.tensor([places[row] for row in rows], device=self._device))
+            out[rows] = _checked(estimates)[:, : len(self.vocabulary)]
+        out[:, self._closed] = np.inf
+        return out
+
+    def _estimates(self, batch: FormBatch, places: Tensor) -> Tensor:
+        """By window and token in its place, float32 (b, vocabulary)."""
+        seen: list[Tensor] = []
+
+        def follow(_: torch.nn.Module, __: object, embedded: Tensor) -> Tensor:
+            seen.append(embedded.detach().requires_grad_())
+            return seen[-1]
+
+        hook = self.network.words.register_forward_hook(follow)
+        try:
+            with torch.enable_grad(), self._autocast():
+                losses = self.network.loss(batch)
+                (gradient,) = torch.autograd.grad(losses.sum(), seen)
+        finally:
+            hook.remove()
+        here = gradient[torch.arange(len(places), device=self._device), places]
+        table = self.network.words.weight
+        masked = (here * table[self.tokenizer.mask]).sum(dim=1, keepdim=True)
+        estimates: Tensor = losses.detach()[:, None] + here @ table.T - masked
+        return estimates
 
     def _masked_losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
         """One pass per blank serves all attempts at it, since the network sees none of them."""
@@ -252,6 +302,14 @@ def _filled(attempt: Attempt) -> TokenIds:
     start = attempt.blank.span.start
     ids[start : start + len(attempt.tokens)] = attempt.tokens
     return ids
+
+
+def _open_place(attempt: Attempt) -> int:
+    """Place of the next open token in the window."""
+    place = attempt.blank.span.start + len(attempt.tokens)
+    if place >= attempt.blank.span.stop:
+        raise ValueError("an attempt has no open token")
+    return place
 
 
 def _label(attempt: Attempt, labels: WindowLabels) -> WindowLabels:

@@ -91,6 +91,7 @@ class Fake:
         *,
         logits: Says | None = None,
         losses: Says | None = None,
+        estimates: bool = False,
         task: FormTask = "mlm",
         vocabulary: tuple[str, ...] = VOCABULARY,
     ) -> None:
@@ -98,7 +99,9 @@ class Fake:
         self.task: FormTask = task
         self.vocabulary = vocabulary
         self.capabilities = frozenset(
-            ({Capability.TOKENS} if logits else set()) | ({Capability.FORM_LOSS} if losses else set())
+            ({Capability.TOKENS} if logits else set())
+            | ({Capability.FORM_LOSS} if losses else set())
+            | ({Capability.LOSS_ESTIMATES} if estimates else set())
         )
         self.asked: list[tuple[tuple[str, str], tuple[int, ...]]] = []
         self.calls = 0
@@ -122,6 +125,15 @@ class Fake:
         assert self._losses is not None
         self._note(attempts)
         return np.array([self._losses(attempt) for attempt in attempts])
+
+    def estimated_losses(self, attempts: Sequence[Attempt]) -> np.ndarray:
+        """The losses themselves."""
+        assert self._losses is not None
+        found = np.full((len(attempts), len(self.vocabulary)), np.inf, dtype=np.float32)
+        for row, one in enumerate(attempts):
+            for token in range(SPECIAL, len(self.vocabulary)):
+                found[row, token] = self._losses(Attempt(one.blank, (*one.tokens, token)))
+        return found
 
     def _note(self, attempts: Sequence[Attempt]) -> None:
         self.calls += 1

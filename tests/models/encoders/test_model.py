@@ -216,12 +216,42 @@ def test_what_cannot_be_asked_is_one_clear_line(tmp_path: Path) -> None:
         plain.losses([Attempt(blank, truth) for blank, truth in plain.blanks(form())])
 
 
+@pytest.mark.parametrize("modality", ["unimodal", "bimodal"])
+@pytest.mark.parametrize("task", TASKS[1:])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_estimated_losses_are_the_losses_to_first_order(backbone, task, modality, forms) -> None:
+    asked = model(backbone, task, modality)
+    with torch.no_grad():  # all embeddings near that of the mask: there the first order is all
+        table = asked.network.words.weight
+        middle = table[asked.tokenizer.mask].clone()
+        table.copy_(middle + 2e-3 * (table - middle))
+    attempts = some_attempts(asked, forms, full=False)[::7]
+    asked.losses(attempts)  # page features are shared with what needs no gradient
+    estimated = asked.estimated_losses(attempts)
+    assert estimated.dtype == np.float32
+    closed = np.setdiff1d(np.arange(len(asked.vocabulary)), asked.tokenizer.ordinary)
+    assert np.isposinf(estimated[:, closed]).all()
+    for row, attempt in enumerate(attempts):
+        filled = [Attempt(attempt.blank, (*attempt.tokens, int(token))) for token in asked.tokenizer.ordinary]
+        exact, first = asked.losses(filled), estimated[row, asked.tokenizer.ordinary]
+        assert np.abs(exact - first).max() < 0.1 * np.ptp(exact) + 1e-6 * (1 + exact.max())
+    assert asked.network.words.weight.grad is None
+
+
+def test_losses_of_a_masked_token_are_not_estimated(forms: list[Form]) -> None:
+    with pytest.raises(ValueError, match="gives logits"):
+        model("bert", "mlm").estimated_losses(some_attempts(model("bert", "mlm"), forms, full=False))
+    tagger = model("bert", "ee-bio")
+    with pytest.raises(ValueError, match="no open token"):
+        tagger.estimated_losses([Attempt(blank, truth) for blank, truth in tagger.blanks(forms[0])])
+
+
 def test_a_folder_opens_as_a_form_model(tmp_path: Path) -> None:
     save_encoder(encoder("bros", "mlm"), tmp_path)
     asked = open_form_model(tmp_path)
     assert isinstance(asked, FormModel)
     assert asked.capabilities == {Capability.TOKENS, Capability.FORM_LOSS}
-    assert model("bros", "el").capabilities == {Capability.FORM_LOSS}
+    assert model("bros", "el").capabilities == {Capability.FORM_LOSS, Capability.LOSS_ESTIMATES}
     facts = asked.describe()
     assert (facts["family"], facts["notes"][0]) == ("bros", "mlm, unimodal, float32")
     assert facts["parameters"] == sum(tensor.numel() for tensor in asked.network.parameters())

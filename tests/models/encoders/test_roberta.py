@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
@@ -91,12 +92,18 @@ def test_a_page_in_other_pixels_is_refused(tmp_path: Path) -> None:
 def test_an_attempt_gets_what_it_gets_alone(kind: str, tmp_path: Path) -> None:
     saved(tmp_path, kind, SEVEN)
     asked = open_form_model(tmp_path)
-    assert (asked.sees_page, asked.capabilities) == (kind == "LayoutLMv3", {Capability.FORM_LOSS})
+    assert (asked.sees_page, asked.capabilities) == (
+        kind == "LayoutLMv3",
+        {Capability.FORM_LOSS, Capability.LOSS_ESTIMATES},
+    )
     page = page_file(tmp_path)
     blanks = [pair for one in (form("d_1", page), form("d_2", page, extra=9)) for pair in asked.blanks(one)]
     attempts = [Attempt(blank, truth[:count]) for blank, truth in blanks for count in range(len(truth) + 1)]
     together = asked.losses(attempts)
     assert together.std() > 0.01
+    estimates = asked.estimated_losses([attempts[0]])[0]
+    assert np.isfinite(estimates).sum() == len(asked.vocabulary) - 5
+    assert estimates[np.isfinite(estimates)].std() > 1e-3
     for number in range(0, len(attempts), 7):
         assert asked.losses([attempts[number]])[0] == pytest.approx(together[number], rel=1e-3, abs=1e-4)
 

@@ -1,0 +1,176 @@
+"""Settings of the attack, tuned on a shadow target: trained on public forms only, as the target was on private ones.
+
+The public forms are divided like all forms. A shadow public model is trained on their public part and a shadow target
+on their private part, with the settings that the training records of the two models state. On the shadow target's
+fields the truth is known to the attacker, who takes the settings under which it is likeliest. Nothing of a private
+form is used. Source: cdmi-reconstruction, appendix A, tunes on the fields that it attacks; shadow models are those of
+Shokri et al. 2017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.reconstruction.context import FormContext
+from pfl_audit.attacks.reconstruction.likelihoods import log_mean, log_softmax, loss_scores, temperature_at, top
+from pfl_audit.attacks.reconstruction.plan import Truth, attacked_labels, fields_of
+from pfl_audit.core.fields import Cell
+from pfl_audit.core.results import Table
+from pfl_audit.documents.forms.form import FormCorpus
+from pfl_audit.documents.forms.partition import partition_forms
+from pfl_audit.documents.forms.writer import write_forms
+from pfl_audit.errors import UsageError
+from pfl_audit.files import sha256_json
+from pfl_audit.metrics.arrays import Floats
+from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
+from pfl_audit.models.open import open_form_model
+from pfl_audit.training.forms.run import FormRun, run_form_training
+from pfl_audit.training.forms.settings import FormTrainSettings, TrainedPart
+
+FIELDS = 100
+"""Fields of the shadow target that are used at most."""
+_GRID: Mapping[str, Sequence[object]] = {
+    "public_temperature": (0.2, 0.3, 0.5, 1.0, 2.0),
+    "decay_start": (1.0, 2.0, 3.0),
+    "weight": (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95),
+    "target_temperature": (0.03, 0.1, 0.3, 1.0),
+    "mean": ("geometric", "arithmetic"),
+}
+_OF_MLM = ("public_temperature", "decay_start")
+"""Settings that an MLM target's own logits depend on."""
+_SETTINGS = TypeAdapter(FormTrainSettings)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One token of a field whose truth is known, with the true tokens before it filled in.
+
+    Attributes:
+        step: Place of the token in its field, from 0.
+        truth: Place of the true token among the candidates.
+        logits: float64 (n,), logits of the candidates by the model that names them.
+        losses: float64 (n,), the target's losses with each candidate in place; None for an MLM target.
+    """
+
+    step: int
+    truth: int
+    logits: Floats
+    losses: Floats | None
+
+
+def tune(context: FormContext, settings: ReconstructionSettings) -> tuple[ReconstructionSettings, Table]:
+    """Settings under which the truth of a shadow target's fields is likeliest, and a table of what changed.
+
+    Raises:
+        UsageError: It is not known how the models were trained, or the public forms have no field to tune on.
+        AuditError: The shadow models cannot be trained.
+    """
+    public, target, fields = _shadow(context, settings)
+    seen = list(_look(public, target, fields, settings.candidates, context))
+    if not seen:
+        raise UsageError(
+            "no field of the public forms is named by the shadow public model, so there is nothing to tune on",
+            "Leave out --tune, or give more public forms",
+        )
+    names = _OF_MLM if target.task == "mlm" else tuple(_GRID)
+    grid = list(product(*(_GRID[name] for name in names)))
+    best, level = settings, likelihood(seen, settings)
+    with context.progress.task("settings of the attack", len(grid)) as task:
+        for values in grid:
+            tried = settings.model_copy(update=dict(zip(names, values, strict=True)))
+            if (found := likelihood(seen, tried)) > level:
+                best, level = tried, found
+            task.advance(1)
+    rows: list[list[Cell]] = [[name, *(_cell(getattr(one, name)) for one in (settings, best))] for name in names]
+    rows.append(["log-likelihood of a token", *(round(likelihood(seen, one), 3) for one in (settings, best))])
+    note = f"On {len(fields)} fields of a shadow target that was trained on public forms alone; {len(grid)} settings."
+    return best, Table(title="Tuned on a shadow target", columns=["setting", "before", "tuned"], rows=rows, note=note)
+
+
+def likelihood(seen: Sequence[Seen], settings: ReconstructionSettings) -> float:
+    """Mean log-likelihood of the true token under the attack's likelihoods (steps 3 to 5), natural."""
+    total = 0.0
+    for one in seen:
+        temperature = temperature_at(one.step, settings.public_temperature, settings.decay_start, settings.decay_steps)
+        log = log_softmax(one.logits, temperature)
+        if one.losses is not None:
+            by_loss = log_softmax(loss_scores(one.losses), settings.target_temperature)
+            log = log_mean(by_loss, log, settings.weight, settings.mean)
+        total += max(float(log[one.truth]), -100.0)
+    return total / len(seen)
+
+
+def _look(
+    public: FormModel,
+    target: FormModel,
+    fields: Sequence[tuple[Blank, Truth]],
+    candidates: int,
+    context: FormContext,
+) -> Iterator[Seen]:
+    """What the models say of every token of the fields; tokens that are no candidate are left out."""
+    mlm = target.task == "mlm"
+    with context.progress.task("fields of the shadow target", len(fields)) as task:
+        for blank, truth in fields:
+            attempts = [Attempt(blank, truth[:step]) for step in range(len(truth))]
+            rows: NDArray[np.float32] = (target if mlm else public).token_logits(attempts)
+            named = [top(row, candidates) for row in rows]
+            for step, (row, tokens) in enumerate(zip(rows, named, strict=True)):
+                place = np.flatnonzero(tokens == truth[step])
+                if not len(place):
+                    continue
+                tried = [Attempt(blank, (*truth[:step], int(token))) for token in tokens]
+                losses = None if mlm else np.asarray(target.losses(tried), dtype=np.float64)
+                yield Seen(step, int(place[0]), row[tokens].astype(np.float64), losses)
+            task.advance(1)
+
+
+def _shadow(
+    context: FormContext, settings: ReconstructionSettings
+) -> tuple[FormModel, FormModel, tuple[tuple[Blank, Truth], ...]]:
+    """Shadow public model, shadow target, and fields that the latter was trained on."""
+    recipes = [_recipe(record, who) for record, who in zip(context.training, ("public model", "target"), strict=True)]
+    if context.states is None:
+        raise UsageError("there is no folder for the shadow models", "Leave out --tune")
+    corpus = FormCorpus(context.parts.public, "forms.jsonl")
+    key = sha256_json([corpus.digest, *(recipe.to_dict() for recipe in recipes)])
+    folder = context.states / f"shadow-{key[:16]}"
+    write_forms(corpus, folder / "forms")
+    starts = (None, folder / "public" / "best-loss")
+    parts_of: tuple[TrainedPart, TrainedPart] = ("public", "private")
+    for name, part, recipe, start in zip(("public", "target"), parts_of, recipes, starts, strict=True):
+        context.progress.say(f"shadow {name}: {recipe.task} for {recipe.epochs} epochs")
+        run = FormRun(folder / "forms", folder / name, start, context.device)
+        run_form_training(run, replace(recipe, part=part, split_seed=0, keep_every=0), context.progress)
+    public, target = (
+        open_form_model(str(folder / name), device=context.device)
+        for name in ("public/best-loss", "target/best-precision")
+    )
+    parts = partition_forms(corpus, seed=0)
+    labels = attacked_labels(settings.labels, corpus.labels)
+    few = settings.model_copy(update={"fields": FIELDS})
+    return public, target, fields_of(parts.private, target, few, labels, context.seed)[0].fields
+
+
+def _recipe(record: Mapping[str, object], who: str) -> FormTrainSettings:
+    identity = record.get("identity")
+    said = identity.get("settings") if isinstance(identity, dict) else None
+    if isinstance(said, dict) and said.get("task") in ("ee-spade", "el"):
+        said = {"labelled_tokens": "fields", **said}  # records from before there was a choice
+    try:
+        return _SETTINGS.validate_python(said)
+    except ValidationError as error:
+        raise UsageError(
+            f"--tune trains a shadow model as the {who} was, whose training.json does not state its settings",
+            "Leave out --tune, and give the settings by --set",
+        ) from error
+
+
+def _cell(value: object) -> Cell:
+    return value if isinstance(value, (int, float)) else str(value)
