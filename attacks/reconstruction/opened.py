@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -128,10 +128,10 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
 
     Raises:
         UsageError: The models do not belong together, or the public one knows the private forms; there is no folder
-            of epochs; torch has not the device.
+            of epochs; the label map names what is not there; torch has not the device.
         NotAuditableError: No private form can be used.
-        AuditError: A checkpoint, an epoch or the forms cannot be opened or divided, or hold labels that the model does
-            not know.
+        AuditError: A checkpoint, an epoch or the forms cannot be opened or divided, or the model knows none of their
+            labels.
     """
     model, progress = Path(job.checkpoint("forms")), job.progress
     noise = job.seed if inputs.visual_noise else None
@@ -146,9 +146,18 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         )
     if parts.left_out:
         progress.say(f"{len(parts.left_out)} forms left out: an earlier part holds a near-duplicate")
-    target = open_form_model(str(model), device=job.device, visual_noise=noise)
+    label_map = _label_map(inputs.label_map, corpus.labels)
+
+    def open_target(folder: Path, precision: Precision = "float32") -> FormModel:
+        return open_form_model(
+            str(folder), device=job.device, visual_noise=noise, precision=precision, label_map=label_map
+        )
+
+    target = open_target(model)
     public = open_form_model(inputs.public, device=job.device) if inputs.public else None
-    public_target = open_form_model(inputs.public_target, device=job.device) if inputs.public_target else None
+    public_target = (
+        open_form_model(inputs.public_target, device=job.device, label_map=label_map) if inputs.public_target else None
+    )
     _refuse_strangers(target, public, epochs)
     if public_target is not None:
         _refuse_reference(public_target, target, inputs.public_target or "", parts.private)
@@ -163,20 +172,20 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         parts, unseen = _with_pages(parts, progress)
     else:
         unseen = ()
-    target.require_labels({field.label for form in (*parts.private, *parts.validation) for field in form.fields})
-
-    def open_again(folder: Path, precision: Precision = "float32") -> FormModel:
-        return open_form_model(str(folder), device=job.device, visual_noise=noise, precision=precision)
+    labels = {field.label for form in (*parts.private, *parts.validation) for field in form.fields}
+    if outside := target.require_labels(labels):
+        notes = (*notes, f"fields that the model has no tag for are read as outside of fields: {', '.join(outside)}")
+        progress.say(notes[-1])
 
     return OpenedForms(
         inputs=inputs,
         target=target,
         public=public,
-        quick=open_again(model, inputs.precision) if inputs.precision != "float32" else None,
+        quick=open_target(model, inputs.precision) if inputs.precision != "float32" else None,
         corpus=corpus,
         parts=parts,
         records=Records(job.store),
-        epochs={epoch: partial(open_again, folder) for epoch, folder in epochs.items()},
+        epochs={epoch: partial(open_target, folder) for epoch, folder in epochs.items()},
         public_target=public_target,
         training=(_record(Path(inputs.public)) if inputs.public else {}, _record(model)),
         states=job.states,
@@ -184,6 +193,27 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         unseen=unseen,
         notes=notes,
     )
+
+
+def _label_map(entries: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
+    """Field label to tag.
+
+    Raises:
+        UsageError: An entry is no NAME=TAG, or no form has a field of the label.
+    """
+    found: dict[str, str] = {}
+    for entry in entries:
+        name, _, tag = entry.partition("=")
+        if not name or not tag:
+            raise UsageError(f"--label-map has no NAME=TAG: '{entry[:60]}'", "Give one such as other=O")
+        if name not in labels:
+            raise UsageError(
+                f"--label-map names the label '{name[:60]}', which no form has",
+                f"Choose among: {', '.join(labels)[:200]}",
+            )
+        if found.setdefault(name, tag) != tag:
+            raise UsageError(f"--label-map maps the label '{name[:60]}' twice", "Give one tag for it")
+    return found
 
 
 def _epochs(folder: Path | None) -> dict[int, Path]:
@@ -222,7 +252,7 @@ def _refuse_strangers(target: FormModel, public: FormModel | None, epochs: Mappi
         )
     for folder in epochs.values():
         tensor_names(folder)
-        if read_vocabulary(folder)[0] != target.vocabulary:
+        if read_vocabulary(folder).pieces != target.vocabulary:
             raise UsageError(
                 f"{folder} and the target have different vocabularies", "Give the folder of the target's own training"
             )

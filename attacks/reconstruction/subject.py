@@ -31,6 +31,9 @@ class FormInputs(Settings):
         default=None,
         description="Masked language model of public forms with the same vocabulary; another one is another attacker.",
     )
+    label_map: Annotated[tuple[str, ...], Flag()] = Field(
+        default=(), description="NAME=TAG: the model's tag, or O, for fields of the label NAME (repeat)."
+    )
     public_target: str | None = Field(
         default=None,
         description="Model of the target's task, trained on public forms alone: fields are ranked by the ratio of "

@@ -160,8 +160,11 @@ def _shadow(
 
 def _recipe(record: Mapping[str, object], who: str) -> FormTrainSettings:
     identity = record.get("identity")
+    said = identity.get("settings") if isinstance(identity, dict) else None
+    if isinstance(said, dict) and said.get("task") in ("ee-spade", "el"):
+        said = {"labelled_tokens": "fields", **said}  # records from before there was a choice
     try:
-        return _SETTINGS.validate_python(identity.get("settings") if isinstance(identity, dict) else None)
+        return _SETTINGS.validate_python(said)
     except ValidationError as error:
         raise UsageError(
             f"--tune trains a shadow model as the {who} was, whose training.json does not state its settings",

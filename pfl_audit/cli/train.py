@@ -286,6 +286,8 @@ def _unused(values: Values) -> dict[str, str]:
     if values["task"] == "qa":
         return found | dict.fromkeys(FORMS_ALONE, "with --task qa")
     here = f"with --task {values['task']}"
+    if values["task"] not in ("ee-spade", "el"):
+        found["labelled_tokens"] = here
     found |= {"mode": f"{here}: forms belong to no client and no provider, so they are trained centrally"}
     groups = (CENTRAL, ROUNDS, PRETRAINING, PRIVACY, LEDGER, CANARIES, FLOWER)
     questions = {*(name for group in groups for name in group.names), "lora", *_AFTER} - {"half"}

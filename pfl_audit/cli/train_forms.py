@@ -8,7 +8,9 @@ from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.train_options import OptionGroup, Values
 from pfl_audit.training.forms.settings import FormTrainSettings
 
-FORMS_ALONE: Final = ("backbone", "modality", "part", "epochs", "max_tokens", "keep_every", "split_seed")
+FORMS_ALONE: Final = (
+    "backbone", "modality", "part", "epochs", "max_tokens", "keep_every", "split_seed", "labelled_tokens",
+)  # fmt: skip
 """Settings of forms that are no settings of questions."""
 FORMS: Final = OptionGroup(
     FormTrainSettings,

@@ -147,14 +147,22 @@ class FormFamily(Protocol):
     """A family whose models read the tokens of forms."""
 
     def open_forms(
-        self, folder: Path, *, device: str, visual_noise: int | None = None, precision: Precision = "float32"
+        self,
+        folder: Path,
+        *,
+        device: str,
+        visual_noise: int | None = None,
+        precision: Precision = "float32",
+        label_map: Mapping[str, str] | None = None,
     ) -> FormModel:
         """Open a checkpoint to read forms.
 
         Args:
             visual_noise: Seed of Gaussian noise that replaces every page image, or None.
             precision: Floating-point type of the network's arithmetic.
+            label_map: Field label of the forms to a tag of the model, or to ``O``, where the names differ.
 
         Raises:
+            UsageError: The label map names a tag that the model does not have.
             AuditError: It cannot be opened; the message names the tensor or setting.
         """

@@ -101,11 +101,11 @@ class FormModel(OpenedModel, Protocol):
     def sees_page(self) -> bool:
         """Whether it takes the page's image."""
 
-    def require_labels(self, labels: Collection[str]) -> None:
-        """Check that the head knows these field labels; a head without labels accepts all.
+    def require_labels(self, labels: Collection[str]) -> tuple[str, ...]:
+        """Field labels that the head does not have, and reads as outside of fields; a head without labels has none.
 
         Raises:
-            AuditError: One is unknown; the message names it.
+            AuditError: It has none of the labels; the message names some.
         """
 
     def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -76,7 +76,12 @@ def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
 
 
 def open_form_model(
-    name: str, *, device: str = "cpu", visual_noise: int | None = None, precision: Precision = "float32"
+    name: str,
+    *,
+    device: str = "cpu",
+    visual_noise: int | None = None,
+    precision: Precision = "float32",
+    label_map: Mapping[str, str] | None = None,
 ) -> FormModel:
     """Open a model that reads the tokens of forms.
 
@@ -85,6 +90,7 @@ def open_form_model(
         device: torch's name of the device.
         visual_noise: As in FormFamily.open_forms.
         precision: As in FormFamily.open_forms.
+        label_map: As in FormFamily.open_forms.
 
     Raises:
         UsageError: As in open_model.
@@ -94,7 +100,7 @@ def open_form_model(
     require_device(device)
     folder = Path(name)
     family = _offering(FormFamily, folder, "reading of forms")  # type: ignore[type-abstract]
-    return family.open_forms(folder, device=device, visual_noise=visual_noise, precision=precision)
+    return family.open_forms(folder, device=device, visual_noise=visual_noise, precision=precision, label_map=label_map)
 
 
 def open_any(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel | FormModel:

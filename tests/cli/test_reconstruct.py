@@ -19,6 +19,7 @@ from pfl_audit.models.encoders.config import EncoderConfig, VisualConfig
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.tokens import FormTokenizer
 from tests.command_server import CommandServer
+from tests.models.encoders.others import saved
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PRIVATE, PUBLIC, FORMS = (FIXTURES / name for name in ("layoutlm-private", "layoutlm-public", "forms"))
@@ -270,9 +271,73 @@ def test_models_that_do_not_belong_together(
     refused(capsys, out, 2, "holds no checkpoint of an epoch", "--epochs", forms, forms=forms)
     refused(capsys, out, 4, "no form has a field of label 'colour'. Choose among: an", "--label", "colour", forms=forms)
     refused(capsys, out, 4, "torch cannot use the device 'nowhere'", "--device", "nowhere", forms=forms)
-    model = untrained("ee-bio", labels=("answer", "header"))
-    refused(capsys, out, 2, "knows no field label 'question', only answer, header", model=model, forms=forms)
+    model = untrained("ee-bio", labels=("colour", "shape"))
+    known = "knows no field label of the forms (answer, header, question), only colour, shape. Name the tag of each"
+    refused(capsys, out, 2, known, model=model, forms=forms)
     refused(capsys, out, 4, "was trained on the private forms, so it is no public know", model=PUBLIC, public=PRIVATE)
+
+
+SEVEN = ("O", "B-HEADER", "I-HEADER", "B-QUESTION", "I-QUESTION", "B-ANSWER", "I-ANSWER")
+
+
+def test_the_tags_of_funsd_and_a_label_map(
+    untrained: Callable[..., Path], few: Callable[..., Path], tmp_path: Path, capsys: Capture
+) -> None:
+    """Seven tags and four labels: what has no tag is outside of fields, or has the tag that it is given."""
+
+    def rename(row: Row) -> None:
+        row["fields"] = [{**field, "label": field["label"].replace("header", "other")} for field in row["fields"]]
+
+    forms, model = few(change=rename), untrained("ee-bio", labels=("HEADER", "QUESTION", "ANSWER"), tags=SEVEN)
+    config = json.loads((model / "config.json").read_text())
+    del config["pfl_audit"]
+    (model / "config.json").write_text(json.dumps(config))
+    said = "fields that the model has no tag for are read as outside of fields: other"
+    found = {}
+    for name, more in (
+        ("plain", ()),
+        ("mapped", ("--label-map", "other=B-HEADER")),
+        ("out", ("--label-map", "other=O")),
+    ):
+        assert reconstruct(tmp_path / name, *SMALL, *more, "--no-control", model=model, forms=forms) == 3
+        assert (said in capsys.readouterr().err) is (name != "mapped")
+        found[name] = results(tmp_path / name)
+        assert (said in found[name]["target"]["notes"]) is (name != "mapped")
+        assert found[name]["checks"][0]["status"] == "ran"
+    assert found["plain"]["target"]["sha256"] != found["mapped"]["target"]["sha256"]
+
+    def map_refused(entry: str, message: str, **given: Any) -> None:
+        given = {"model": model, "forms": forms, **given}
+        refused(capsys, tmp_path / "run", 4, message, "--label-map", entry, **given)
+
+    map_refused("header=O", "--label-map names the label 'header', which no form has. Choose among: answer, other, q")
+    map_refused("other=KEY", "--label-map names the tag 'KEY', which the model does not have. Choose among: O, HEADER,")
+    map_refused("other", "--label-map has no NAME=TAG: 'other'")
+    map_refused("other=O", "a model for mlm has no tags, so --label-map maps nothing", model=PRIVATE)
+    refused(capsys, tmp_path / "run", 4, "maps the label 'other' twice", "--label-map", "other=O", "--label-map",
+            "other=HEADER", model=model, forms=forms)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["Lilt", "LayoutLMv3"])
+def test_encoders_with_the_vocabulary_of_roberta(
+    kind: str, few: Callable[..., Path], tmp_path: Path, capsys: Capture
+) -> None:
+    """A tagger of transformers as the target, and a RoBERTa beside it."""
+    tags = ["O", *(f"{part}-{label}" for label in ("ANSWER", "QUESTION") for part in "BIES")]
+    saved(tmp_path / "target", kind, tags)
+    saved(tmp_path / "public", "Roberta")
+    given = {"model": tmp_path / "target", "public": tmp_path / "public", "forms": few(images=True)}
+    assert reconstruct(tmp_path / "run", *SMALL, "--set", "reconstruction.longest=40", "--no-control", **given) == 3
+    found = results(tmp_path / "run")
+    assert found["target"]["family"] == kind.lower()
+    assert found["checks"][0]["status"] == "ran"
+    assert "read as outside of fields: header" in capsys.readouterr().err
+    assert run(["inspect", str(tmp_path / "target"), "--json"]) == 0
+    assert "form loss" in json.loads(capsys.readouterr().out)["capabilities"]
+    refused(capsys, tmp_path / "other", 4, "have different vocabularies", **{**given, "public": PUBLIC})
+    start = ["train", "--task", "mlm", "--data", str(given["forms"]), "--from", str(tmp_path / "public")]
+    assert run([*start, "--out", str(tmp_path / "trained")]) == 4
+    assert "training does not begin with a roberta. Give a BERT, LayoutLM or BROS" in capsys.readouterr().err
 
 
 def test_models_that_are_none(few: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:

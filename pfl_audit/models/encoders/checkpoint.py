@@ -14,18 +14,17 @@ from torch import Tensor
 from pfl_audit.errors import AuditError
 from pfl_audit.models.checkpoint import require_rows, write_checkpoint
 from pfl_audit.models.encoders.config import KIND, REMEDY, EncoderConfig, config_from_dict
+from pfl_audit.models.encoders.heads import mlm_head
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.settings import reading_config
 from pfl_audit.models.tensor_checks import require_shapes
 from pfl_audit.models.weights import CONFIG, read_config, read_state
 
-_DECODER = "cls.predictions.decoder.weight"
-_DECODER_BIAS = "cls.predictions.decoder.bias"
 # Poolers and the next-sentence head are part of many checkpoints and of none of our tasks; counters and tables that
 # follow from the configuration are computed, not read.
 _LEFT_OUT = re.compile(
-    r"(.*\.)?pooler\..*|cls\.seq_relationship\..*|.*(position_ids|token_type_ids|inv_freq|num_batches_tracked)"
+    r"(.*\.)?pooler\..*|cls\.seq_relationship\..*|.*(position_ids|token_type_ids|inv_freq|num_batches_tracked|visual_bbox)"
 )
 
 
@@ -58,10 +57,12 @@ def open_encoder(folder: Path, device: str = "cpu") -> LoadedEncoder:
     with torch.device("meta"):
         _fit(build(config, folder), state, folder)
     network = build(config, folder)
-    if _DECODER in state:
-        decoder = network.get_submodule("cls.predictions.decoder")
-        decoder.weight = torch.nn.Parameter(torch.empty_like(state[_DECODER]))
+    name = f"{mlm_head(config.backbone)}.decoder"
+    if f"{name}.weight" in state:
+        network.get_submodule(name).weight = torch.nn.Parameter(torch.empty_like(state[f"{name}.weight"]))
     network.load_state_dict(state, strict=False)
+    if config.visual is None and config.page_side is not None:
+        _require_usual_pixels(folder, network)
     return LoadedEncoder(network.to(device).eval(), tokenizer, config, tuple(notes))
 
 
@@ -84,9 +85,12 @@ def save_encoder(
 def own_tensors(network: FormEncoder) -> dict[str, Tensor]:
     """Tensors of the network by name, tied ones once, without computed ones."""
     state = {name: tensor for name, tensor in network.state_dict().items() if not _LEFT_OUT.fullmatch(name)}
-    state.pop(_DECODER_BIAS, None)
-    if _DECODER in state and state[_DECODER].data_ptr() == network.words.weight.data_ptr():
-        del state[_DECODER]
+    name = f"{mlm_head(network.config.backbone)}.decoder"
+    decoder = state.get(f"{name}.weight")
+    if decoder is not None and decoder.data_ptr() == network.words.weight.data_ptr():
+        del state[f"{name}.weight"], state[f"{name}.bias"]
+    elif decoder is not None:
+        state[f"{name}.bias"] = state[f"{name}.bias"].clone()  # a file holds no tensor twice
     return state
 
 
@@ -117,21 +121,48 @@ def read_text_names(folder: Path) -> dict[str, Tensor]:
     return state
 
 
+def _require_usual_pixels(folder: Path, network: FormEncoder) -> None:
+    """Refuse a LayoutLMv3 that takes other pixels than a page of its size from -1 to 1.
+
+    Raises:
+        AuditError: ``preprocessor_config.json`` says so.
+    """
+    from pfl_audit.models.layoutlm.config import QaConfig
+    from pfl_audit.models.layoutlm.pixels import PixelSettings, pixel_settings
+
+    config = network.backbone.config
+    if pixel_settings(folder, QaConfig(3, config)) != PixelSettings((int(config.input_size),) * 2):
+        raise AuditError(
+            f"{folder}: preprocessor_config.json changes the page otherwise than LayoutLMv3's own",
+            "Give a checkpoint with the mean 0.5, the standard deviation 0.5 and bilinear resizing",
+        )
+
+
 def _untie(state: dict[str, Tensor], config: EncoderConfig, notes: list[str]) -> None:
-    """Leave the output layer of ``mlm`` only where it is a tensor of its own."""
-    bias, decoder_bias = state.get("cls.predictions.bias"), state.pop(_DECODER_BIAS, None)
-    if config.task == "mlm" and bias is None and decoder_bias is not None:
-        state["cls.predictions.bias"] = decoder_bias
-    if config.task != "mlm" or _DECODER not in state:
+    """Leave the output layer of ``mlm`` only where it is a tensor of its own.
+
+    Its bias is that of the head, or with ``tie_word_embeddings`` false that of the decoder, as in transformers.
+    """
+    head = mlm_head(config.backbone)
+    decoder, bias = f"{head}.decoder.weight", f"{head}.bias"
+    own_bias = state.pop(f"{head}.decoder.bias", None)
+    if config.task != "mlm":
         return
+    tied = config.text.get("tie_word_embeddings", True)
+    if own_bias is not None and (bias not in state or not tied):
+        state[bias] = own_bias
     words = state.get(f"{config.backbone}.embeddings.word_embeddings.weight")
-    if words is not None and torch.equal(words, state[_DECODER]):
-        del state[_DECODER]
-    else:
+    if decoder in state and words is not None and torch.equal(words, state[decoder]):
+        if tied:
+            del state[decoder]
+    elif decoder in state:
         notes.append("output layer: a tensor of its own, not the embedding's")
 
 
 def _fit(network: FormEncoder, state: dict[str, Tensor], folder: Path) -> None:
+    head = mlm_head(network.config.backbone)
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    optional = [name for name in expected if name in (_DECODER, _DECODER_BIAS) or _LEFT_OUT.fullmatch(name)]
+    optional = [name for name in expected if name == f"{head}.decoder.bias" or _LEFT_OUT.fullmatch(name)]
+    if network.config.text.get("tie_word_embeddings", True):
+        optional.append(f"{head}.decoder.weight")
     require_shapes(expected, state, folder, optional=optional)

@@ -5,34 +5,48 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Final, cast, get_args
 
-from pfl_audit.models.encoders.kinds import Backbone, FormTask, Modality
+from pfl_audit.models.encoders.kinds import Backbone, FormTask, LabelledTokens, Modality
+from pfl_audit.models.encoders.roberta import first_position, own_settings, page_side, refuse_sizes
 from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
-from pfl_audit.models.settings import LARGEST_SIZE, reading_config, require_numbers, whole
+from pfl_audit.models.settings import LARGEST_SIZE, reading_config, require_numbers, switch, whole
 
-KIND, REMEDY = "a form encoder", "Give a LayoutLM, BROS or BERT checkpoint for mlm, ee-bio, ee-spade or el"
+KIND = "a form encoder"
+REMEDY = (
+    "Give a LayoutLM, BROS or BERT for mlm, ee-bio, ee-spade or el, a RoBERTa for mlm or ee-bio, or a LiLT or "
+    "LayoutLMv3 for ee-bio"
+)
 """Of the error of settings that make no network."""
 SECTION = "pfl_audit"
 """Key of ``config.json`` for settings that transformers has no key for."""
 
-_CLASS_NAMES: dict[Backbone, str] = {"layoutlm": "LayoutLM", "bros": "Bros", "bert": "Bert"}
+_CLASS_NAMES: dict[Backbone, str] = {
+    "layoutlm": "LayoutLM", "bros": "Bros", "bert": "Bert",
+    "roberta": "Roberta", "lilt": "Lilt", "layoutlmv3": "LayoutLMv3",
+}  # fmt: skip
 _HEADS: dict[FormTask, str] = {
     "mlm": "ForMaskedLM",
     "ee-bio": "ForTokenClassification",
     "ee-spade": "SpadeEEForTokenClassification",
     "el": "SpadeELForTokenClassification",
 }
-_HEAD_TENSORS: dict[FormTask, str] = {
-    "mlm": "cls.predictions.transform.dense.weight",
-    "ee-bio": "classifier.weight",
-    "ee-spade": "initial_token_classifier.1.weight",
-    "el": "entity_linker.query.weight",
+POINTING: Final = ("ee-spade", "el")
+"""Tasks whose tokens point to others."""
+_PRETRAINED: Final = "ForPreTraining"
+"""A head for masked tokens and for the next sentence; the second is not read."""
+_HEAD_TENSORS: dict[str, FormTask] = {
+    "cls.predictions.transform.dense.weight": "mlm",
+    "lm_head.dense.weight": "mlm",
+    "classifier.weight": "ee-bio",
+    "classifier.out_proj.weight": "ee-bio",
+    "initial_token_classifier.1.weight": "ee-spade",
+    "entity_linker.query.weight": "el",
 }
 _TEXT_KEYS = (
     "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "type_vocab_size",
     "pad_token_id", "initializer_range", "max_2d_position_embeddings", "bbox_scale", "dim_bbox",
-    "classifier_dropout", "classifier_dropout_prob",
+    "classifier_dropout", "classifier_dropout_prob", "tie_word_embeddings",
 )  # fmt: skip
 _NUMBERS = frozenset({
     "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "initializer_range", "bbox_scale",
@@ -79,6 +93,9 @@ class EncoderConfig:
         visual: Vision backbone of a bimodal encoder, else None.
         tags: Classes of the head by number, such as ``B-date``; made of the labels where not given.
         text: Further keys of transformers' configuration, such as ``hidden_act``.
+        labelled_tokens: Tokens that ``ee-spade`` and ``el`` are scored at.
+        label_map: Field label of the forms to a label, or to ``O``, where the names differ. It belongs to an audit,
+            and is not saved.
 
     Raises:
         ValueError: They make no network; the message names the setting.
@@ -98,6 +115,8 @@ class EncoderConfig:
     visual: VisualConfig | None = None
     tags: tuple[str, ...] = ()
     text: Mapping[str, Any] = field(default_factory=dict)
+    labelled_tokens: LabelledTokens = "word-starts"
+    label_map: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Fill in derived settings, and refuse those that make no network."""
@@ -105,6 +124,7 @@ class EncoderConfig:
             ("backbone", self.backbone, get_args(Backbone)),
             ("task", self.task, get_args(FormTask)),
             ("modality", self.modality, get_args(Modality)),
+            ("labelled_tokens", self.labelled_tokens, get_args(LabelledTokens)),
         ):
             if value not in known:
                 raise ValueError(f"{name} is none of {', '.join(known)}")
@@ -117,6 +137,16 @@ class EncoderConfig:
             object.__setattr__(self, "tags", made)
         _refuse_sizes(self)
         _refuse_labels(self)
+
+    @property
+    def longest(self) -> int:
+        """Tokens that have a position."""
+        return self.positions - first_position(self.backbone, self.text)
+
+    @property
+    def page_side(self) -> int | None:
+        """Pixels that a page is scaled to, both ways; None if the encoder sees none."""
+        return self.visual.side if self.visual is not None else page_side(self)
 
     @property
     def architecture(self) -> str:
@@ -146,6 +176,8 @@ class EncoderConfig:
             "max_tokens": self.max_tokens,
             "visual": asdict(self.visual) if self.visual is not None else None,
         }
+        if self.task in POINTING:
+            values[SECTION]["labelled_tokens"] = self.labelled_tokens
         return values
 
 
@@ -166,16 +198,20 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
         backbone = _backbone(values)
         task = task_of(values, tensors)
         tags = _tags(values) if task in ("ee-bio", "ee-spade") else ()
-        labels = section["labels"] if "labels" in section else labels_of_tags(tags, task)
+        labels = section["labels"] if "labels" in section else labels_of_tags(tags, task) if tags else ()
         if not isinstance(labels, list | tuple):
             raise ValueError(f"{SECTION}.labels is not a list")
         positions = values.get("max_position_embeddings", 512)
+        text = {key: values[key] for key in _TEXT_KEYS if values.get(key) is not None}
+        text |= own_settings(backbone, values)
+        whole("max_position_embeddings", positions)
+        whole("pad_token_id", text.get("pad_token_id", 0), least=0)
         return EncoderConfig(
             backbone=backbone,
             task=task,
             modality=section.get("modality", "unimodal"),
             labels=tuple(labels),
-            max_tokens=section.get("max_tokens", positions),
+            max_tokens=section.get("max_tokens", positions - first_position(backbone, text)),
             hidden=values.get("hidden_size", 768),
             layers=values.get("num_hidden_layers", 12),
             heads=values.get("num_attention_heads", 12),
@@ -184,8 +220,16 @@ def config_from_dict(values: Mapping[str, Any], tensors: frozenset[str], folder:
             positions=positions,
             visual=_visual(section.get("visual")),
             tags=tags,
-            text={key: values[key] for key in _TEXT_KEYS if values.get(key) is not None},
+            text=text,
+            labelled_tokens=_labelled_tokens(values, task),
         )
+
+
+def _labelled_tokens(values: Mapping[str, Any], task: FormTask) -> LabelledTokens:
+    """Checkpoints with our section and without the key are from before there was one."""
+    if task not in POINTING or SECTION not in values:
+        return "word-starts"
+    return cast("LabelledTokens", values[SECTION].get("labelled_tokens", "fields"))
 
 
 def _backbone(values: Mapping[str, Any]) -> Backbone:
@@ -209,14 +253,15 @@ def task_of(values: Mapping[str, Any], tensors: frozenset[str]) -> FormTask:
         return cast("FormTask", named)
     backbone = _backbone(values)
     names = values.get("architectures") or []
-    for task, head in _HEADS.items():
+    heads: list[tuple[FormTask, str]] = [*_HEADS.items(), ("mlm", _PRETRAINED)]
+    for task, head in heads:
         if isinstance(names, list) and _CLASS_NAMES[backbone] + head in names:
             return task
     if names:
         raise ValueError(f"the architecture {names!s:.80} has none of the heads {', '.join(_HEADS)}")
-    for task, tensor in _HEAD_TENSORS.items():
+    for tensor, named_by in _HEAD_TENSORS.items():
         if tensor in tensors:
-            return task
+            return named_by
     raise ValueError(f"it names no architecture, and the weights have none of the heads {', '.join(_HEADS)}")
 
 
@@ -245,7 +290,9 @@ def _refuse_sizes(config: EncoderConfig) -> None:
     for name in ("hidden", "heads", "intermediate", "vocabulary", "positions"):
         whole(name, getattr(config, name))
     whole("layers", config.layers, most=_MOST_LAYERS)
-    whole("max_tokens", config.max_tokens, least=3, most=config.positions)
+    whole("max_tokens", config.max_tokens, least=3, most=max(3, config.longest))
+    switch("tie_word_embeddings", config.text.get("tie_word_embeddings", True))
+    refuse_sizes(config)
     require_numbers(config.text, _NUMBERS)
     if config.hidden % config.heads:
         raise ValueError(f"a hidden size of {config.hidden} is not a multiple of {config.heads} heads")
@@ -283,6 +330,5 @@ def _refuse_labels(config: EncoderConfig) -> None:
     if config.task in ("ee-bio", "ee-spade"):
         if not config.labels:
             raise ValueError(f"{config.task} needs the labels of the fields")
-        made = bio_tags(config.labels) if config.task == "ee-bio" else spade_tags(config.labels)
-        if sorted(made) != sorted(config.tags):
+        if sorted(labels_of_tags(config.tags, config.task)) != sorted(config.labels):
             raise ValueError("id2label and the labels do not belong together")

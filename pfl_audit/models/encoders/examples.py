@@ -21,7 +21,7 @@ class ExampleMaker:
     def __init__(self, config: EncoderConfig, tokenizer: FormTokenizer) -> None:
         self.config = config
         self.tokenizer = tokenizer
-        self._pages = PageReader(config.visual.side) if config.visual is not None else None
+        self._pages = PageReader(config.page_side) if config.page_side is not None else None
 
     def windows(self, forms: Iterable[Form]) -> list[Window]:
         """Every window of every form, in order."""

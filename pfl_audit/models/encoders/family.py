@@ -1,7 +1,8 @@
-"""The family of form encoders: LayoutLM, BROS and BERT with a head for masked tokens, entities or links."""
+"""The family of form encoders: LayoutLM, BROS, BERT and RoBERTa with a head for masked tokens, entities or links."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from pfl_audit.models.form_protocol import FormModel
 
 _BACKBONES = ("layoutlm", "bros", "bert")
+_BY_HEAD = ("roberta", "lilt", "layoutlmv3")
+"""Of the family only with a head that is read."""
 
 
 class EncoderFamily:
@@ -20,8 +23,10 @@ class EncoderFamily:
 
     def recognises(self, config: Settings, tensors: frozenset[str]) -> bool:
         """Whether the backbone is one of ours, and has no head that answers questions."""
-        answers = any(name.startswith("qa_outputs.") for name in tensors)
-        return config.get("model_type") in _BACKBONES and not answers
+        if any(name.startswith("qa_outputs.") for name in tensors):
+            return False
+        kind = config.get("model_type")
+        return kind in _BACKBONES or (kind in _BY_HEAD and bool(self.capabilities(config, tensors)))
 
     def way(self, config: Settings) -> str:
         """How it is asked."""
@@ -38,12 +43,18 @@ class EncoderFamily:
         return frozenset({Capability.FORM_LOSS} | ({Capability.TOKENS} if task == "mlm" else set()))
 
     def open_forms(
-        self, folder: Path, *, device: str, visual_noise: int | None = None, precision: Precision = "float32"
+        self,
+        folder: Path,
+        *,
+        device: str,
+        visual_noise: int | None = None,
+        precision: Precision = "float32",
+        label_map: Mapping[str, str] | None = None,
     ) -> FormModel:
         """Open a checkpoint to read forms."""
         from pfl_audit.models.encoders.model import open_form_model
 
-        return open_form_model(folder, device, visual_noise, precision)
+        return open_form_model(folder, device, visual_noise, precision, label_map)
 
 
 FAMILY = EncoderFamily()

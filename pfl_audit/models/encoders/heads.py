@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from pfl_audit.models.encoders.config import EncoderConfig
+from pfl_audit.models.encoders.kinds import Backbone
+from pfl_audit.models.encoders.roberta import classifier
 
 INITIAL_STD = 0.02
 """Standard deviation of new weights, as in BERT."""
@@ -47,11 +49,15 @@ def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, tex
     modules: dict[str, nn.Module] = {}
     if config.task == "mlm":
         from transformers.models.bert.modeling_bert import BertOnlyMLMHead
+        from transformers.models.roberta.modeling_roberta import RobertaLMHead
 
-        modules["cls"] = BertOnlyMLMHead(text)
+        if config.backbone == "roberta":
+            modules["lm_head"] = RobertaLMHead(text)
+        else:
+            modules["cls"] = BertOnlyMLMHead(text)
     elif config.task == "ee-bio":
         modules["dropout"] = nn.Dropout(classifier_dropout)
-        modules["classifier"] = nn.Linear(hidden, len(config.tags))
+        modules["classifier"] = classifier(config, text)
     elif config.task == "ee-spade":
         modules["initial_token_classifier"] = nn.Sequential(
             nn.Dropout(classifier_dropout),
@@ -66,12 +72,16 @@ def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, tex
         module.apply(_initialise)
         network.add_module(name, module)
     if config.task == "mlm":
-        tie(network, words)
+        tie(network.get_submodule(mlm_head(config.backbone)), words)
 
 
-def tie(network: nn.Module, words: nn.Embedding) -> None:
-    """Let the masked-language head share the embedding's weights, and its decoder the head's bias."""
-    predictions = network.get_submodule("cls.predictions")
+def mlm_head(backbone: Backbone) -> str:
+    """Name of the masked-language head's module that has the decoder."""
+    return "lm_head" if backbone == "roberta" else "cls.predictions"
+
+
+def tie(predictions: nn.Module, words: nn.Embedding) -> None:
+    """Let a masked-language head share the embedding's weights, and its decoder the head's bias."""
     predictions.decoder.weight = words.weight  # type: ignore[union-attr]
     predictions.decoder.bias = predictions.bias  # type: ignore[union-attr]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,10 @@ from pfl_audit.documents.forms.form import Form
 from pfl_audit.errors import AuditError
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
-from pfl_audit.models.encoders.config import EncoderConfig
-from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of
+from pfl_audit.models.encoders.config import POINTING, EncoderConfig
+from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of, map_labels
 from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
+from pfl_audit.models.encoders.roberta import page_tokens
 from pfl_audit.models.family import Capability, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
@@ -37,6 +38,10 @@ class EncoderModel(OpenedCheckpoint):
         folder: Checkpoint folder, for the report.
         visual_noise: Seed of Gaussian noise that replaces every page image (CDMI, section 6.2), or None.
         precision: Floating-point type of the backbone and the head; page features and losses are float32 either way.
+        label_map: Field label of the forms to a tag of the head, where the names differ.
+
+    Raises:
+        UsageError: The label map names a tag that the head does not have.
     """
 
     def __init__(
@@ -47,38 +52,47 @@ class EncoderModel(OpenedCheckpoint):
         device: str = "cpu",
         visual_noise: int | None = None,
         precision: Precision = "float32",
+        label_map: Mapping[str, str] | None = None,
     ) -> None:
         keep_freed_memory()
         self.network = loaded.network.to(device).eval()
         self.tokenizer = loaded.tokenizer
-        self.config: EncoderConfig = loaded.config
+        self.config: EncoderConfig = map_labels(loaded.config, label_map or {})
         self._device = torch.device(device)
         self._precision = precision
         self.family, self.task = self.config.backbone, self.config.task
         own = Capability.TOKENS if self.task == "mlm" else Capability.LOSS_ESTIMATES
         self.capabilities = frozenset({Capability.FORM_LOSS, own})
         self.vocabulary = self.tokenizer.vocabulary
-        self.sees_page = self.config.visual is not None
+        self.sees_page = self.config.page_side is not None
         self._page_features = PageFeatureCache(self.network, self._device, visual_noise) if self.sees_page else None
         notes = (
-            f"{self.task}, {self.config.modality}, {precision}",
+            f"{self.task}, {_modality(self.config)}, {precision}",
             *(["page features of noise"] if visual_noise is not None else []),
             *loaded.notes,
         )
-        self.identify(folder, files, ADAPTER_VERSION, notes, self.tokenizer.fingerprint, visual_noise, precision)
+        settings = (self.tokenizer.fingerprint, visual_noise, precision, *_later_settings(self.config))
+        self.identify(folder, files, ADAPTER_VERSION, notes, *settings)
         closed = np.ones(len(self.vocabulary), dtype=np.bool_)
         closed[self.tokenizer.ordinary] = False
         self._closed = closed
 
-    def require_labels(self, labels: Collection[str]) -> None:
-        """Check that an entity head knows these field labels.
+    def require_labels(self, labels: Collection[str]) -> tuple[str, ...]:
+        """Field labels that an entity head does not have, and reads as outside of fields.
 
         Raises:
-            AuditError: One is unknown; the message names it.
+            AuditError: It has none of them; the message names some.
         """
-        if self.task in ("ee-bio", "ee-spade"):
-            for label in sorted(labels):
-                known_label(label, self.config)
+        if self.task not in ("ee-bio", "ee-spade"):
+            return ()
+        outside = tuple(label for label in sorted(labels) if known_label(label, self.config) is None)
+        if outside and len(outside) == len(labels):
+            raise AuditError(
+                f"the model knows no field label of the forms ({', '.join(outside)[:200]}), only "
+                f"{', '.join(self.config.labels)[:200]}",
+                "Name the tag of each label with --label-map NAME=TAG",
+            )
+        return outside
 
     def blanks(self, form: Form) -> list[tuple[Blank, tuple[int, ...]]]:
         """Each field of a form scrubbed in turn, with its true ids, in the order of the fields.
@@ -125,8 +139,7 @@ class EncoderModel(OpenedCheckpoint):
         where there are none.
 
         Raises:
-            AuditError: The model computes what is no number, does not know a field's label, or a page image
-                cannot be used.
+            AuditError: The model computes what is no number, or a page image cannot be used.
         """
         if self.task == "mlm":
             return self._masked_losses(attempts)
@@ -223,9 +236,10 @@ class EncoderModel(OpenedCheckpoint):
     def _chunks(self, blanks: Sequence[Blank]) -> Iterator[list[int]]:
         """Batches of blanks by index: of similar length, limited by the number of tokens."""
         lengths = [len(blank.window.ids) for blank in blanks]
-        if lengths and max(lengths) > self.config.positions:
+        beside = page_tokens(self.config)
+        if lengths and max(lengths) > self.config.longest:
             raise AuditError(
-                f"a window has {max(lengths)} tokens, and the {self.family} model reads {self.config.positions}",
+                f"a window has {max(lengths)} tokens, and the {self.family} model reads {self.config.longest}",
                 "Give models that read windows of one length",
             )
         places: dict[int, int] = {}  # BROS's geometry is shared by rows of one window, and costs the most
@@ -235,7 +249,7 @@ class EncoderModel(OpenedCheckpoint):
         chunk: list[int] = []
         for row in sorted(range(len(blanks)), key=lambda row: (kinds[row], row)):
             first = chunk[0] if chunk else row
-            if (len(chunk) + 1) * lengths[first] > _BATCH_TOKENS or kinds[first][1] != kinds[row][1]:
+            if (len(chunk) + 1) * (lengths[first] + beside) > _BATCH_TOKENS or kinds[first][1] != kinds[row][1]:
                 yield chunk
                 chunk = []
             chunk.append(row)
@@ -255,10 +269,32 @@ class EncoderModel(OpenedCheckpoint):
 
 
 def open_form_model(
-    folder: Path, device: str = "cpu", visual_noise: int | None = None, precision: Precision = "float32"
+    folder: Path,
+    device: str = "cpu",
+    visual_noise: int | None = None,
+    precision: Precision = "float32",
+    label_map: Mapping[str, str] | None = None,
 ) -> EncoderModel:
     """Open a checkpoint folder as a form model."""
-    return EncoderModel(open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision)
+    return EncoderModel(
+        open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision, label_map
+    )
+
+
+def _later_settings(config: EncoderConfig) -> list[dict[str, object]]:
+    """Settings that earlier versions did not have, where they change a result; so stored losses stay valid."""
+    found: dict[str, object] = {}
+    if config.label_map:
+        found["label_map"] = dict(config.label_map)
+    if config.task in POINTING and config.labelled_tokens == "word-starts":
+        found["labelled_tokens"] = config.labelled_tokens
+    if not config.text.get("tie_word_embeddings", True):
+        found["tie_word_embeddings"] = False
+    return [found] if found else []
+
+
+def _modality(config: EncoderConfig) -> str:
+    return "sees the page itself" if config.visual is None and config.page_side is not None else config.modality
 
 
 def _filled(attempt: Attempt) -> TokenIds:

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from pfl_audit.models.encoders.batch import FormBatch
 from pfl_audit.models.encoders.config import LAYOUT_POSITIONS, EncoderConfig
-from pfl_audit.models.encoders.heads import add_head
+from pfl_audit.models.encoders.heads import add_head, mlm_head
 from pfl_audit.models.encoders.labels import IGNORED
 from pfl_audit.models.encoders.losses import window_means
+from pfl_audit.models.encoders.roberta import TASKS, backbone_of, hidden_states
 from pfl_audit.models.encoders.visual import Vision
 
 
@@ -58,9 +59,13 @@ class FormEncoder(nn.Module):
         Args:
             pixels: float32 (pages, 3, side, side).
 
+        Of a LayoutLMv3, which takes pixels, they are the pixels.
+
         Raises:
             ValueError: The encoder is unimodal.
         """
+        if self.visual is None and self.config.page_side is not None:
+            return pixels
         if self.visual is None:
             raise ValueError("a unimodal encoder sees no page")
         features: Tensor = self.visual.page(pixels)
@@ -68,13 +73,14 @@ class FormEncoder(nn.Module):
 
     def hidden(self, batch: FormBatch) -> Tensor:
         """The backbone's last layer, (b, n, hidden)."""
+        if self.config.backbone in TASKS:
+            return hidden_states(self.backbone, batch.ids, self._roberta_inputs(batch))
         embeddings = self.words(batch.ids)
         if self.visual is not None:
             embeddings = embeddings + self._seen(batch)
         given: dict[str, Any] = {"inputs_embeds": embeddings, "attention_mask": batch.mask.long()}
         if self.config.backbone == "layoutlm":
-            # To the nearest thousandth: shares that were divided by 1,000 come out as they went in.
-            given["bbox"] = (batch.boxes * LAYOUT_POSITIONS).round().long().clamp(0, LAYOUT_POSITIONS)
+            given["bbox"] = _thousandths(batch.boxes)
         elif self.config.backbone == "bros":
             alike = bool((batch.boxes == batch.boxes[:1]).all())
             given["bbox"] = batch.boxes[:1] if alike else batch.boxes
@@ -91,7 +97,7 @@ class FormEncoder(nn.Module):
     def class_logits(self, hidden: Tensor) -> Tensor:
         """Class logits of states (..., hidden): (..., classes). The classes of ``mlm`` are the tokens."""
         if self.config.task == "mlm":
-            logits: Tensor = self.get_submodule("cls")(hidden)
+            logits: Tensor = self.get_submodule(mlm_head(self.config.backbone).split(".")[0])(hidden)
         elif self.config.task == "ee-bio":
             logits = self.get_submodule("classifier")(self.get_submodule("dropout")(hidden))
         else:
@@ -119,6 +125,17 @@ class FormEncoder(nn.Module):
             raise ValueError("the batch has no labels")
         return torch.stack(parts).sum(dim=0)
 
+    def _roberta_inputs(self, batch: FormBatch) -> dict[str, Tensor]:
+        given = {"attention_mask": batch.mask.long()}
+        if self.config.backbone != "roberta":
+            given["bbox"] = _thousandths(batch.boxes)
+        if self.config.page_side is not None:
+            pages = batch.features if batch.features is not None else batch.pixels
+            if pages is None:
+                raise ValueError("a LayoutLMv3 needs pixels or features")
+            given["pixel_values"] = pages[batch.page]
+        return given
+
     def _seen(self, batch: FormBatch) -> Tensor:
         """Visual term of the embeddings, in float32 whatever the precision of the rest."""
         assert self.visual is not None  # noqa: S101 - the caller looked
@@ -139,6 +156,11 @@ class FormEncoder(nn.Module):
         return scores.masked_fill(barred | itself, torch.finfo(scores.dtype).min)
 
 
+def _thousandths(boxes: Tensor) -> Tensor:
+    """Boxes to the nearest thousandth: shares that were divided by 1,000 come out as they went in."""
+    return (boxes * LAYOUT_POSITIONS).round().long().clamp(0, LAYOUT_POSITIONS)
+
+
 def _backbone(config: EncoderConfig) -> Any:
     """Transformers' network with new weights, without the pooler, which no task of ours uses."""
     from transformers import BertConfig, BertModel, BrosConfig, LayoutLMConfig, LayoutLMModel
@@ -154,6 +176,8 @@ def _backbone(config: EncoderConfig) -> Any:
         "max_position_embeddings": config.positions,
         **config.text,
     }
+    if config.backbone in TASKS:
+        return backbone_of(config.backbone, values)
     if config.backbone == "bros":
         return bros(BrosConfig(**values))
     if config.backbone == "bert":

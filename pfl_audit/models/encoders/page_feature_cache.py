@@ -24,15 +24,15 @@ class PageFeatureCache:
     The patch does not depend on what is filled in, so one map serves all attempts at a field.
 
     Args:
-        network: Bimodal encoder.
+        network: Encoder that sees pages.
         noise: Seed of the Gaussian noise that replaces every page, or None.
     """
 
     def __init__(self, network: FormEncoder, device: torch.device, noise: int | None) -> None:
-        assert network.config.visual is not None  # noqa: S101 - what bimodal means
+        assert network.config.page_side is not None  # noqa: S101 - the caller looked
         self._network = network
         self._device = device
-        self._reader = PageReader(network.config.visual.side, noise)
+        self._reader = PageReader(network.config.page_side, noise)
         self._features: OrderedDict[_Key, Tensor] = OrderedDict()
 
     def features_of(self, blanks: Sequence[Blank]) -> tuple[Tensor, list[int]]:

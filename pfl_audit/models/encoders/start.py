@@ -28,18 +28,24 @@ class Started:
         network: In training mode.
         taken: Names of the tensors that the checkpoint gave.
         fresh: Names of those that are new.
+        untied: Whether the checkpoint has an output layer of its own, which is not taken.
     """
 
     network: FormEncoder
     taken: tuple[str, ...]
     fresh: tuple[str, ...]
+    untied: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the tensors that were taken and those that are new, one sentence each."""
         parts = sorted({".".join(_PREFIX.sub("", name).split(".")[:2]) for name in self.fresh})
-        taken = f"{len(self.taken)} tensors taken from the checkpoint"
-        return (taken, f"{len(self.fresh)} tensors are new: {', '.join(parts)}") if parts else (taken,)
+        notes = [f"{len(self.taken)} tensors taken from the checkpoint"]
+        if parts:
+            notes.append(f"{len(self.fresh)} tensors are new: {', '.join(parts)}")
+        if self.untied:
+            notes.append("the checkpoint's output layer is left out: the embedding's is used")
+        return tuple(notes)
 
 
 def start_from(config: EncoderConfig, folder: Path) -> Started:
@@ -69,7 +75,9 @@ def start_from(config: EncoderConfig, folder: Path) -> Started:
             with torch.no_grad():
                 tensor.copy_(given)
             taken.append(name)
-    return Started(network, tuple(taken), tuple(fresh))
+    decoder = state.get("cls.predictions.decoder.weight")
+    untied = config.task == "mlm" and decoder is not None and not torch.equal(decoder, state[_WORDS])
+    return Started(network, tuple(taken), tuple(fresh), untied)
 
 
 def _fitting(name: str, tensor: Tensor, state: dict[str, Tensor], folder: Path) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""BERT's WordPiece tokenizer, and the windows of a form."""
+"""BERT's WordPiece tokenizer and RoBERTa's byte-level BPE, and the windows of a form."""
 
 from __future__ import annotations
 
@@ -12,55 +12,71 @@ import numpy as np
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import sha256_json, write_json, write_text
-from pfl_audit.models.encoders.vocabulary import SPECIAL, read_vocabulary, train_vocabulary
+from pfl_audit.models.encoders.vocabulary import (
+    ROBERTA_SPECIAL,
+    SPECIAL,
+    Casing,
+    Merges,
+    read_vocabulary,
+    train_vocabulary,
+)
 from pfl_audit.models.form_protocol import Blank, TokenIds, TokenSpan, Window
 
-_UNUSED = re.compile(r"\[unused\d+\]")
+_UNUSED = re.compile(r"\[unused\d+\]|madeupword\d+")
 _LONGEST_WORD = 1000
 """Characters of a word that are tokenised; WordPiece knows no word above 100."""
 
 
 class FormTokenizer:
-    """BERT's WordPiece tokenizer.
+    """BERT's WordPiece tokenizer, or with merges RoBERTa's, which cuts each word as if a blank stood before it.
 
     Special tokens are never read out of a document's text: a word ``[MASK]`` is a word.
 
     Args:
-        vocabulary: Pieces by id, BERT's special tokens among them.
-        lowercase: Whether words are lower-cased and lose their accents.
+        vocabulary: Pieces by id, the special tokens among them.
+        casing: How words are changed before they are cut into word pieces.
+        merges: Merges of byte-level BPE, or None for WordPiece.
 
     Raises:
         ValueError: A special token is missing, a piece stands twice, or there are no ordinary ones.
     """
 
-    def __init__(self, vocabulary: Iterable[str], *, lowercase: bool = True) -> None:
-        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    def __init__(
+        self, vocabulary: Iterable[str], *, casing: Casing | None = None, merges: Merges | None = None
+    ) -> None:
+        from tokenizers import Tokenizer, models, pre_tokenizers
 
         self.vocabulary = tuple(vocabulary)
-        self.lowercase = lowercase
+        self.casing = casing or Casing()
+        self.merges = merges
+        self.special = SPECIAL if merges is None else ROBERTA_SPECIAL
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         if len(ids) != len(self.vocabulary):
             raise ValueError("a piece stands twice")
-        if missing := [piece for piece in SPECIAL if piece not in ids]:
+        if missing := [piece for piece in self.special if piece not in ids]:
             raise ValueError(f"it lacks {missing[0]}")
-        if len(ids) == len(SPECIAL):
+        if len(ids) == len(self.special):
             raise ValueError("it has no pieces but the special ones")
-        self.pad, self.unk, self.cls, self.sep, self.mask = (ids[piece] for piece in SPECIAL)
-        self._pieces = Tokenizer(models.WordPiece(ids, unk_token=SPECIAL[1]))
-        self._pieces.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
-        self._pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        self.pad, self.unk, self.cls, self.sep, self.mask = (ids[piece] for piece in self.special)
+        if merges is None:
+            self._pieces = Tokenizer(models.WordPiece(ids, unk_token=self.special[1]))
+            self._pieces.normalizer = self.casing.normalizer()
+            self._pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        else:
+            self._pieces = Tokenizer(models.BPE(ids, list(merges), unk_token=self.special[1]))
+            self._pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         self.encode = lru_cache(maxsize=1 << 16)(self._encode)
 
     @classmethod
     def open(cls, folder: Path) -> FormTokenizer:
-        """Open a folder's tokenizer: ``tokenizer.json`` before ``vocab.txt``. Both are read as data alone.
+        """Open a folder's tokenizer, as read_vocabulary. Its files are read as data alone.
 
         Raises:
-            AuditError: Neither is there, or it is damaged or not BERT's WordPiece.
+            AuditError: There is none, or it is damaged or neither BERT's WordPiece nor RoBERTa's BPE.
         """
-        vocabulary, lowercase = read_vocabulary(folder)
+        read = read_vocabulary(folder)
         try:
-            return cls(vocabulary, lowercase=lowercase)
+            return cls(read.pieces, casing=read.casing, merges=read.merges)
         except Exception as error:  # the tokenizers library raises bare exceptions
             raise AuditError(
                 f"the tokenizer of {folder} cannot be used: {' '.join(str(error).split())[:120]}",
@@ -81,22 +97,38 @@ class FormTokenizer:
         return tokenizer
 
     def save(self, folder: Path) -> None:
-        """Write ``vocab.txt`` and ``tokenizer_config.json``, which transformers opens too."""
-        write_text(folder / "vocab.txt", "".join(f"{piece}\n" for piece in self.vocabulary), private=False)
+        """Write the vocabulary (and merges) and ``tokenizer_config.json``, which transformers opens too."""
         names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-        config = {"tokenizer_class": "BertTokenizer", "do_lower_case": self.lowercase}
-        write_json(folder / "tokenizer_config.json", config | dict(zip(names, SPECIAL, strict=True)), private=False)
+        config: dict[str, object]
+        if self.merges is None:
+            write_text(folder / "vocab.txt", "".join(f"{piece}\n" for piece in self.vocabulary), private=False)
+            config = {"tokenizer_class": "BertTokenizer", **self.casing.to_dict()}
+        else:
+            pieces = {piece: number for number, piece in enumerate(self.vocabulary)}
+            write_json(folder / "vocab.json", pieces, private=False)
+            merges = "".join(f"{left} {right}\n" for left, right in self.merges)
+            write_text(folder / "merges.txt", f"#version: 0.2\n{merges}", private=False)
+            config = {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}
+        config |= dict(zip(names, self.special, strict=True))
+        write_json(folder / "tokenizer_config.json", config, private=False)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the pieces, their order, and how words are normalised."""
-        return sha256_json([list(self.vocabulary), self.lowercase])
+        """SHA-256 of the pieces, their order, and how words are cut and normalised."""
+        if self.merges is not None:
+            return sha256_json([list(self.vocabulary), [list(pair) for pair in self.merges]])
+        casing = self.casing.to_dict()
+        return sha256_json([list(self.vocabulary), casing.pop("do_lower_case"), *([casing] if casing else [])])
 
     @cached_property
     def ordinary(self) -> TokenIds:
         """Ids of the pieces that words are made of: neither special nor unused. int64, ascending."""
         return np.array(
-            [n for n, piece in enumerate(self.vocabulary) if piece not in SPECIAL and not _UNUSED.fullmatch(piece)],
+            [
+                n
+                for n, piece in enumerate(self.vocabulary)
+                if piece not in self.special and not _UNUSED.fullmatch(piece)
+            ],
             dtype=np.int64,
         )
 
@@ -163,13 +195,17 @@ class FormTokenizer:
             word = stop
 
     def _window(self, form: Form, number: int, ids: list[int], words: list[int], spans: list[TokenSpan]) -> Window:
-        """Add the special tokens; their boxes are the page's first and last corner, as in LayoutLM."""
+        """Add the special tokens.
+
+        Their boxes are the page's first and last corner, as in LayoutLM, or both the first, as in LayoutLMv3 and LiLT.
+        """
         boxes = form.document.boxes[words]
+        last = np.ones((1, 4), np.float32) if self.merges is None else np.zeros((1, 4), np.float32)
         return Window(
             form,
             number,
             np.array([self.cls, *ids, self.sep], dtype=np.int64),
-            np.concatenate([np.zeros((1, 4), np.float32), boxes, np.ones((1, 4), np.float32)]),
+            np.concatenate([np.zeros((1, 4), np.float32), boxes, last]),
             np.array([-1, *words, -1], dtype=np.int64),
             tuple(spans),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,13 @@ class TaggerFamily:
         return TokenTagger(folder, device)
 
     def open_forms(
-        self, folder: Path, *, device: str, visual_noise: int | None = None, precision: Precision = "float32"
+        self,
+        folder: Path,
+        *,
+        device: str,
+        visual_noise: int | None = None,
+        precision: Precision = "float32",
+        label_map: Mapping[str, str] | None = None,
     ) -> FormModel:
         """Open a checkpoint to read forms, as a form encoder.
 
@@ -65,7 +72,9 @@ class TaggerFamily:
         """
         if not FORMS.recognises(read_config(folder), frozenset()):
             raise NotAuditableError(f"{folder} is no form encoder: it reads no forms", "Give a LayoutLM or a BERT")
-        return FORMS.open_forms(folder, device=device, visual_noise=visual_noise, precision=precision)
+        return FORMS.open_forms(
+            folder, device=device, visual_noise=visual_noise, precision=precision, label_map=label_map
+        )
 
     def open_training(self, folder: Path, *, device: str, train_visual: bool) -> QuestionModel:
         """Open a checkpoint to train it further."""

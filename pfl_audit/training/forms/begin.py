@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import torch
 
 from pfl_audit.errors import UsageError
 from pfl_audit.models.encoders.config import SECTION, EncoderConfig, VisualConfig, config_from_dict
+from pfl_audit.models.encoders.kinds import TrainedBackbone
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.start import Started, start_from
 from pfl_audit.models.weights import read_config
@@ -63,7 +64,7 @@ def encoder_from(settings: FormTrainSettings, labels: tuple[str, ...], start: Pa
         labels: Field labels that it distinguishes.
 
     Raises:
-        UsageError: The settings make no network of its sizes.
+        UsageError: The settings make no network of its sizes, or it is of another backbone.
         AuditError: It cannot be opened, or its tensors do not fit (they are named).
     """
     values = read_config(start)
@@ -72,7 +73,12 @@ def encoder_from(settings: FormTrainSettings, labels: tuple[str, ...], start: Pa
         values = {**values, SECTION: {**section, "task": "mlm", "labels": []}}
     given = config_from_dict(values, frozenset(), start)
     names = ("hidden", "layers", "heads", "intermediate", "vocabulary", "positions", "text")
+    if given.backbone not in get_args(TrainedBackbone):
+        raise UsageError(
+            f"{start}: training does not begin with a {given.backbone}", "Give a BERT, LayoutLM or BROS checkpoint"
+        )
     sizes = {name: getattr(given, name) for name in names}
+    sizes["text"] = {name: value for name, value in given.text.items() if name != "tie_word_embeddings"}
     config = _config(settings, labels, {**sizes, "visual": given.visual or VisualConfig()})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -89,6 +95,7 @@ def _config(settings: FormTrainSettings, labels: tuple[str, ...], sizes: dict[st
             modality=settings.modality,
             labels=labels,
             max_tokens=settings.max_tokens,
+            labelled_tokens=settings.labelled_tokens,
             **sizes,
         )
     except ValueError as error:

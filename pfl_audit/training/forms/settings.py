@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pfl_audit.models.encoders.kinds import Backbone, FormTask, Modality
+from pfl_audit.models.encoders.kinds import FormTask, LabelledTokens, Modality, TrainedBackbone
 from pfl_audit.training.settings import (
     BatchSize,
     ClipNorm,
@@ -28,7 +28,7 @@ class FormTrainSettings:
     """Settings of training on forms (CDMI, section 5.1, which has 300 epochs for mlm and 150 for the others)."""
 
     task: Annotated[FormTask, Field(description="Task that the head learns.")] = "mlm"
-    backbone: Annotated[Backbone, Field(description="Encoder; bert reads no boxes.")] = "layoutlm"
+    backbone: Annotated[TrainedBackbone, Field(description="Encoder; bert reads no boxes.")] = "layoutlm"
     modality: Annotated[Modality, Field(description="bimodal sees the page's image too.")] = "unimodal"
     part: Annotated[TrainedPart, Field(description="Forms to train on: of the model under audit, or public.")] = (
         "private"
@@ -53,6 +53,13 @@ class FormTrainSettings:
     max_tokens: Annotated[int, Field(ge=16, le=512, description="Tokens of the longest window.")] = 512
     size: Annotated[str, Field(description="Size of a model from nothing: tiny, small, base.")] = "small"
     vocabulary: Annotated[int, Field(ge=1, description="Pieces of a tokenizer from nothing.")] = 1000
+    labelled_tokens: Annotated[
+        LabelledTokens,
+        Field(
+            description="Tokens that ee-spade and el are scored at: as in the BROS release, or (fields) every token of "
+            "a word by ee-spade and the first tokens of fields alone by el."
+        ),
+    ] = "word-starts"
     keep_every: Annotated[
         int, Field(ge=0, description="Epochs between checkpoints kept for a sweep; 0 keeps none.")
     ] = 0
@@ -62,8 +69,9 @@ class FormTrainSettings:
         check_settings(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON, without what the task does not use."""
+        unused = () if self.task in ("ee-spade", "el") else ("labelled_tokens",)
+        return {name: value for name, value in asdict(self).items() if name not in unused}
 
     def rate(self, step: int, steps: int) -> float:
         """Learning rate of a step, counted from 0, out of ``steps``."""

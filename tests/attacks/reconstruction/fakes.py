@@ -107,7 +107,8 @@ class Fake:
         self.calls = 0
         self._logits, self._losses = logits, losses
 
-    def require_labels(self, labels: Collection[str]) -> None: ...
+    def require_labels(self, labels: Collection[str]) -> tuple[str, ...]:
+        return ()
 
     def describe(self) -> dict[str, Any]:
         return {}

@@ -90,3 +90,12 @@ def test_a_target_is_tuned_without_its_private_forms(tmp_path: Path, capsys: pyt
     assert "the target was, whose training.json does not state its settings" in capsys.readouterr().err
     assert run([*attack, "--ranking", "ratio to the public target", "--out", str(tmp_path / "third")]) == 4
     assert "Give --public-target" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", ["ee-spade", "el"])
+def test_a_shadow_is_scored_at_the_tokens_of_its_target(task: str) -> None:
+    def recipe(**settings: object) -> str:
+        return tuning._recipe({"identity": {"settings": {"task": task, **settings}}}, "target").labelled_tokens
+
+    assert recipe() == "fields", "records from before there was a choice"
+    assert recipe(labelled_tokens="word-starts") == "word-starts"

@@ -225,7 +225,7 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path, change: Callable, lin
         (lambda config: config[SECTION].update(modality="bimodal", visual={"channels": [8, 8]}), "same length"),
         (lambda config: config[SECTION].update(max_tokens=4096), "max_tokens"),
         (lambda config: (config.pop(SECTION), config.update(architectures=["LayoutLMModel"])), "none of the heads"),
-        (lambda config: (config.pop(SECTION), config.update(id2label={"0": "LABEL_0"})), "no BIO tags"),
+        (lambda config: (config.pop(SECTION), config.update(id2label={"0": "LABEL_0"})), "no class O"),
     ],
 )
 def test_settings_that_make_no_encoder_are_one_clear_line(tmp_path: Path, change: Callable, line: str) -> None:

@@ -1,11 +1,11 @@
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from pfl_audit.documents.forms.form import Form
-from pfl_audit.errors import AuditError
 from pfl_audit.models.encoders.labels import IGNORED, NOWHERE, labels_of, mask_tokens
 from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
 from pfl_audit.models.form_protocol import Window
@@ -25,8 +25,13 @@ def test_names_of_classes() -> None:
     assert spade_tags(("x", "y")) == ("O", "x", "y")
     assert labels_of_tags(("I-a-b", "O", "B-a-b", "B-c"), "ee-bio") == ("a-b", "c")
     assert labels_of_tags(("O", "B-a"), "ee-spade") == ("B-a",)
-    with pytest.raises(ValueError, match="no BIO tags"):
-        labels_of_tags(("O", "S-a"), "ee-bio")
+    assert labels_of_tags(("B_A", "I_A", "others"), "ee-bio") == ("A",)
+    assert labels_of_tags(("other", "question", "E-mail"), "ee-bio") == ("question", "E-mail")
+    assert labels_of_tags(("others", "header", "other"), "ee-spade") == ("header", "other")
+    with pytest.raises(ValueError, match="no class O"):
+        labels_of_tags(("LABEL_0", "LABEL_1"), "ee-bio")
+    with pytest.raises(ValueError, match="and classes without one"):
+        labels_of_tags(("O", "B-a", "I-a", "b"), "ee-bio")
 
 
 def test_bio_by_hand() -> None:
@@ -59,58 +64,48 @@ def test_bio_by_hand() -> None:
     ]
 
 
-def test_spade_by_hand() -> None:
-    made = config("bert", "ee-spade")
+def spade_classes(**changes: Any) -> tuple[str, list[int]]:
+    made = config("bert", "ee-spade", **changes)
     labels = labels_of(window(), made)
     assert labels.classes is not None
     assert labels.pointers is not None
     named = [made.tags[number] if number != IGNORED else "-" for number in labels.classes]
-    assert named == [
-        "-",
-        "name",
-        "O",
-        "name",
-        "O",
-        "O",
-        "O",
-        "date",
-        "O",
-        "O",
-        "O",
-        "O",
-        "O",
-        "O",
-        "amount",
-        "O",
-        "O",
-        "O",
-        "O",
-        "-",
-    ]
+    return " ".join(named), labels.pointers.tolist()
+
+
+def test_spade_of_the_release_by_hand() -> None:
+    named, pointers = spade_classes()
+    assert named == "- name O name O - O date - - - - - O amount - - - O -"
+    x = NOWHERE
+    assert pointers == [x, x, 1, x, 3, 4, x, x, 7, 8, 9, 10, 11, x, x, 14, 15, 16, 17, x]
+
+
+def test_spade_of_all_tokens_by_hand() -> None:
+    named, pointers = spade_classes(labelled_tokens="fields")
+    assert named == "- name O name O O O date O O O O O O amount O O O O -"
     x, i = NOWHERE, IGNORED
-    assert labels.pointers.tolist() == [i, x, 1, x, 3, 4, x, x, 7, 8, 9, 10, 11, x, x, 14, 15, 16, 17, i]
+    assert pointers == [i, x, 1, x, 3, 4, x, x, 7, 8, 9, 10, 11, x, x, 14, 15, 16, 17, i]
 
 
-def test_links_by_hand() -> None:
-    labels = labels_of(window(), config("bert", "el"))
+@pytest.mark.parametrize(
+    ("labelled", "tokens"), [("word-starts", [1, 2, 3, 4, 6, 7, 13, 14, 18]), ("fields", [1, 3, 7, 14])]
+)
+def test_links_by_hand(labelled: str, tokens: list[int]) -> None:
+    labels = labels_of(window(), config("bert", "el", labelled_tokens=labelled))
     assert labels.classes is None
     assert labels.pointers is not None
     assert labels.targets is not None
-    assert np.flatnonzero(labels.targets).tolist() == [1, 3, 7, 14]
-    assert {token: int(labels.pointers[token]) for token in (1, 3, 7, 14)} == {
-        1: NOWHERE,
-        3: 1,
-        7: NOWHERE,
-        14: NOWHERE,
-    }
-    assert all(labels.pointers[token] == IGNORED for token in range(20) if token not in (1, 3, 7, 14))
+    assert np.flatnonzero(labels.targets).tolist() == tokens
+    said = {token: int(labels.pointers[token]) for token in range(20)}
+    assert said == dict.fromkeys(range(20), IGNORED) | dict.fromkeys(tokens, NOWHERE) | {3: 1}
 
 
-def test_the_first_link_counts_and_links_to_nothing_do_not() -> None:
+@pytest.mark.parametrize(("labelled", "target"), [("word-starts", 1), ("fields", 7)])
+def test_one_of_several_links_counts_and_links_to_nothing_do_not(labelled: str, target: int) -> None:
     links = (("c", "d"), ("a", "d"), ("gone", "b"), ("b", "b"))
-    labels = labels_of(window(links=links), config("bert", "el"))
+    labels = labels_of(window(links=links), config("bert", "el", labelled_tokens=labelled))
     assert labels.pointers is not None
-    assert [int(labels.pointers[token]) for token in (1, 3, 7, 14)] == [NOWHERE, NOWHERE, NOWHERE, 7]
+    assert [int(labels.pointers[token]) for token in (1, 3, 7, 14)] == [NOWHERE, NOWHERE, NOWHERE, target]
 
 
 def test_a_link_into_another_window_points_nowhere() -> None:
@@ -118,14 +113,8 @@ def test_a_link_into_another_window_points_nowhere() -> None:
     second = TOKENS.windows(Form(page.document, page.fields, (("a", "c"),)), 10)[1]
     labels = labels_of(second, config("bert", "el"))
     assert labels.pointers is not None
+    assert labels.targets is not None
     assert set(labels.pointers[labels.targets]) == {NOWHERE}
-
-
-def test_capitals_of_a_label_do_not_count_and_unknown_ones_are_named() -> None:
-    upper = config("bert", "ee-bio", labels=("AMOUNT", "Date", "NAME"))
-    assert labels_of(window(), upper).classes is not None
-    with pytest.raises(AuditError, match="no field label 'amount', only date, name"):
-        labels_of(window(), config("bert", "ee-bio", labels=("date", "name")))
 
 
 def test_masking_follows_bert_and_its_generator_alone() -> None:
@@ -178,6 +167,6 @@ def test_settings_that_make_no_network_are_named() -> None:
     with pytest.raises(ValueError, match="multiple of 64"):
         config("bros", "mlm", hidden=32)
     with pytest.raises(ValueError, match="backbone"):
-        config("roberta", "mlm")
+        config("t5", "mlm")
     with pytest.raises(ValueError, match="visual is set"):
         dataclasses.replace(config("bert", "mlm", "bimodal"), modality="unimodal")

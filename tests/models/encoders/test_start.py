@@ -88,3 +88,14 @@ def test_a_checkpoint_without_a_text_side_is_named(tmp_path: Path) -> None:
     save_file({"conv.weight": torch.zeros(2)}, tmp_path / "model.safetensors")
     with pytest.raises(AuditError, match="no text side"):
         start_from(config("bert", "mlm"), tmp_path)
+
+
+def test_an_output_layer_of_its_own_is_left_out_and_said(tmp_path: Path) -> None:
+    before = encoder("bert", "mlm", seed=1, text={"tie_word_embeddings": False})
+    head = before.network.get_submodule("cls.predictions.decoder")
+    head.weight = torch.nn.Parameter(2 * before.network.words.weight.detach())
+    save_encoder(before, tmp_path)
+    started = start_from(config("bert", "mlm"), tmp_path)
+    assert started.network.cls.predictions.decoder.weight is started.network.words.weight
+    assert "the checkpoint's output layer is left out" in started.notes[-1]
+    assert len(start_from(config("bert", "ee-bio"), tmp_path).notes) == 2

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from pfl_audit.documents.document import Document, as_boxes
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.files import sha256_json
 from pfl_audit.models.encoders.tokens import FormTokenizer
-from pfl_audit.models.encoders.vocabulary import SPECIAL
+from pfl_audit.models.encoders.vocabulary import SPECIAL, Casing
 from tests.models.encoders.makers import PIECES, form, tokenizer
 
 TOKENS = tokenizer()
@@ -132,6 +133,77 @@ def test_tokenizer_json_says_the_same_as_vocab_txt(tmp_path: Path) -> None:
     assert FormTokenizer.open(tmp_path / "again").encode("Totals") == (5, 7)
 
 
+WORDS = (
+    "Größe",
+    "MÜLLER",
+    "straße",
+    "Café",
+    "ÉCOLE",
+    "naïve",
+    "中国",
+    "A中b国",
+    "İstanbul",
+    "Zoë's",
+    "e\u0301té",
+    "Öl-Preis",
+    "日本語",
+)
+LETTERS = sorted(
+    {letter for word in WORDS for form in (word, word.lower()) for letter in form} | set("abcdefghijklmnopqrstuvwxyz")
+)
+
+
+@pytest.mark.parametrize("beside", ["vocab.txt", "tokenizer.json", "tokenizer.json of another casing"])
+@pytest.mark.parametrize("lowercase", [None, True, False])
+@pytest.mark.parametrize("accents", ["absent", None, True, False])
+@pytest.mark.parametrize("chinese", [None, True, False])
+def test_every_casing_is_that_of_transformers(beside, lowercase, accents, chinese, tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    from transformers import BertTokenizerFast
+
+    pieces = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in LETTERS), "größe", "grosse", "muller", "müller", "cafe"]
+    given = {"do_lower_case": lowercase, "tokenize_chinese_chars": chinese}
+    settings = {key: value for key, value in given.items() if value is not None}
+    settings |= {} if accents == "absent" else {"strip_accents": accents}
+    if beside == "vocab.txt":
+        (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    else:
+        whole = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
+        whole.normalizer = normalizers.BertNormalizer()
+        if beside != "tokenizer.json":  # what is not said beside it is BERT's own in transformers
+            whole.normalizer = normalizers.BertNormalizer(
+                lowercase=lowercase is None or not lowercase,
+                strip_accents=None if accents == "absent" else not accents,
+                handle_chinese_chars=chinese is None or not chinese,
+            )
+        whole.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        whole.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer", **settings}))
+    theirs = BertTokenizerFast.from_pretrained(tmp_path)
+    ours = FormTokenizer.open(tmp_path)
+    expected = [tuple(theirs(word, add_special_tokens=False)["input_ids"]) for word in WORDS]
+    assert [ours.encode(word) for word in WORDS] == expected
+    ours.save(tmp_path / "again")
+    again = FormTokenizer.open(tmp_path / "again")
+    assert [again.encode(word) for word in WORDS] == expected
+    assert again.fingerprint == ours.fingerprint
+
+
+def test_casings_have_fingerprints_of_their_own() -> None:
+    casings = [Casing(a, b, c) for a in (True, False) for b in (None, True, False) for c in (True, False)]
+    assert len({FormTokenizer(TOKENS.vocabulary, casing=casing).fingerprint for casing in casings}) == 12
+    stored = sha256_json([list(TOKENS.vocabulary), True])
+    assert FormTokenizer(TOKENS.vocabulary).fingerprint == stored, "that of earlier versions"
+
+
+@pytest.mark.parametrize("settings", [{"strip_accents": "no"}, {"do_lower_case": None}, {"tokenize_chinese_chars": 1}])
+def test_a_casing_that_is_none_is_one_clear_line(settings: dict, tmp_path: Path) -> None:
+    TOKENS.save(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(AuditError, match=r"tokenizer_config.json: .* is neither true nor false"):
+        FormTokenizer.open(tmp_path)
+
+
 def good_json() -> dict:
     vocabulary = {piece: number for number, piece in enumerate([*SPECIAL, "a"])}
     return {"model": {"type": "WordPiece", "vocab": vocabulary}, "normalizer": {"type": "BertNormalizer"}}
@@ -140,7 +212,7 @@ def good_json() -> dict:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (lambda content: content["model"].update(type="BPE"), "not WordPiece"),
+        (lambda content: content["model"].update(type="Unigram"), "neither WordPiece nor"),
         (lambda content: content.update(normalizer={"type": "Replace"}), "not BERT's"),
         (lambda content: content["model"]["vocab"].update(a=9), "count from 0"),
         (lambda content: content["model"]["vocab"].pop("[PAD]"), "count from 0"),

@@ -44,6 +44,7 @@ def test_command_survives_sigkill_and_makes_two_checkpoints(
         (["--task", "mlm", "--from", "x", "--size", "tiny"], "--size means nothing with --from"),
         (["--epochs", "3"], "--epochs means nothing with --task qa"),
         (["--task", "qa", "--backbone", "bros"], "--backbone means nothing with --task qa"),
+        (["--task", "mlm", "--labelled-tokens", "fields"], "--labelled-tokens means nothing with --task mlm"),
         (["--split-seed", "1"], "--split-seed means nothing with --task qa"),
         (["--task", "mlm", "--backbone", "t5"], "'t5' is not one of"),
         (["--task", "mlm", "--max-tokens", "9999"], "9999 is not in the range 16<=x<=512"),

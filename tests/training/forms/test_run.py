@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from pfl_audit.documents.forms.writer import write_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.encoders.checkpoint import open_encoder
 from pfl_audit.models.encoders.network import FormEncoder
+from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.encoders.vocabulary import train_vocabulary
 from pfl_audit.progress import Silent
 from pfl_audit.training.forms import begin
@@ -157,6 +159,38 @@ def test_a_start_gives_tokenizer_sizes_and_weights(
     torch.testing.assert_close(trained.network.words.weight, before.network.words.weight, atol=1e-5, rtol=0)
     assert len(record["data"]["before"]) == 1
     assert "tensors taken from the checkpoint" in record["notes"][0]
+
+
+def test_a_checkpoint_of_others_gives_its_casing_and_not_its_tags(
+    forms_folder: Path, public: Path, tmp_path: Path
+) -> None:
+    start = tmp_path / "start"
+    shutil.copytree(public, start)
+    for name, change in (
+        ("config.json", {"architectures": ["LayoutLMForTokenClassification"], "id2label": {"0": "LABEL_0"}}),
+        ("tokenizer_config.json", {"strip_accents": False}),
+    ):
+        values = json.loads((start / name).read_text()) | change
+        values.pop("pfl_audit", None)
+        (start / name).write_text(json.dumps(values))
+    train(forms_folder, tmp_path / "out", replace(TINY, task="ee-bio", epochs=1), start)
+    trained = open_encoder(tmp_path / "out/best-loss")
+    assert trained.config.labels == ("answer", "header", "question")
+    assert trained.tokenizer.casing.strip_accents is False
+    assert trained.tokenizer.fingerprint == FormTokenizer.open(start).fingerprint
+
+
+@pytest.mark.parametrize("task", ["ee-spade", "el"])
+def test_tokens_that_are_scored_are_a_choice_of_the_checkpoint(task: Any, forms_folder: Path, tmp_path: Path) -> None:
+    losses = {}
+    for labelled in ("word-starts", "fields"):
+        settings = replace(TINY, task=task, epochs=1, labelled_tokens=labelled)
+        record = train(forms_folder, tmp_path / labelled, settings)
+        losses[labelled] = record["history"][0]["validation_loss"]
+        assert record["identity"]["settings"]["labelled_tokens"] == labelled
+        assert open_encoder(tmp_path / labelled / "best-loss").config.labelled_tokens == labelled
+    assert losses["word-starts"] != pytest.approx(losses["fields"], rel=1e-3)
+    assert "labelled_tokens" not in TINY.to_dict(), "runs of other tasks stay those of earlier versions"
 
 
 def test_a_finished_run_is_not_repeated_and_no_other_takes_its_place(
