@@ -322,3 +322,16 @@ def test_fields_are_ranked_by_the_ratio_to_a_public_target(opens: Opens) -> None
     assert areas[0] > areas[1]
     with pytest.raises(UsageError, match="nothing to rank by the ratio to the public target"):
         attack(opens(PRIVATE, NEW, target=target), settings)
+
+
+def test_secrets_that_were_put_back_are_listed_with_their_guess(opens: Opens) -> None:
+    check = attack(opens(PRIVATE, NEW, reveal=True))[2]
+    rows = table(check, "Secrets that were put back")
+    assert rows[0][-1] == 1
+    within = {k: sum(row[-1] <= k for row in rows) for k in (1, 8, 64)}
+    shares = {
+        k: metric(check, "secrets put back", fields="private forms", guesses=k, **{"with": "the attack"})
+        for k in within
+    }  # type: ignore[arg-type]
+    secrets = table(check, "Put back within k guesses")[0][3]
+    assert {k: round(found.value * secrets) for k, found in shares.items()} == within
