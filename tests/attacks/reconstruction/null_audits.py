@@ -84,7 +84,41 @@ CASES: Final[dict[str, Case]] = {
 }
 
 
-def levels(case: str, audit: int, *, units: bool = True, resamples: int = 300) -> list[Level]:
+@dataclass(frozen=True)
+class Field:
+    """What an attack and public knowledge make of a field."""
+
+    attack: Rank
+    public: Rank
+    truth: tuple[int, ...]
+    tried: Reconstruction
+
+
+Draw = Callable[[str, list[Receipt], np.random.Generator], list[list[Field]]]
+"""Case, forms and chance to the fields of each form."""
+
+
+def easy_companies(case: str, made: list[Receipt], rng: np.random.Generator) -> list[list[Field]]:
+    """Scores that are drawn: forms of one company, or of one group, are put back together."""
+    by_group = case == "by group"
+    names = sorted({one.group if by_group else one.company for one in made})
+    ease = dict(zip(names, np.where(rng.random(len(names)) < 0.2, 0.7, 0.03), strict=True))
+    drawn = []
+    for one in made:
+        fields = []
+        for _ in range(FIELDS):
+            right = rng.random() < ease[one.group if by_group else one.company]
+            guessable = rng.random() < (0.2 if right else 0.02)
+            guess, public = _guess(right, rng), _guess(guessable, rng)
+            ranks = FOUND if right else LOST, FOUND if guessable else LOST
+            fields.append(Field(*ranks, TRUTH, Reconstruction("form", "f", (guess,), (public,))))
+        drawn.append(fields)
+    return drawn
+
+
+def levels(
+    case: str, audit: int, *, units: bool = True, resamples: int = 300, draw: Draw = easy_companies
+) -> list[Level]:
     """Levels of guesses, one attempt and several, at the budget of an audit of these three.
 
     Args:
@@ -92,20 +126,13 @@ def levels(case: str, audit: int, *, units: bool = True, resamples: int = 300) -
     """
     rng = np.random.default_rng([17, audit])
     made, private, unit = CASES[case](rng)
-    # What a group, in its company, has in common: forms of one company are put back together.
-    by_group = case == "by group"
-    names = sorted({one.group if by_group else one.company for one in made})
-    ease = dict(zip(names, np.where(rng.random(len(names)) < 0.2, 0.7, 0.03), strict=True))
     sides: tuple[list[Guessed], list[Guessed]] = ([], [])
     tried: tuple[list[Attacked], list[Attacked]] = ([], [])
-    for number, (one, own) in enumerate(zip(made, private, strict=True)):
+    for number, (one, own, fields) in enumerate(zip(made, private, draw(case, made, rng), strict=True)):
         name = unit(one) if units else str(number)
-        for _ in range(FIELDS):
-            right = rng.random() < ease[one.group if by_group else one.company]
-            guessable = rng.random() < (0.2 if right else 0.02)
-            sides[int(not own)].append(Guessed(name, FOUND if right else LOST, FOUND if guessable else LOST, True))
-            guess, public = _guess(right, rng), _guess(guessable, rng)
-            tried[int(not own)].append(Attacked(name, TRUTH, Reconstruction(name, "f", (guess,), (public,))))
+        for field in fields:
+            sides[int(not own)].append(Guessed(name, field.attack, field.public, True))
+            tried[int(not own)].append(Attacked(name, field.truth, field.tried))
     budget = Budget.shared(FINDINGS)
     found = put_back(*sides, 64, rng, resamples=resamples, permutations=resamples)
     return [found.level(budget), *_memory(tried, budget, rng, resamples)]
