@@ -1,6 +1,6 @@
 """Values put back within k guesses: the likeliest answers to questions for values that were taken off the page.
 
-Every model searches with a beam of the same width. Its answers are compared by the house's accuracy, and ranked by the
+Every model searches with a beam of the same width. Its answers are compared as in every other check, and ranked by the
 mean log-likelihood of their tokens; answers that differ in case alone are one guess.
 
 Source: the pages and questions of privacy-aware-docvqa, section 5.1; guesses are the deterministic counterpart of

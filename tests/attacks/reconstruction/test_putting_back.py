@@ -1,11 +1,14 @@
 """Level of the fields that guesses put back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pfl_audit.attacks.guesses.putting_back import Guessed, PutBack, put_back, reported
 from pfl_audit.attacks.guesses.rank import Rank
 from pfl_audit.core.verdict import Budget
+from pfl_audit.metrics.intervals import Estimate
 
 BUDGET = Budget(0.05, 0.10)
 FOUND, LOST = Rank(0, False, 3), Rank(64, False, 3)
@@ -101,3 +104,22 @@ def test_no_hit_is_no_certainty() -> None:
     """Beta bounds over the units, not over the fields."""
     few, many = (audit(sides(0, 20, each), sides(0)).private for each in (1, 9))
     assert few.attack.high == many.attack.high == pytest.approx(1 - 0.025 ** (1 / 20), abs=0.01)
+
+
+@pytest.mark.parametrize("test", ["sign_flip", "permutation"])
+def test_each_of_the_two_tests_alone_can_acquit(test: str) -> None:
+    found = audit(sides(12), sides(0))
+    assert found.level(BUDGET) == "leak"
+    assert replace(found, **{test: 0.3}).level(BUDGET) == "none"
+    assert replace(found, **{test: (BUDGET.leak + BUDGET.weak) / 2}).level(BUDGET) == "weak"
+
+
+@pytest.mark.parametrize("bound", ["difference", "excess"])
+def test_each_of_the_two_bounds_alone_can_acquit(bound: str) -> None:
+    found = audit(sides(12), sides(0))
+    around = Estimate(0.1, -0.2, 0.4, np.linspace(-0.2, 0.4, 100))
+    if bound == "difference":
+        found = replace(found, private=replace(found.private, difference=around))
+    else:
+        found = replace(found, excess=around)
+    assert found.level(BUDGET) == "none"
