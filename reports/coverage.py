@@ -104,7 +104,7 @@ def documentation(results: Results) -> tuple[Documented, ...]:
         Documented(
             "58 (c)",
             "Technical measures, threat models, assessment of risks",
-            f"Threat models of {ran} checks (annex) and the risks on page one",
+            f"Threat models of {ran} {'check' if ran == 1 else 'checks'} (annex) and the risks on page one",
             "Measures in operation, such as rate limits and filters, and who is let in",
         ),
         Documented("58 (e)", "Ratio of training data to parameters", *_ratio(results)),
