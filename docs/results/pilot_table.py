@@ -78,7 +78,7 @@ class Pilot:
         return [f"{100 * found[self.sources == source].mean():.1f}" for source in SOURCES]
 
     def _mean(self, values: np.ndarray) -> str:
-        pages = pd.DataFrame({"provider": self.providers, "score": values})
+        pages = pd.DataFrame({"unit": self.providers, "score": values})
         return text(mean_over_sources(pages, "score", self.sources, np.random.default_rng(0))[0])
 
 
