@@ -65,7 +65,7 @@ class Pilot:
         if found is None:
             return "not run"
         parts = [self._mean(found)]
-        before = self.of(baseline) if baseline is not None else None
+        before = self.of(baseline) if baseline not in (None, name) else None
         if before is not None:
             parts.append(f"({self._mean(found - before)})")
         return " ".join(parts)
