@@ -1,4 +1,4 @@
-"""Metrics and tables of the fields that are put back within k guesses, in the words of an attack."""
+"""Metrics, tables and sentences of the fields that are put back within k guesses, in the terms of an attack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pfl_audit.attacks.guesses.putting_back import FEWEST_DIFFERENT, Outcome, PutBack
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric
-from pfl_audit.core.results import Metric, Role, SliceValue, Table
+from pfl_audit.core.results import Level, Metric, Role, SliceValue, Table
 from pfl_audit.metrics.intervals import Estimate
 
 SECRETS = "secrets put back"
@@ -16,7 +16,7 @@ SECRETS = "secrets put back"
 
 @dataclass(frozen=True)
 class Words:
-    """What an attack calls its parts.
+    """Terms of an attack in metrics, tables and sentences.
 
     Attributes:
         field: A value that was taken off, in the plural.
@@ -25,9 +25,9 @@ class Words:
         private: Documents that the target was trained on.
         new: Documents that it has never seen.
         attack: Who guesses.
-        public: The same guesses without the target, or None where nobody made them.
-        model: The model that makes these.
-        over: How far the attack lies above them.
+        public: Guesses of a model without the target's training data, or None without such a model.
+        model: That model.
+        over: Comparison of the attack with that model.
         units: What intervals go by, in the plural.
         unseen: What is missing where there are no new documents, as the first half of a sentence.
     """
@@ -132,7 +132,7 @@ def no_secrets(words: Words, outcome: Outcome, reasons: tuple[str, str, str], no
     """Private fields whose value is no secret, by the first reason that holds.
 
     Args:
-        reasons: Where else a value stands: on its page, in other documents, in public ones.
+        reasons: Texts for values that also occur on their page, in other documents, in public documents.
     """
     places = outcome.occurrences
     holds = (
@@ -176,3 +176,25 @@ def why_weak(words: Words, found: PutBack) -> str:
     if found.different < FEWEST_DIFFERENT:
         return f"attack and {words.model} differ on {found.different} units, and {FEWEST_DIFFERENT} are needed"
     return "it is too weak for one of several checks"
+
+
+def closing(level: Level, found: PutBack, alpha: float, *, why: str, unit: str, units: str, too_few: str) -> str:
+    """Last sentence of a finding.
+
+    Args:
+        alpha: Level at which an effect would have been found.
+        why: Reason of a weak sign.
+        unit: What intervals go by, in the singular.
+        units: The same in the plural.
+        too_few: Sentence for fewer units than a finding needs.
+    """
+    if level == "leak":
+        return "Values were put back."
+    if level == "weak":
+        return f"That is a sign; {why}."
+    if level == "none":
+        smallest = f"{found.smallest(alpha)} secrets, each of another {unit}, would have been found"
+        return f"That is no evidence that values can be put back; {smallest}."
+    if not found.enough:
+        return too_few
+    return f"Too few {units} to tell, even if all secrets were put back: {found.private.units}."

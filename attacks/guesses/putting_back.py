@@ -38,7 +38,7 @@ class Guessed:
         unit: Unit that it belongs to.
         attack: Place of the truth under the attack's likelihoods.
         public: The same under those of the public model alone.
-        secret: Whether the value stands in one place and nowhere else.
+        secret: Whether the value occurs nowhere else.
     """
 
     unit: str
@@ -128,7 +128,7 @@ class Outcome:
     Attributes:
         private: Fields of documents that the target was trained on.
         new: Those of documents that it has never seen.
-        occurrences: Where else the values of the private fields stand.
+        occurrences: Other occurrences of the values of the private fields.
         secrets: What guesses put back of secrets, by number of guesses; empty where there is no private one.
         every: The same of all fields.
     """
@@ -152,7 +152,7 @@ def outcome_of(
     Args:
         private: As ``put_back`` takes them.
         new: Likewise.
-        occurrences: Where else the values of the private fields stand.
+        occurrences: Other occurrences of the values of the private fields.
         guesses: Most guesses.
         rng: Name of the fields and number of guesses to a generator.
     """

@@ -1,4 +1,4 @@
-"""What a secret is: a value that stands in one place and nowhere else.
+"""Secrets: values that occur once in the text of all pages.
 
 That is k-eidetic memorization with k = 1 (Carlini et al. 2021), counted in the text of whole pages.
 """
@@ -12,7 +12,7 @@ from pfl_audit.documents.scrubbing.page_words import PageWords
 
 @dataclass(frozen=True)
 class Occurrences:
-    """Where a value stands beside the place from which it was taken.
+    """Occurrences of a value beside the one that was removed.
 
     Attributes:
         on_page: What of its own page still holds or identifies the value, exactly or approximately.
@@ -26,7 +26,7 @@ class Occurrences:
 
     @property
     def secret(self) -> bool:
-        """Whether it stands in its place and nowhere else."""
+        """Whether there are none."""
         return self == _NOWHERE
 
 
@@ -37,6 +37,6 @@ def count_in(page: PageWords, value: str) -> int:
     """Runs of whole words that are the value, up to case, punctuation, accents and OCR confusions.
 
     Args:
-        value: Normalised by ``normalize_text``; an empty one stands nowhere.
+        value: Normalised by ``normalize_text``; an empty one has no occurrence.
     """
     return len({(run.start, run.stop) for run in page.runs_of((value,))}) if value else 0

@@ -107,7 +107,7 @@ def place_of(answers: Sequence[str], query: Query, most: int) -> Rank:
 def _questions(
     context: QuestionContext, settings: MemorizationSettings
 ) -> tuple[dict[Query, Occurrences], list[Problem]]:
-    """Questions for scrubbed values with where else these stand, and the pages that were left out though they have one.
+    """Questions for scrubbed values with their other occurrences, and pages with a value that were left out.
 
     Values of providers are asked for, and of single documents every value that has a question.
     """

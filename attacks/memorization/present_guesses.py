@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pfl_audit.attacks.guesses.present import (
     SECRETS,
     Words,
+    closing,
     guess_metrics,
     metrics_of,
     no_secrets,
@@ -60,8 +61,8 @@ class Presenter:
         )
         self._elsewhere = (
             "something on its page still points to it",
-            f"stands on a page of another {unit.noun} in training",
-            f"stands on a page of a {unit.noun} that is not in training",
+            f"occurs on a page of another {unit.noun} in training",
+            f"occurs on a page of a {unit.noun} that is not in training",
         )
 
     def check(
@@ -96,7 +97,7 @@ class Presenter:
                     words,
                     outcome,
                     self._elsewhere,
-                    f"A secret may stand on other pages of its {self._unit.noun}. Values are compared without case, "
+                    f"A secret may occur on other pages of its {self._unit.noun}. Values are compared without case, "
                     "punctuation and accents, and on their own page approximately as well.",
                 ),
                 self._keys(values),
@@ -112,7 +113,7 @@ class Presenter:
         if not outcome.secrets:
             text = (
                 f"None of {len(outcome.private)} values of members is a secret: something on every page points to it, "
-                f"or it stands on a page of another {unit.noun}."
+                f"or it occurs on a page of another {unit.noun}."
             )
             return Finding(level="unresolved", text=text, remedy=" ".join(remedies), plain=text)
         found = outcome.secrets[most]
@@ -123,18 +124,18 @@ class Presenter:
         )
         few = min(some.units for some in (private, found.new) if some is not None)
         why = why_weak(words, found) if self._control is not None else _NO_CONTROL
-        end = {
-            "leak": " Values were put back.",
-            "weak": f" That is a sign; {why}.",
-            "none": f" That is no evidence that values can be put back; {found.smallest(self._budget.weak)} secrets, "
-            f"each of another {unit.noun}, would have been found.",
-            "unresolved": f" Too few {unit.nouns} to tell: {few}, not {FEWEST_UNITS}."
-            if not found.enough
-            else f" Too few {unit.nouns} to tell, even if all secrets were put back: {private.units}.",
-        }[level]
+        end = closing(
+            level,
+            found,
+            self._budget.weak,
+            why=why,
+            unit=unit.noun,
+            units=unit.nouns,
+            too_few=f"Too few {unit.nouns} to tell: {few}, not {FEWEST_UNITS}.",
+        )
         return Finding(
             level=level,
-            text=f"{text}.{end}",
+            text=f"{text}. {end}",
             remedy=" ".join(remedies),
             remedies=remedies if level in ("leak", "weak") else [],
             plain=self._plain(found, level),

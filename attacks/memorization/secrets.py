@@ -1,6 +1,6 @@
-"""Which values of pages are secrets: no page of another company has them, and nothing on their own page tells them.
+"""Which values of pages are secrets: no page of another company has them, and nothing on their own page reveals them.
 
-The unit of privacy takes the place of the single form of reconstruction: a company's value stands on all of its pages.
+The unit of privacy takes the place of the single form of reconstruction: a company's value occurs on all of its pages.
 Members and non-members are counted alike, so that non-members are a control for secrets too.
 """
 
@@ -52,7 +52,7 @@ class Texts:
         self._known: dict[tuple[str, str], tuple[int, int]] = {}
 
     def occurrences(self, query: Query, clues: Sequence[object]) -> Occurrences:
-        """Where the value that a question asks for stands beside the pages of its unit.
+        """Occurrences of the value that a question asks for outside the pages of its unit.
 
         Args:
             query: About a page from which the value was scrubbed.

@@ -238,7 +238,7 @@ class Presenter:
             columns=["rank", "form", "label", "value", "tokens", "fields with it, private", "public"],
             rows=rows,
             note=f"Of {len(outcome.fields)} fields, in the order in which the attacker believes in them, each value "
-            "once. A value that stands in public forms as well may have been guessed.",
+            "once. A value that occurs in public forms as well may have been guessed.",
         )
 
     def _rankings(self, outcome: CheckpointOutcome) -> Table:

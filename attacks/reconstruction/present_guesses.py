@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pfl_audit.attacks.guesses.present import (
     Words,
+    closing,
     guess_metrics,
     no_secrets,
     numbers_of,
@@ -24,9 +25,9 @@ from pfl_audit.core.results import Check, Finding, Table
 from pfl_audit.models.form_protocol import Blank
 
 _ELSEWHERE = (
-    "stands elsewhere on its page",
-    "stands in another private or new form",
-    "stands in a public form",
+    "occurs elsewhere on its page",
+    "occurs in another private or new form",
+    "occurs in a public form",
 )
 
 
@@ -69,7 +70,7 @@ def _words(say: Presenter) -> Words:
 def _finding(say: Presenter, words: Words, outcome: Outcome) -> Finding:
     if not outcome.secrets:
         text = (
-            f"None of {len(outcome.private)} fields holds a secret: every value stands elsewhere on its page, in "
+            f"None of {len(outcome.private)} fields holds a secret: every value occurs elsewhere on its page, in "
             "another form, or in public forms."
         )
         return Finding(level="unresolved", text=text, remedy=" ".join(REMEDIES), plain=text)
@@ -77,28 +78,28 @@ def _finding(say: Presenter, words: Words, outcome: Outcome) -> Finding:
     found = outcome.secrets[most]
     level, private = found.level(say.budget), found.private
     text = (
-        f"Of {private.fields} secrets of {private.units} {say.units.name} (values that stand in one form and nowhere "
+        f"Of {private.fields} secrets of {private.units} {say.units.name} (values that occur in one form and nowhere "
         f"else), {numbers_of(words, outcome.secrets)}"
     )
-    smallest = found.smallest(say.budget.weak)
     few = min(some.units for some in (private, found.new) if some is not None)
-    end = {
-        "leak": f" Values were put back.{say.apart()}",
-        "weak": f" That is a sign; {why_weak(words, found)}.{say.apart()}",
-        "none": f" That is no evidence that values can be put back; {smallest} secrets, each of another unit, would "
-        f"have been found.{say.learnt_little()}",
-        "unresolved": f" {say.too_few(few)}"
-        if not found.enough
-        else f" Too few {say.units.name} to tell, even if all secrets were put back: {private.units}.",
-    }[level]
-    cases, count = out_of(private.attack.value, private.fields, "blacked-out values that stand nowhere else")
+    end = closing(
+        level,
+        found,
+        say.budget.weak,
+        why=why_weak(words, found),
+        unit="unit",
+        units=say.units.name,
+        too_few=say.too_few(few),
+    )
+    end += say.apart() if level in ("leak", "weak") else say.learnt_little() if level == "none" else ""
+    cases, count = out_of(private.attack.value, private.fields, "blacked-out values that occur nowhere else")
     plain = (
         f"{cases[:1].upper()}{cases[1:]}, an attacker who has the model's weights finds {count} within {most} guesses; "
         f"with public knowledge alone, {hundredths(private.public.value)}."
     )
     shares = private.attack.value, private.public.value
     about = words.about(PRIVATE, words.attack, most)
-    return finding_of(level, f"{text}.{end}", plain, shares, words.headline, about)
+    return finding_of(level, f"{text}. {end}", plain, shares, words.headline, about)
 
 
 def _searched(outcome: Outcome) -> str:
@@ -114,7 +115,7 @@ def _searched(outcome: Outcome) -> str:
 
 
 def _values(say: Presenter, outcome: Outcome, fields: Sequence[tuple[Blank, Truth]]) -> Table:
-    """Secrets that were put back, masked; each value stands in one form, so all are different."""
+    """Secrets that were put back, masked; each value occurs in one form, so all are different."""
     hide = say.redactor
     most = max(outcome.every)
     found = [

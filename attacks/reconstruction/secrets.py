@@ -1,8 +1,8 @@
-"""Which fields hold a secret: a value that stands in one private form, in no public form, and nowhere else on its page.
+"""Which fields hold a secret: a value that occurs in one private form, in no public one, and once on its page.
 
-What stands elsewhere on the page is read there, and what stands in other forms may have been learnt from these. Counted
-are occurrences in the text of whole pages, not among labelled fields: k-eidetic memorization with k = 1 (Carlini et al.
-2021). Private and new forms count alike, so that new forms are a control for secrets too.
+A value that also occurs elsewhere on the page is read there, and one in other forms may have been learnt from these.
+Counted are occurrences in the text of whole pages, not among labelled fields: k-eidetic memorization with k = 1
+(Carlini et al. 2021). Private and new forms count alike, so that new forms are a control for secrets too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Texts:
         self._public = [PageWords(form.document.words) for form in public]
 
     def occurrences(self, form: Form, field: Field) -> Occurrences:
-        """Where the value of a field stands.
+        """Other occurrences of the value of a field.
 
         Args:
             form: One of the attacked forms.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pfl_audit.core.results import Metric, Results, read_results
+from cdmi_table import ATTACK, NEW, PRIVATE, PUBLIC, cell, metric
+
+from pfl_audit.core.results import read_results
 
 NAMES = {
     "mlm-layoutlm-unimodal-015": "MLM, LayoutLM, epoch 15",
@@ -33,24 +35,12 @@ def main(work: Path) -> None:
             print(f"| {title} |{' not run |' * (len(HEADS) - 1)}")
             continue
         found = read_results(folder)
-        own, public = "the attack", "public knowledge alone"
-        cells = [_cell(found, "secrets put back", "private forms", own, k) for k in (1, 64)]
-        cells.append(_cell(found, "secrets put back", "private forms", public, 64))
-        cells.append(_cell(found, "secrets put back", "new forms", own, 64))
-        cells += [_cell(found, score, "private forms", own) for score in ("improvement factor", "AccAUC")]
+        columns = ((PRIVATE, ATTACK, 1), (PRIVATE, ATTACK, 64), (PRIVATE, PUBLIC, 64), (NEW, ATTACK, 64))
+        shares = (metric(found, "secrets put back", forms, by, guesses=k) for forms, by, k in columns)
+        scores = (metric(found, score, PRIVATE, ATTACK) for score in ("improvement factor", "AccAUC"))
+        cells = [*(cell(share, percent=True) for share in shares), *map(cell, scores)]
         levels = "/".join(check.finding.level if check.finding else check.status for check in found.checks)
         print(f"| {' | '.join([title, *cells, levels])} |")
-
-
-def _cell(results: Results, name: str, forms: str, by: str, guesses: int | None = None) -> str:
-    wanted = {"model": "target", "fields": forms, "with": by} | ({"guesses": guesses} if guesses else {})
-    metrics = (metric for check in results.checks for metric in check.metrics)
-    found: Metric | None = next((one for one in metrics if (one.name, one.slice) == (name, wanted)), None)
-    if found is None or found.value is None or found.ci is None:
-        return "–"
-    if guesses:
-        return f"{100 * found.value:.1f} % [{100 * found.ci[0]:.1f}, {100 * found.ci[1]:.1f}]"
-    return f"{found.value:.3f} [{found.ci[0]:.3f}, {found.ci[1]:.3f}]"
 
 
 if __name__ == "__main__":

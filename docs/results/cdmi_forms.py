@@ -24,7 +24,7 @@ NAMES = {
     "flight_to": ("end", "flight", "dates", "period", "to"),
 }
 ABOVE = 0.06
-"""Share of the page's height that a name stands above its value at most."""
+"""Share of the page's height between a name and the value below it, at most."""
 
 
 def main(source: Path, out: Path) -> None:

@@ -45,7 +45,7 @@ def _secrets(work: Path, name: str, results: Results | None) -> Iterator[list[st
     own = [backbone, task, f"{record['accuracy']:.3f}", str(record["epoch"]), *counts]
     level = results.checks[0].finding.level if results.checks[0].finding else results.checks[0].status
     for forms, by in ((PRIVATE, ATTACK), (PRIVATE, PUBLIC), (NEW, ATTACK)):
-        cells = [_cell(_metric(results, "secrets put back", forms, by, guesses=k), percent=True) for k in GUESSES]
+        cells = [cell(metric(results, "secrets put back", forms, by, guesses=k), percent=True) for k in GUESSES]
         yield [*own, forms, by, *cells, level]
         own, level = [""] * 6, ""
 
@@ -54,19 +54,19 @@ def _scores(name: str, results: Results | None, scores: tuple[str, ...]) -> list
     task, backbone = name.rsplit("-", 1)
     if results is None:
         return [backbone, task, *["not run"] * 7]
-    cells = [_cell(_metric(results, score, PRIVATE, ATTACK)) for score in scores]
+    cells = [cell(metric(results, score, PRIVATE, ATTACK)) for score in scores]
     levels = "/".join(check.finding.level if check.finding else check.status for check in results.checks[1:])
-    return [backbone, task, _cell(_metric(results, "improvement factor", NEW, ATTACK)), *cells, levels]
+    return [backbone, task, cell(metric(results, "improvement factor", NEW, ATTACK)), *cells, levels]
 
 
-def _metric(results: Results, name: str, forms: str, by: str, **about: int) -> Metric | None:
+def metric(results: Results, name: str, forms: str, by: str, **about: int) -> Metric | None:
     """The target's number of that name, about those fields."""
     wanted = {"model": "target", "fields": forms, "with": by, **about}
     every = (metric for check in results.checks for metric in check.metrics)
     return next((one for one in every if (one.name, one.slice) == (name, wanted)), None)
 
 
-def _cell(found: Metric | None, *, percent: bool = False) -> str:
+def cell(found: Metric | None, *, percent: bool = False) -> str:
     """Value and interval."""
     if found is None or found.value is None or found.ci is None:
         return "–"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Trains the federations behind docs/results/pilot.md and prints the pilot's Tables 3 to 7. Killed at any time, the same
-# command goes on. SEEDS chooses the runs: a seed has 26 of them and takes two to three hours on two cores.
+# command goes on. SEEDS chooses the runs: a seed has 26 of them.
 set -e
 pfl() { .venv/bin/pfl-audit "$@"; }
 work=${WORK:-build/pilot}
