@@ -44,6 +44,6 @@ def estimate_forms(inputs: FormInputs, job: AuditJob) -> Estimate:
     for one in by:
         rank_truths(sample[1:], one, settings.guesses, settings.expansions, progress=Silent())
     spent = (middle - began) * (1 + len(opened.epochs)) + time.monotonic() - middle
-    timed = len(sample) - 1
+    timed = max(0, len(sample) - 1)
     seconds = spent * len(fields) / timed if timed else None
     return Estimate(len(fields), 1, seconds, timed, peak_memory(), _BESIDE, _UNIT)

@@ -173,9 +173,10 @@ def _by_losses(
     public: FormModel, target: FormModel, settings: ReconstructionSettings, attempts: Sequence[Attempt], step: int
 ) -> list[Proposal]:
     """Steps 1 to 5: candidates, weighed by the public model and by what the target loses on each."""
-    guessed = _by_public(public, settings, attempts, step)
     if settings.shortlist == "gradient":
         guessed = _by_estimates(public, target, settings, attempts, step)
+    else:
+        guessed = _by_public(public, settings, attempts, step)
     tried = [
         Attempt(attempt.blank, (*attempt.tokens, int(token)))
         for attempt, proposal in zip(attempts, guessed, strict=True)

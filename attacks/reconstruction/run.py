@@ -37,12 +37,6 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
     """
     if settings.ranking not in METRICS and context.public_target is None:
         raise UsageError(f"nothing to rank by the {settings.ranking}", "Give --public-target, or another --ranking")
-    tuned: list[Table] = []
-    if settings.tune:
-        from pfl_audit.attacks.reconstruction.tuning import tune
-
-        settings, table = tune(context, settings)
-        tuned = [table]
     wanted = [spec for spec in (GUESSES, ONE_SHOT, MULTI_SHOT) if spec.id in context.checks]
     labels = attacked_labels(settings.labels, context.corpus.labels)
     chosen, lost = fields_of(context.parts.private, context.target, settings, labels, context.seed)
@@ -54,6 +48,12 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
             f"{len(chosen.too_long)} longer, {len(lost)} not read whole by the model)"
         )
         return [spec.not_run("skipped", reason) for spec in wanted]
+    tuned: list[Table] = []
+    if settings.tune:
+        from pfl_audit.attacks.reconstruction.tuning import tune
+
+        settings, table = tune(context, settings)
+        tuned = [table]
     new = None
     if settings.control:
         new, _ = fields_of(context.parts.validation, context.target, settings, labels, context.seed)

@@ -97,7 +97,9 @@ def review_guarantee(stated: PrivacyGuarantee) -> GuaranteeReview:
         published=published.epsilon if stated.sampling.client_rate < 1 or kind == "fixed-size" else None,
         claimed_accuracy=accuracy_bound(stated.epsilon, stated.delta),
         largest_accuracy=(1 + mechanism.total_variation) / 2 if covered else None,
-        reconstruction=_allowed(valid.epsilon, stated.delta, mechanism if covered else None),
+        reconstruction=_allowed(valid.epsilon, stated.delta, mechanism)
+        if covered
+        else _allowed(stated.epsilon, stated.delta, None),
         warnings=warnings,
     )
 

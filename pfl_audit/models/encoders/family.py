@@ -33,14 +33,14 @@ class EncoderFamily:
         return "on filled-in forms (pfl-audit reconstruct); it answers no questions"
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
-        """The loss of forms, and with a masked-language head tokens; empty if no task can be determined."""
+        """The loss of forms, and tokens of a masked-language head or else estimated losses; empty without a task."""
         from pfl_audit.models.encoders.config import task_of
 
         try:
             task = task_of(config, tensors)
         except ValueError:
             return frozenset()
-        return frozenset({Capability.FORM_LOSS} | ({Capability.TOKENS} if task == "mlm" else set()))
+        return frozenset({Capability.FORM_LOSS, Capability.TOKENS if task == "mlm" else Capability.LOSS_ESTIMATES})
 
     def open_forms(
         self,

@@ -143,8 +143,7 @@ class EncoderModel(OpenedCheckpoint):
         """
         if self.task == "mlm":
             return self._masked_losses(attempts)
-        blanks = {id(attempt.blank): attempt.blank for attempt in attempts}
-        labels = {name: labels_of(blank.window, self.config) for name, blank in blanks.items()}
+        labels = self._labels(attempts)
         out = np.empty(len(attempts), dtype=np.float64)
         for rows in self._chunks([attempt.blank for attempt in attempts]):
             batch = self._batch(
@@ -173,8 +172,7 @@ class EncoderModel(OpenedCheckpoint):
         """
         if self.task == "mlm":
             raise ValueError("a model for mlm gives logits of tokens")
-        blanks = {id(attempt.blank): attempt.blank for attempt in attempts}
-        labels = {name: labels_of(blank.window, self.config) for name, blank in blanks.items()}
+        labels = self._labels(attempts)
         places = [_open_place(attempt) for attempt in attempts]
         out = np.empty((len(attempts), len(self.vocabulary)), dtype=np.float32)
         for rows in self._chunks([attempt.blank for attempt in attempts]):
@@ -208,6 +206,11 @@ class EncoderModel(OpenedCheckpoint):
         masked = (here * table[self.tokenizer.mask]).sum(dim=1, keepdim=True)
         estimates: Tensor = losses.detach()[:, None] + here @ table.T - masked
         return estimates
+
+    def _labels(self, attempts: Sequence[Attempt]) -> dict[int, WindowLabels]:
+        """Labels of each window, by the id of its blank."""
+        blanks = {id(attempt.blank): attempt.blank for attempt in attempts}
+        return {name: labels_of(blank.window, self.config) for name, blank in blanks.items()}
 
     def _masked_losses(self, attempts: Sequence[Attempt]) -> NDArray[np.float64]:
         """One pass per blank serves all attempts at it, since the network sees none of them."""

@@ -11,11 +11,13 @@ from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.models.encoders.batch import collate
 from pfl_audit.models.encoders.checkpoint import save_encoder
 from pfl_audit.models.encoders.examples import ExampleMaker
+from pfl_audit.models.encoders.family import FAMILY
 from pfl_audit.models.encoders.labels import IGNORED
 from pfl_audit.models.encoders.model import EncoderModel, open_form_model
 from pfl_audit.models.encoders.pages import PageReader
 from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt, FormModel
+from pfl_audit.models.weights import read_config, tensor_names
 from tests.models.encoders.makers import encoder, form, page_file, tokenizer
 from tests.oracles import encoders as oracle
 
@@ -252,6 +254,11 @@ def test_a_folder_opens_as_a_form_model(tmp_path: Path) -> None:
     assert isinstance(asked, FormModel)
     assert asked.capabilities == {Capability.TOKENS, Capability.FORM_LOSS}
     assert model("bros", "el").capabilities == {Capability.FORM_LOSS, Capability.LOSS_ESTIMATES}
+    for task in TASKS:
+        save_encoder(encoder("bert", task), tmp_path / task)
+        tensors = frozenset(tensor_names(tmp_path / task))
+        stated = FAMILY.capabilities(read_config(tmp_path / task), tensors)
+        assert stated == open_form_model(tmp_path / task).capabilities
     facts = asked.describe()
     assert (facts["family"], facts["notes"][0]) == ("bros", "mlm, unimodal, float32")
     assert facts["parameters"] == sum(tensor.numel() for tensor in asked.network.parameters())
