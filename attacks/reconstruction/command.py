@@ -5,7 +5,7 @@ from __future__ import annotations
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.subject import FormInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
-from pfl_audit.cli.options import embedded
+from pfl_audit.cli.options import embedded, embedded_settings
 from pfl_audit.cli.settings_options import Options
 from pfl_audit.errors import UsageError
 
@@ -20,6 +20,8 @@ def _prepare(request: Request) -> bool:
     if len(missing) == len(given):
         request.model = str(embedded("layoutlm-private"))
         inputs |= {"public": str(embedded("layoutlm-public")), "forms": embedded("forms")}
+        given_settings = request.settings.get("reconstruction", {})
+        request.settings["reconstruction"] = embedded_settings("reconstruction") | given_settings
     elif missing:
         raise UsageError(
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
@@ -34,7 +36,7 @@ COMMAND = AuditCommand(
     title="Reconstruction of scrubbed fields",
     help="""Put scrubbed fields of the training forms back with the model's help, beside what public knowledge gives.
 
-    Without options the embedded model is attacked.
+    Without options the embedded model is attacked, with the settings that --tune found for it.
 
     Example: pfl-audit reconstruct --model ckpt/best-precision --public public/best-loss --forms data/forms
     """,

@@ -34,6 +34,8 @@ from pfl_audit.models.open import open_form_model
 from pfl_audit.training.forms.run import FormRun, run_form_training
 from pfl_audit.training.forms.settings import FormTrainSettings, TrainedPart
 
+TUNED = "Tuned on a shadow target"
+"""Title of the table: setting, value before, value after; its last row is the likelihood that they give."""
 FIELDS = 100
 """Fields of the shadow target that are used at most."""
 _GRID: Mapping[str, Sequence[object]] = {
@@ -90,8 +92,12 @@ def tune(context: FormContext, settings: ReconstructionSettings) -> tuple[Recons
             task.advance(1)
     rows: list[list[Cell]] = [[name, *(_cell(getattr(one, name)) for one in (settings, best))] for name in names]
     rows.append(["log-likelihood of a token", *(round(likelihood(seen, one), 3) for one in (settings, best))])
-    note = f"On {len(fields)} fields of a shadow target that was trained on public forms alone; {len(grid)} settings."
-    return best, Table(title="Tuned on a shadow target", columns=["setting", "before", "tuned"], rows=rows, note=note)
+    kept = " ".join(f"--set reconstruction.{name}={_cell(getattr(best, name))}" for name in names)
+    note = (
+        f"On {len(fields)} fields of a shadow target that was trained on public forms alone; {len(grid)} settings. "
+        f"To attack with them without tuning again: {kept}"
+    )
+    return best, Table(title=TUNED, columns=["setting", "before", "tuned"], rows=rows, note=note)
 
 
 def likelihood(seen: Sequence[Seen], settings: ReconstructionSettings) -> float:

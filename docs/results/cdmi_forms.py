@@ -1,12 +1,13 @@
-"""The forms of cdmi-fcc-adbuy.md: python docs/results/cdmi_forms.py FCC_ADBUY OUT.
+"""The forms of cdmi-fcc-adbuy.md: python docs/results/cdmi_forms.py FCC_ADBUY OUT [PAGES].
 
-All pages, and of their fields those whose value is that of no other field of the page. The data set has no links. A
-value is linked to the printed word that names it: the nearest one of its line to the left, or above it, that one of
-NAMES begins.
+All pages, or as many, drawn by the digest of their names; and of their fields those whose value is that of no other
+field of the page. The data set has no links. A value is linked to the printed word that names it: the nearest one of
+its line to the left, or above it, that one of NAMES begins.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -27,11 +28,16 @@ ABOVE = 0.06
 """Share of the page's height between a name and the value below it, at most."""
 
 
-def main(source: Path, out: Path) -> None:
+def main(source: Path, out: Path, pages: int | None = None) -> None:
     """Choose, and write forms.jsonl."""
     corpus = open_forms(source)
-    forms = [_linked(_once(form)) for form in corpus.forms]
-    write_forms(replace(corpus, forms=tuple(form for form in forms if form.fields)), out)
+    forms = [form for form in map(_once, corpus.forms) if form.fields]
+    drawn = {form.id for form in sorted(forms, key=_digest)[:pages]}
+    write_forms(replace(corpus, forms=tuple(_linked(form) for form in forms if form.id in drawn)), out)
+
+
+def _digest(form: Form) -> str:
+    return hashlib.sha256(form.id.encode()).hexdigest()
 
 
 def _once(form: Form) -> Form:
@@ -69,4 +75,4 @@ def _name_of(form: Form, field: Field, taken: set[int]) -> int | None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:]))

@@ -1,4 +1,4 @@
-"""The tables of cdmi-fcc-adbuy.md from what cdmi.sh made: python docs/results/cdmi_table.py build/cdmi."""
+"""The tables of cdmi-fcc-adbuy.md from what cdmi.sh made: python docs/results/cdmi_table.py build/cdmi [AUDIT ...]."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ ATTACK, PUBLIC = "the attack", "public knowledge alone"
 HEADS = ("encoder", "task", "accuracy", "epoch", "fields", "secrets", "forms", "guessed by")
 
 
-def main(work: Path) -> None:
+def main(work: Path, *chosen: str) -> None:
     """Print secrets put back by number of guesses, then what the paper's tables have."""
     names = [f"{task}-{backbone}" for backbone in ("layoutlm", "bros") for task in ("mlm", "ee-bio", "ee-spade", "el")]
+    names = list(chosen) or names
     found = {name: _read(work / "audits" / name) for name in names}
     print(f"| {' | '.join([*HEADS, *(f'within {k}' for k in GUESSES), 'finding'])} |\n|{' --- |' * 12}")
     for name, results in found.items():
@@ -76,4 +77,4 @@ def cell(found: Metric | None, *, percent: bool = False) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

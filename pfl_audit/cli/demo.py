@@ -91,13 +91,20 @@ def demo_plans(out: Path, seed: int, device: str, *, reveal: bool) -> DemoPlans:
     fixtures = options.embedded()
 
     def plan(
-        title: str, model: str, folder: Path, checks: tuple[str, ...], subject: str, given: Mapping[str, object]
+        title: str,
+        model: str,
+        folder: Path,
+        checks: tuple[str, ...],
+        subject: str,
+        given: Mapping[str, object],
+        settings: Mapping[str, Mapping[str, object]] | None = None,
     ) -> AuditPlan:
         return AuditPlan(
             title=title,
             out=folder,
             model=str(fixtures / model),
             inputs={subject: given},
+            settings=settings or {},
             checks=checks,
             # The forms have a store of their own: they are audited while the first audit has the other one open.
             store=out / ("forms.sqlite" if subject == "forms" else "responses.sqlite"),
@@ -140,6 +147,7 @@ def demo_plans(out: Path, seed: int, device: str, *, reveal: bool) -> DemoPlans:
         ("reconstruction",),
         "forms",
         {"forms": fixtures / "forms", "public": str(fixtures / "layoutlm-public")},
+        {"reconstruction": options.embedded_settings("reconstruction")},
     )
     gradients = plan(
         "Gradient inversion",

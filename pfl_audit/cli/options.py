@@ -22,6 +22,14 @@ def embedded(*parts: str) -> Path:
     return Path(str(resources.files("pfl_audit.fixtures"))).joinpath(*parts)
 
 
+def embedded_settings(attack: str) -> dict[str, object]:
+    """Settings of an attack that were tuned for the embedded models and are stored with them."""
+    import json
+
+    settings: dict[str, object] = json.loads(embedded(f"{attack}.json").read_text(encoding="utf-8"))
+    return settings
+
+
 def _config(context: typer.Context, path: Path | None) -> Path | None:
     """Take defaults from a TOML file; flags win."""
     if path is not None:
