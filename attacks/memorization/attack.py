@@ -148,10 +148,12 @@ class MemorizationAttack:
     Settings = MemorizationSettings
 
     def questions(self, checks: Collection[str], red: Corpus) -> dict[str, int]:
-        """Each page once a key, the unprompted questions, and every question of the corpus."""
+        """Each page once a key, and as often for guesses, the unprompted questions, and all questions of the corpus."""
         from pfl_audit.attacks.memorization.unprompted import PAGES_PER_PROVIDER, QUESTIONS_PER_PAGE, asked_keys
 
         found = {spec.id.partition(".")[2]: len(red.documents) for spec in KEYS if spec.id in checks}
+        if GUESSES.id in checks:
+            found["likeliest answers"] = len(red.documents) * len(PROVIDER_KEYS)
         if UNPROMPTED.id in checks:
             pages = Counter(page.unit for page in red.documents)
             asked = sum(min(PAGES_PER_PROVIDER, pages[name]) for name in red.non_members())

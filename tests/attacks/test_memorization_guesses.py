@@ -16,7 +16,7 @@ from pfl_audit.attacks.memorization.secrets import Texts
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.cli import main
-from pfl_audit.core.attack import unmet_needs
+from pfl_audit.core.attack import planned_questions, unmet_needs
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Finding, Metric, read_results
@@ -128,6 +128,7 @@ def test_positive_control_values_of_members_on_the_third_guess(red: Corpus, tmp_
     check = run(red, tmp_path, target, public())
     assert finding(check).level == "leak"
     assert finding(check).metric == "secrets put back over the pre-trained model"
+    assert target.guessed <= planned_questions([ATTACK], {GUESSES.id}, red) <= 3 * target.guessed
     for name in ("secrets", "values"):
         assert share(check, f"{name} put back", "pages of members") == 1.0
         assert share(check, f"{name} put back", "pages of members", 1) == 0.0
