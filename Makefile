@@ -33,8 +33,9 @@ bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops
 	$(BIN)/python -m tests.bench.fused_attention
 	$(BIN)/python -m tests.bench.report
 
-bench-null: $(VENV)/.developed ## Count the false alarms of 500 audits of forms that no model has seen, in five settings
+bench-null: $(VENV)/.developed ## Count the false alarms of 500 audits of forms that no model has seen, and of 500 runs with canaries
 	$(BIN)/python -m tests.bench.null_reconstruction
+	$(BIN)/python -m tests.bench.null_canaries
 
 fixtures: $(VENV)/.developed ## Rebuild everything in fixtures/ from seeds (hours)
 	$(BIN)/python -m pfl_audit.fixtures.build
