@@ -59,7 +59,8 @@ def distance(match: Match, target: Sequence[Tensor], patches: int | None = None)
     Args:
         match: ``layered``: sum over the tensors of mean squared error and one minus cosine (GI-DQA, equation 5).
             ``relative``: mean over the tensors of the squared error over the tensor's own square; every layer counts
-            the same, and near the solution it is a plain least-squares problem.
+            the same, and near the solution it is a plain least-squares problem. For both, the gradient is brought to
+            the size of the shared one first (ours): a clipped gradient and an update of SGD are one with a factor.
             ``euclidean``: squared error over all entries (DLG). ``cosine``: one minus the cosine of all entries as one
             vector (Inverting Gradients). ``april``: euclidean, and one minus the cosine of the patch embedding alone.
         target: The shared gradient's tensors.
@@ -71,7 +72,12 @@ def distance(match: Match, target: Sequence[Tensor], patches: int | None = None)
     both = match not in ("relative", "euclidean")
     squared: _Function = _Squares.apply
 
+    weights = {"layered": 1 / sizes, "relative": 1 / squares}.get(match)
+
     def apart(parts: Sequence[Tensor]) -> Tensor:
+        if weights is not None:
+            factor = _factor([part.detach() for part in parts], target, weights)
+            parts = [factor * part for part in parts]
         errors, own = squared(target, both, *parts)
         if match == "relative":
             return (errors / squares).mean()
@@ -85,6 +91,16 @@ def distance(match: Match, target: Sequence[Tensor], patches: int | None = None)
         return found
 
     return apart
+
+
+def _factor(parts: Sequence[Tensor], target: Sequence[Tensor], weights: Tensor) -> Tensor:
+    """The factor that brings a gradient nearest to the target by weighted least squares; 1 where they point apart.
+
+    It needs no derivative of its own: it minimises the same error (envelope theorem).
+    """
+    along = torch.stack([torch.dot(part.flatten(), goal.flatten()) for part, goal in zip(parts, target, strict=True)])
+    found = (weights * along).sum() / ((weights * _own_squares(parts)).sum() + _TINY)
+    return torch.where(found > 0, found, torch.ones_like(found))
 
 
 def _turned(errors: Tensor, own: Tensor, squares: Tensor) -> Tensor:

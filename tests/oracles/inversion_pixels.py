@@ -61,6 +61,11 @@ def channel_variation(page: Page, mask: Mask) -> float:
 
 def apart(match: str, parts: Sequence[Sequence[float]], target: Sequence[Sequence[float]], patches: int) -> float:
     """The distance called ``match`` between tensors as flat rows of numbers."""
+    if match in ("relative", "layered"):
+        weights = [1 / (_dot(goal, goal) if match == "relative" else len(goal)) for goal in target]
+        along = sum(w * _dot(one, other) for w, one, other in zip(weights, parts, target, strict=True))
+        factor = along / sum(w * _dot(one, one) for w, one in zip(weights, parts, strict=True))
+        parts = [[(factor if factor > 0 else 1) * a for a in one] for one in parts]
     errors = [
         sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) for one, other in zip(parts, target, strict=True)
     ]

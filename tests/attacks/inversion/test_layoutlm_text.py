@@ -104,8 +104,8 @@ def test_a_search_goes_on_from_what_the_closed_form_made_of_the_page(opened: Ope
         found_page = reconstruct(found.model, case.seen, start, METHODS["lbfgs"], settings, 0, Silent(), "a page")
         nearness[name] = psnr(found_page.pages[0] / 255, truth, mask)
         first[name] = found_page.trace.objective[0][1]
-    assert first["closed form"] < first["empty form"] / 10
-    assert nearness["closed form"] > nearness["empty form"] + 1
+    assert first["closed form"] < first["empty form"] / 9  # both at the best factor
+    assert nearness["closed form"] > nearness["empty form"] + 100
     assert nearness["closed form"] > psnr(picture_of(given.page) / 255, truth, mask) - 1
 
 

@@ -50,6 +50,16 @@ def test_slopes_are_what_differences_say(match: Match) -> None:
     assert torch.autograd.gradcheck(lambda *some: apart_from(some), parts)
 
 
+@pytest.mark.parametrize("match", ["layered", "relative"])
+@pytest.mark.parametrize("clip", [1e-3, 0.3, 40.0])
+def test_a_gradient_that_was_clipped_or_scaled_is_matched_as_well(match: Match, clip: float) -> None:
+    """A norm clip and a step of SGD are factors on the whole gradient."""
+    own, shared = gradient(0), [clip * part for part in gradient(0)]
+    assert float(distance(match, shared)(own)) == pytest.approx(0, abs=1e-12)
+    beside = [part + 1e-2 * other for part, other in zip(own, gradient(1), strict=True)]
+    assert float(distance(match, shared)(beside)) > 1e-9
+
+
 @pytest.mark.parametrize("match", ["layered", "cosine"])
 def test_a_small_turn_is_told_exactly_in_single_precision(match: Match) -> None:
     """One less a cosine of nearly one would be rounding and nothing else."""
