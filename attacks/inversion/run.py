@@ -24,8 +24,8 @@ from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.failures import failure
 from pfl_audit.core.results import Check
-from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import sha256_json
 
 
@@ -50,15 +50,15 @@ def runner(context: GradientContext, settings: InversionSettings) -> Runner:
 
 
 def run_check(work: Runner, spec: CheckSpec) -> Check:
-    """One check over all observations; skipped, with the reason, where the model or the gradient is not of its kind."""
+    """One check over all observations; an exception ends it with its reason, and leaves the other methods alone."""
     try:
         if spec.id == TEXT.id:
             return work.say.text(spec, question_answer.attack(work.context))
         if spec.id == ANALYTIC.id:
             return work.say.analytic(spec, closed_form.attack(work.context, work.engine))
         return work.say.search(spec, _search(work.context, work.settings, work.engine, spec))
-    except NotAuditableError as error:
-        return spec.not_run("skipped", str(error))
+    except Exception as error:  # a method that fails never stops another
+        return spec.not_run(*failure(error, spec.id, work.context))
 
 
 def _search(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from pfl_audit.core.context import AuditContext
 from pfl_audit.core.dossier import CONFIGURATION
 from pfl_audit.core.estimate import Estimate, EstimatedSubject
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
+from pfl_audit.core.failures import failure
 from pfl_audit.core.gate_policy import checks_of, read_policy
 from pfl_audit.core.numbers import contradicts_guarantee
 from pfl_audit.core.places import Places, is_shipped, short, short_command
@@ -35,13 +35,8 @@ from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
 from pfl_audit.core.verdict import Budget, decide
 from pfl_audit.errors import (
-    AuditError,
-    EndpointError,
     NotAuditableError,
-    StorageError,
-    UnanswerableError,
     UsageError,
-    is_interrupt,
 )
 from pfl_audit.files import write_json
 from pfl_audit.progress import Progress, Silent
@@ -320,22 +315,9 @@ def _run_attack(
     """Results of an attack by check id; an exception fails its checks and leaves the others alone."""
     try:
         checks = {check.id: check for check in attack.run(context, settings)}
-    except (UsageError, StorageError, EndpointError):
-        raise
-    except NotAuditableError as error:
-        return {spec.id: spec.not_run("skipped", str(error)) for spec in wanted}
-    except UnanswerableError as error:  # which names a page's file, while its reason does not
-        return {spec.id: spec.not_run("failed", f"a page cannot be used: {error.reason}") for spec in wanted}
-    except AuditError as error:
-        return {spec.id: spec.not_run("failed", str(error)) for spec in wanted}
-    except Exception as error:  # whatever a stranger's attack raises; its text may hold a value
-        if is_interrupt(error):
-            raise
-        name = f"traceback-{attack.name}"
-        context.evidence.keep_text(name, "".join(traceback.format_exception(error)))
-        reason = f"the attack {attack.name} ended with {type(error).__name__}; see {PRIVATE}/{name}.txt"
-        context.progress.say(reason)
-        return {spec.id: spec.not_run("failed", reason) for spec in wanted}
+    except Exception as error:  # whatever a stranger's attack raises
+        status, reason = failure(error, attack.name, context)
+        return {spec.id: spec.not_run(status, reason) for spec in wanted}
     lost = f"the attack {attack.name} gave no result"
     return {spec.id: checks.get(spec.id) or spec.not_run("failed", lost) for spec in wanted}
 
