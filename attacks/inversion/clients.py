@@ -22,8 +22,8 @@ from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.gradient_protocol import GradientModel, Sample, Text, gradient_of
 from pfl_audit.progress import Progress
 
-Purpose = Literal["document", "batch", "training", "noise", "defence"]
-_PURPOSES: tuple[Purpose, ...] = ("document", "batch", "training", "noise", "defence")
+Purpose = Literal["document", "batch", "training", "noise", "defence", "filling"]
+_PURPOSES: tuple[Purpose, ...] = ("document", "batch", "training", "noise", "defence", "filling")
 LEAST_FIELD = 2
 """Pixels of a field's shorter side on what the network sees, below which nothing is written in it."""
 _SMALL_PRINT = 1.5
@@ -69,8 +69,30 @@ class Clients:
         at = number % len(self._templates)
         template, seed = self._templates[at], self._own_seed(purpose, number)
         filled = self._fill(at, template, draw_values(template, seed), seed)
-        text = self._text(template, filled, np.random.default_rng([seed, 1]))
-        return Truth(self._model.see(Image.fromarray(filled.image)), text, filled.values)
+        text, question = self._text(template, filled, np.random.default_rng([seed, 1]), self._asked)
+        return Truth(self._model.see(Image.fromarray(filled.image)), text, filled.values, question)
+
+    def filling(self, pages: Sequence[tuple[int, str]], number: int) -> tuple[Text, ...]:
+        """Texts of pages with other values in the same forms, each with the same question where a field answers it.
+
+        Args:
+            pages: Number of each page, which decides its form, and its question.
+            number: Of the filling; others have other values.
+
+        Raises:
+            UsageError: As ``page``.
+            NotAuditableError: As ``page``.
+        """
+        return tuple(self._refilled(page, at, question, number) for at, (page, question) in enumerate(pages))
+
+    def _refilled(self, page: int, at: int, question: str, number: int) -> Text:
+        index = page % len(self._templates)
+        template = self._templates[index]
+        seed = int(np.random.SeedSequence([self._own_seed("filling", page), at, number]).generate_state(1)[0])
+        filled = self._fill(index, template, draw_values(template, seed), seed)
+        pairs = [question_for(field, filled.values) for field in template.fields if field.id in filled.values]
+        same = [pair for pair in pairs if pair[0] == question]
+        return self._text(template, filled, np.random.default_rng([seed, 1]), same[0] if same else None)[0]
 
     def noisy(self, gradient: Mapping[str, Tensor], sigma: float, number: int) -> dict[str, Tensor]:
         """A gradient with noise N(0, sigma^2) on every entry, as a client adds for local differential privacy."""
@@ -108,14 +130,16 @@ class Clients:
             self._progress.say(f"{len(values) - len(fitting)} fields are too small for a value and stay empty")
         return fill(template, fitting, seed)
 
-    def _text(self, template: Template, filled: FilledPage, rng: np.random.Generator) -> Text:
-        """The text of the first question, in random order, which the model can be trained with."""
+    def _text(
+        self, template: Template, filled: FilledPage, rng: np.random.Generator, asked: tuple[str, str] | None
+    ) -> tuple[Text, str]:
+        """The text of the first question, in random order, which the model can be trained with; and the question."""
         written = [field for field in template.fields if field.id in filled.values]
         pairs = [question_for(written[at], filled.values) for at in rng.permutation(len(written))]
         refused: NotAuditableError | None = None
-        for question, answer in [self._asked] if self._asked else pairs:
+        for question, answer in [asked] if asked else pairs:
             try:
-                return self._model.text(Sample(filled.image, question, answer, filled.words, filled.boxes))
+                return self._model.text(Sample(filled.image, question, answer, filled.words, filled.boxes)), question
             except NotAuditableError as error:
                 refused = error
         raise refused or NotAuditableError("nothing is written on a page", "Give larger boxes")

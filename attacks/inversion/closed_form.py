@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 
-import torch
+import numpy as np
 
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
 from pfl_audit.attacks.inversion.canvas import picture_of
-from pfl_audit.attacks.inversion.context import Case, GradientContext, keep_page, keep_text, unscored
+from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page, keep_text, unscored
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, BOXES, TOKENS, Counts, in_any_order, in_place, inside
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.word_text import encoder_of, hindrance, solve
@@ -24,7 +26,8 @@ class Solved:
         scored: Pictures and words; None where no pixels came back.
         right: Number of them recovered at their positions.
         boxes: Number of them recovered with all four edges.
-        commonest: Frequency of the commonest token: what a constant guess gets.
+        counts: Measure to the tokens of private fields that came back, against the client's own page and against other
+            fillings of its form.
         sure: Number of tokens that the closed form calls sure.
         noise: Standard deviation of the noise found on every entry.
         limits: Why something is missing.
@@ -37,7 +40,7 @@ class Solved:
     tokens: int
     right: int
     boxes: int
-    commonest: int
+    counts: Mapping[str, Counts]
     sure: int
     noise: float
     limits: tuple[str, ...]
@@ -82,13 +85,39 @@ def _compare(
         tokens=len(ids),
         right=int((ids[:count] == got.tokens[:count]).sum()),
         boxes=int((boxes[:count] == got.boxes[:count]).all(dim=1).sum()),
-        commonest=int(torch.bincount(ids).max()),
+        counts=counts_of(encoder, case, got),
         sure=int(got.sure[:, 0].sum()),
         noise=got.noise,
         limits=tuple(limit.words for limit in got.limits),
         goes_on=context.model.sees_page and hindrance(context.model, case.seen, got) is None,
         seconds=seconds,
     )
+
+
+def counts_of(encoder: WordEncoder, case: Case, got: Recovery) -> dict[str, Counts]:
+    """Tokens of private fields in place, with their boxes, and in any order: of the own page, and of other fillings."""
+    fields = [field.box for field in case.seen.template.fields]
+    pages = [tuple(truth.text for truth in case.truths), *fillings(case)]
+    public: set[int] = set()
+    read = []
+    for texts in pages:
+        parts = [(encoder.tokens(text), encoder.boxes(text)) for text in texts]
+        own = [inside(boxes, fields) for _, boxes in parts]
+        public |= {token for (ids, _), private in zip(parts, own, strict=True) for token in ids[~private].tolist()}
+        read.append([(ids, boxes, private) for (ids, boxes), private in zip(parts, own, strict=True)])
+    present = set(got.present.tolist())
+    rows = []
+    for page in read:
+        ids, boxes, private = page[0]
+        words = {token for tokens, _, mask in page for token in tokens[mask].tolist()}
+        rows.append(
+            (
+                in_place(got.tokens, ids, private),
+                in_place(got.boxes, boxes, private),
+                in_any_order(present, words, public),
+            )
+        )
+    return {name: np.array([row[at] for row in rows]) for at, name in enumerate((TOKENS, BOXES, ANY_ORDER))}
 
 
 def _keep(context: GradientContext, encoder: WordEncoder, case: Case, got: Recovery) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.controls import FILLINGS
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
@@ -48,11 +49,13 @@ class Truth:
     Attributes:
         page: uint8 (*model.page, 3), as the network saw it.
         values: Field id to what is written there; None where it is unknown (a page of the user's own).
+        question: What is asked; empty where that is not kept.
     """
 
     page: NDArray[np.uint8]
     text: Text
     values: Mapping[str, str] | None
+    question: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +64,12 @@ class Case:
 
     Attributes:
         truths: One a sample, in the order of the batch; empty where only the gradient is at hand.
+        filling: Gives by number the texts of another filling of the same forms, one a sample; None if there is none.
     """
 
     seen: Observation
     truths: tuple[Truth, ...] = ()
+    filling: Callable[[int], tuple[Text, ...]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +89,12 @@ class GradientContext(AuditContext):
     records: Records
     states: Path
     public_form: bool = False
+
+
+def fillings(case: Case) -> Iterator[tuple[Text, ...]]:
+    """Texts of other fillings of the forms of a case, one a sample each."""
+    if case.filling is not None:
+        yield from map(case.filling, range(FILLINGS))
 
 
 def keep_page(context: GradientContext, method: str, case: Case, page: NDArray[np.uint8]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -56,14 +57,16 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     own = _own_page(inputs.document, inputs.asked, opened, templates[0]) if inputs.document and inputs.asked else None
     cases: list[Case] = []
     for number in range(inputs.documents):
+        numbers = range(0)
         if captured is not None:
             truths, gradient = [own] if own else [], captured
         else:
-            others = range(number * (inputs.batch - 1), (number + 1) * (inputs.batch - 1))
-            truths = [own or clients.page("document", number), *(clients.page("batch", other) for other in others)]
+            numbers = range(number * (inputs.batch - 1), (number + 1) * (inputs.batch - 1))
+            truths = [own or clients.page("document", number), *(clients.page("batch", other) for other in numbers)]
             gradient = clients.noisy(share(opened, truths), inputs.noise, number)
         seen = Observation(f"document {number + 1}", placed[number % len(placed)], gradient, inputs.batch)
-        cases.append(Case(seen, tuple(truths)))
+        asked = [(page, truth.question) for page, truth in zip((number, *numbers), truths, strict=False)]
+        cases.append(Case(seen, tuple(truths), partial(clients.filling, asked)))
     about = _data(inputs, templates, cases)
     return OpenedGradients(opened, tuple(cases), Records(job.store), job.states, about, inputs.public_form)
 
@@ -106,7 +109,7 @@ def _own_page(document: Path, asked: tuple[str, str], model: GradientModel, temp
     pixels = open_filled(document, template)
     words, boxes = read_page(pixels) if model.reads else ((), as_boxes([], 0))
     text = model.text(Sample(pixels, *asked, words, boxes))
-    return Truth(model.see(Image.fromarray(pixels)), text, None)
+    return Truth(model.see(Image.fromarray(pixels)), text, None, asked[0])
 
 
 def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[Case]) -> Data:

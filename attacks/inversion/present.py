@@ -12,6 +12,8 @@ from PIL import Image
 
 from pfl_audit.attacks.inversion.closed_form import Solved
 from pfl_audit.attacks.inversion.context import Case, GradientContext
+from pfl_audit.attacks.inversion.decision import decide, half
+from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, REMEDIES, against, beside, closed_finding
 from pfl_audit.attacks.inversion.question_answer import Asked
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, Summary, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
@@ -23,28 +25,22 @@ from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check, Evidence, Finding, Format, Level, Metric, SliceValue, Table
-from pfl_audit.core.verdict import Bound, level_of
+from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.metrics.intervals import (
     Estimate,
     all_or_nothing,
     bootstrap_weights,
     estimate,
-    exact_lower_bound,
     exact_share,
     resampled_mean,
 )
 
-REMEDIES = [
-    "Never let one client's gradient be seen: use secure aggregation over many clients.",
-    "Add noise to updates that is calibrated to a guarantee (train --mode fl-dp).",
-    "Share updates after several local steps and pages, not gradients of one.",
-    "Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms.",
-]
 EXACT = "words exact"
 _GO_ON = "A search goes on from what came back here: --method lbfgs."
 _NOTHING = "there is nothing to count"
 _PICTURES: Final[dict[str, tuple[str, Format]]] = {
     "psnr": ("PSNR", "decibel"),
+    "gain": ("PSNR over that of the empty form", "decibel"),
     "fft2d": ("cosine distance in Fourier space", "decimal"),
     "mse": ("MSE", "integer"),
 }
@@ -78,7 +74,7 @@ class Presenter:
         right, count = sum(one.exact for one in asked), len(asked)
         share = exact_share(right, count)
         tokens = self._share([one.right for one in asked], [one.tokens for one in asked])
-        level = self._level(_above(right, count, 0.0), enough=count > 0)
+        found = decide([one.counts for one in asked], self._context.budget)
         hide = self._context.redactor
         rows: list[list[Cell]] = [
             [one.name, hide.value(one.question, "question"), hide.value(one.answer, "answer"),
@@ -87,9 +83,9 @@ class Presenter:
         ]  # fmt: skip
         text = (
             f"Of {count} {_plural(count, 'query', 'queries')}, {right} came back token by token, question and answer, "
-            f"from the model and the gradient alone; of all tokens {_percent(tokens.value)}."
+            f"from the model and the gradient alone; of all tokens {_percent(tokens.value)}. "
+            f"{beside(found, 'answers')}"
         )
-        plain = _plain("questions with their answers", "question with its answer", share.value, count, 0.0)
         return spec.ran(
             metrics=[
                 build_metric(
@@ -103,6 +99,7 @@ class Presenter:
                     missing=_NOTHING,
                 ),
                 _share_metric("tokens exact", tokens, count),
+                *against(found),
             ],
             tables=[
                 Table(
@@ -112,7 +109,7 @@ class Presenter:
                     note=None if hide.reveal else "Question and answer are masked.",
                 )
             ],
-            finding=_finding(level, text, "queries exact", plain, share.value, 0.0),
+            finding=closed_finding(found, text, "tokens of answers", [one.limits for one in asked]),
         )
 
     def analytic(self, spec: CheckSpec, solved: Sequence[Solved]) -> Check:
@@ -121,27 +118,26 @@ class Presenter:
         counts = [one.tokens for one in solved]
         tokens = self._share([one.right for one in solved], counts)
         boxes = self._share([one.boxes for one in solved], counts)
-        guess = sum(one.commonest for one in solved) / sum(counts)
-        right, total = sum(one.right for one in solved), sum(counts)
-        # Too few documents to resample: the tokens themselves.
-        bound = _above(right, total, guess) if len(solved) < FEWEST_DOCUMENTS else tokens.above(guess)
-        level = self._level(bound, enough=total > 0)
+        decision = decide([one.counts for one in solved], half(self._context.budget))
         metrics = [
-            _share_metric("tokens exact", tokens, len(solved), chance=guess),
+            _share_metric("tokens exact", tokens, len(solved)),
             _share_metric("boxes exact", boxes, len(solved)),
+            *against(decision),
         ]
+        total = sum(counts)
         text = (
             f"Of {total} tokens of {len(solved)} {_plural(len(solved), 'page', 'pages')}, {_percent(tokens.value)} "
             f"came back in their places and {_percent(boxes.value)} with their boxes, in closed form "
-            f"({max(one.seconds for one in solved):.1f} s a page at most; the commonest token: {_percent(guess)})"
+            f"({max(one.seconds for one in solved):.1f} s a page at most). {beside(decision, 'private fields')}"
         )
-        plain = _plain("words of pages", "word of a page", tokens.value, total, guess)
+        level: Level = "unresolved"
         evidence: list[Evidence] = []
         if scored:
             found = summarise(scored, self._context.rng("inversion", "bootstrap"))
             metrics += self._metrics(found)
             psnr = found.pictures["psnr", "whole"].value
-            text += f"; the page at {psnr:.1f} dB, {_percent(found.exact.value)} of the private words read exactly"
+            text += f" The page came back at {psnr:.1f} dB, {_percent(found.exact.value)} of its private words exact."
+            level = self._words_level(found, half(self._context.budget))
             evidence = self._evidence(spec, scored)
         hide = self._context.redactor
         rows: list[list[Cell]] = [
@@ -156,18 +152,18 @@ class Presenter:
             metrics=metrics,
             tables=[Table(title="By document", columns=columns, rows=rows, note=_GO_ON if more else None)],
             evidence=evidence,
-            finding=_finding(level, f"{text}.", "tokens exact", plain, tokens.value, guess),
+            finding=closed_finding(decision, text, "tokens of private fields", [one.limits for one in solved], level),
         )
 
     def _words_finding(self, found: Summary) -> Finding:
-        enough = found.words > 0 and found.original.value > 0 and found.units > 1
-        level = self._level(found.exact.above(found.guessed), enough=enough)
+        level = self._words_level(found, self._context.budget)
         psnr = found.pictures["psnr", "fields"].value
         text = (
             f"Of {found.words} private words of {found.documents} {_plural(found.documents, 'page', 'pages')}, "
             f"{_percent(found.exact.value)} are read exactly in what came back (values drawn at random: "
             f"{_percent(found.guessed)}; on the original pages the same reader gets {_percent(found.original.value)}), "
-            f"at {psnr:.1f} dB inside the private fields."
+            f"at {psnr:.1f} dB inside the private fields ({found.pictures['gain', 'fields'].value:+.1f} dB over the "
+            "empty form)."
         )
         if not found.original.value > 0:
             text += " The reader cannot read the original pages, so that words show nothing."
@@ -181,13 +177,10 @@ class Presenter:
         made = _finding(level, text, EXACT, plain, found.exact.value, found.guessed)
         return made.model_copy(update={"slice": {"place": _PLACES["fields"]}})
 
-    def _level(self, bound: Bound, *, enough: bool) -> Level:
-        """Level of a finding by the bound alone.
-
-        No permutation test: an observed page has no label that could be permuted, since every page that is attacked was
-        trained on; what chance gives is subtracted in the bound.
-        """
-        return level_of([], [bound], self._context.budget, enough=enough)
+    def _words_level(self, found: Summary, budget: Budget) -> Level:
+        """Level by the words that are read, against values drawn at random; a search that fails shows nothing."""
+        enough = found.words > 0 and found.original.value > 0 and found.units > 1
+        return level_of([], [found.exact.above(found.guessed)], budget, enough=enough, resolved=False)
 
     def _metrics(self, found: Summary) -> list[Metric]:
         fields: dict[str, SliceValue] = {"place": _PLACES["fields"]}
@@ -278,11 +271,6 @@ def _share_metric(
     )
 
 
-def _above(right: int, count: int, level: float) -> Bound:
-    """How far a share lies above a level, as an exact one-sided lower bound."""
-    return lambda alpha: exact_lower_bound(right, count, alpha) - level
-
-
 def _percent(value: float) -> str:
     return f"{100 * value:.1f} %" if np.isfinite(value) else "none"
 
@@ -340,7 +328,7 @@ def _finding(level: Level, text: str, metric: str, plain: str, success: float, g
         text=text,
         remedy=" ".join(REMEDIES),
         remedies=REMEDIES if level in ("leak", "weak") else [],
-        plain=plain if level != "unresolved" else "Too few words could be read on the original pages to say anything.",
+        plain=plain if level != "unresolved" else NOT_SHOWN,
         success=success if isfinite(success) else None,
         false_alarms=guessed if isfinite(guessed) else None,
         metric=metric,

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pfl_audit.attacks.inversion.context import GradientContext, keep_text, unscored
-from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_text, unscored
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, TOKENS, Counts, in_any_order, in_place
+from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recover_text
 from pfl_audit.errors import NotAuditableError
+from pfl_audit.models.gradient_protocol import Text
+from pfl_audit.models.text_decoder import TextDecoder
 
 
 @dataclass(frozen=True)
@@ -19,6 +27,8 @@ class Asked:
         sure: Number of them that the recovery calls sure.
         how: Which tensors it was recovered from.
         limits: Why something is missing.
+        counts: Measure to the answer's tokens that came back, against the client's own answer and against those of
+            other fillings of the form.
     """
 
     name: str
@@ -29,6 +39,7 @@ class Asked:
     sure: int
     how: str
     limits: tuple[str, ...]
+    counts: Mapping[str, Counts]
 
     @property
     def exact(self) -> bool:
@@ -62,13 +73,45 @@ def attack(context: GradientContext) -> list[Asked]:
             keep_text(context, "text", case, kept)
             continue
         truth = decoder.ids(case.truths[0].text).tolist()
-        right = 0 if read.mixed else sum(one == other for one, other in zip(ids, truth, strict=False))
+        right = sum(one == other for one, other in zip(ids, truth, strict=False))
         right -= max(0, len(ids) - len(truth))  # a token too many is wrong as well
         found.append(
             Asked(
-                case.seen.name, question, answer, len(truth), max(0, right), int(read.sure.sum()), str(read.how), limits
+                case.seen.name,
+                question,
+                answer,
+                len(truth),
+                max(0, right),
+                int(read.sure.sum()),
+                str(read.how),
+                limits,
+                counts_of(decoder, case, read),
             )
         )
     if not found:
         raise unscored()
     return found
+
+
+def counts_of(decoder: TextDecoder, case: Case, read: TextRecovery) -> dict[str, Counts]:
+    """The answer's tokens in place and in any order, against the own page and against other fillings of its form."""
+    pages = [tuple(truth.text for truth in case.truths), *fillings(case)]
+    split = [[_answer(decoder, text) for text in texts] for texts in pages]
+    public = {token for texts in split for ids, private in texts for token in ids[~private].tolist()}
+    present = set(read.present.tolist())
+    rows = [
+        (
+            in_place(read.ids, *texts[0]),
+            in_any_order(present, {token for ids, private in texts for token in ids[private].tolist()}, public),
+        )
+        for texts in split
+    ]
+    return {name: np.array([row[at] for row in rows]) for at, name in enumerate((TOKENS, ANY_ORDER))}
+
+
+def _answer(decoder: TextDecoder, text: Text) -> tuple[Tensor, Tensor]:
+    """Tokens of a sample, int64 (n,), and which of them are the answer's, bool (n,)."""
+    ids = decoder.ids(text)
+    start = decoder.answer_at(ids.tolist()) or len(ids)
+    places = torch.arange(len(ids)) >= start
+    return ids, places & ~torch.isin(ids, torch.tensor(sorted(decoder.markers)))

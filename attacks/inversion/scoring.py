@@ -29,6 +29,7 @@ class Scored:
         page: uint8 (height, width, 3), what came back; of a batch, what is nearest to its first sample.
         fields: Picture scores inside the private fields.
         whole: On all of the page.
+        gain: PSNR inside the private fields over that of the empty form, in decibels.
         guessed: Share of the words in values drawn anew that would have passed for hits.
         steps: Gradients of the model that it took; 0 for a closed form.
         objective: Distance that was left, or None.
@@ -38,6 +39,7 @@ class Scored:
     page: NDArray[np.uint8]
     fields: ImageScores
     whole: ImageScores
+    gain: float
     read: Sequence[FieldReading]
     guessed: float
     steps: int = 0
@@ -63,10 +65,12 @@ def score(
     mask = template.mask()
     page = min(pages, key=lambda one: float(((one[mask].astype(float) - truth.page[mask]) ** 2).mean()))
     fields, whole = (image_scores(page / 255, truth.page / 255, where) for where in (mask, None))
+    form = image_scores(template.pixels / 255, truth.page / 255, mask)
     read = read_fields(engine, template, truth.page, page, truth.values)
     seeds = rng.integers(1 << 31, size=_GUESSES)
     guesses = [draw_values(template, int(seed)) for seed in seeds]
-    return Scored(case.seen.name, page, fields, whole, read, _guessed(read, guesses), steps, objective)
+    guessed = _guessed(read, guesses)
+    return Scored(case.seen.name, page, fields, whole, fields.psnr - form.psnr, read, guessed, steps, objective)
 
 
 def _guessed(read: Sequence[FieldReading], guesses: Sequence[Mapping[str, str]]) -> float:
@@ -86,7 +90,8 @@ class Summary:
         relative: The same of the words that the engine reads on the original.
         ratio: Mean fuzz ratio of the fields.
         original: Share of the words that the engine reads on the original.
-        pictures: psnr, fft2d and mse, inside the fields and on the page, each over documents.
+        pictures: psnr, fft2d and mse, inside the fields and on the page, each over documents; and the gain in psnr
+            over the empty form, inside the fields.
         guessed: Chance level of ``exact``.
     """
 
@@ -124,6 +129,7 @@ def summarise(scored: Sequence[Scored], rng: np.random.Generator) -> Summary:
         for place in ("fields", "whole")
         for name in ("psnr", "fft2d", "mse")
     }
+    pictures["gain", "fields"] = resampled_mean(np.array([one.gain for one in scored]), ones, own)
     return Summary(
         unit="documents" if many else "fields",
         units=len(groups),

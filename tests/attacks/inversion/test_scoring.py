@@ -41,7 +41,7 @@ def case(*seeds: int) -> Case:
 
 def scored(*fields: FieldReading, psnr: float = 20.0, guessed: float = 0.0) -> Scored:
     image = ImageScores(psnr, 0.1, 1.0)
-    return Scored("d", form().pixels, image, replace(image, psnr=psnr + 10), fields, guessed)
+    return Scored("d", form().pixels, image, replace(image, psnr=psnr + 10), psnr - 5, fields, guessed)
 
 
 def test_a_page_that_came_back_whole() -> None:
@@ -108,7 +108,9 @@ def test_documents_are_resampled_as_a_whole() -> None:
     assert found.exact.low <= 1 / 6  # 300 fields would leave 0.44
     assert found.pictures["psnr", "fields"].value == pytest.approx(2.5)
     assert found.pictures["psnr", "whole"].value == pytest.approx(12.5)
-    assert set(found.pictures) == {(name, place) for name in ("psnr", "fft2d", "mse") for place in ("fields", "whole")}
+    assert found.pictures["gain", "fields"].value == pytest.approx(-2.5)
+    everywhere = {(name, place) for name in ("psnr", "fft2d", "mse") for place in ("fields", "whole")}
+    assert set(found.pictures) == {*everywhere, ("gain", "fields")}
 
 
 def test_one_field_says_little_and_what_nobody_reads_has_no_share() -> None:

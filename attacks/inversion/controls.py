@@ -1,0 +1,103 @@
+"""What the form and the prompt give away: a recovery, held against other fillings of the same form.
+
+Whoever has the form and knows what is asked can guess much of a page. A recovery counts as evidence only as far as it
+is nearer to the client's own page than to pages with other values, which are exchangeable with it where nothing came
+back. Source: permutation p-values are those of Phipson and Smyth 2010, the joint test that of Westfall and Young 1993.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.documents.images import Box
+
+FILLINGS: Final = 999
+"""Other fillings that a recovery is held against."""
+TOKENS, BOXES, ANY_ORDER = "tokens exact", "boxes exact", "tokens known in any order"
+
+_UNITS = 1000
+"""Of boxes, on a page."""
+
+Counts = NDArray[np.int64]
+"""Right ones and how many there are, int64 (1 + fillings, 2): against the client's own page, then against others."""
+
+
+def inside(boxes: Tensor, fields: Sequence[Box]) -> Tensor:
+    """Which tokens stand in a private field.
+
+    Args:
+        boxes: int64 (n, 4), left, top, right, bottom in thousandths of the page.
+        fields: Boxes of the fields, as shares of the page.
+
+    Returns:
+        bool (n,), by the middle of a token's box; an empty box stands nowhere.
+    """
+    middles = (boxes[:, :2] + boxes[:, 2:]).double() / (2 * _UNITS)
+    found = torch.zeros(len(boxes), dtype=torch.bool)
+    for left, top, right, bottom in fields:
+        low, high = middles.new_tensor([left, top]), middles.new_tensor([right, bottom])
+        found |= ((middles >= low) & (middles <= high)).all(dim=1)
+    return found & (boxes[:, 2:] > boxes[:, :2]).all(dim=1)
+
+
+def in_place(found: Tensor, truth: Tensor, private: Tensor) -> tuple[int, int]:
+    """Private tokens that came back in their places, and how many there are.
+
+    Args:
+        found: int64 (m,) or (m, k), what came back.
+        truth: int64 (n,) or (n, k), what is there.
+        private: bool (n,).
+    """
+    count = min(len(found), len(truth))
+    same = found[:count] == truth[:count]
+    same = same.all(dim=1) if same.dim() > 1 else same
+    return int((same & private[:count]).sum()), int(private.sum())
+
+
+def in_any_order(present: set[int], private: set[int], public: set[int]) -> tuple[int, int]:
+    """Private tokens among those that came back, and the larger of how many there are and how many were named.
+
+    Their ratio is the lower of precision and recall, so that naming every token is worth nothing.
+
+    Args:
+        present: Tokens that came back, wherever they stand.
+        private: Tokens of the private fields.
+        public: Tokens of the form and of the prompt, which do not count.
+    """
+    wanted, named = private - public, present - public
+    return len(wanted & named), max(len(wanted), len(named))
+
+
+def pooled(parts: Sequence[Mapping[str, Counts]]) -> dict[str, Counts]:
+    """Counts over observations, by measure."""
+    return {name: np.sum([part[name] for part in parts], axis=0) for name in (parts[0] if parts else ())}
+
+
+def shares(counts: Counts) -> NDArray[np.float64]:
+    """Share of right ones, float64 (1 + fillings,); 0 where there is nothing to count."""
+    found: NDArray[np.float64] = counts[:, 0] / np.maximum(counts[:, 1], 1)
+    return found
+
+
+def joint_p(measures: Sequence[NDArray[np.float64]]) -> float:
+    """p-value of the best of several measures, with that choice accounted for.
+
+    Args:
+        measures: float64 (1 + fillings,) each, the client's own page first.
+
+    Returns:
+        Share of the fillings, the own one among them, whose best rank is as good as that of the own page; 1 without a
+        measure.
+    """
+    if not measures:
+        return 1.0
+    table = np.stack(measures)
+    ranks = np.array([[(row >= value).sum() for value in row] for row in table])  # ties count against
+    best = ranks.min(axis=0)
+    return float((best <= best[0]).mean())

@@ -1,0 +1,94 @@
+"""Wording of what closed forms recovered, beside other fillings of the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pfl_audit.attacks.inversion.controls import FILLINGS
+from pfl_audit.attacks.inversion.decision import Decision, worst
+from pfl_audit.core.frequencies import hundredths, out_of
+from pfl_audit.core.metric import build_metric
+from pfl_audit.core.results import Finding, Level, Metric
+from pfl_audit.metrics.intervals import exact_share
+
+REMEDIES = [
+    "Add noise to updates that is calibrated to a guarantee (train --mode fl-dp): only this has a bound.",
+    "Aggregate updates securely over many clients. Few are not enough: the words of all pages of a sum can come back.",
+    "Do not count on several local steps, clipping, half precision or a frozen embedding: they hide little or nothing.",
+    "Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms.",
+]
+NOT_SHOWN = "Nothing came back that the form and the question do not give away. That does not show that nothing can."
+
+
+def against(found: Decision | None) -> list[Metric]:
+    """The share that decides, with what other fillings would have given."""
+    if found is None:
+        return []
+    right, count = found.right
+    return [
+        build_metric(
+            f"private {found.measure}",
+            exact_share(right, count),
+            format="percent",
+            n=count,
+            unit="tokens",
+            method="exact (Clopper-Pearson)",
+            chance=found.chance,
+            missing="there is nothing to count",
+        )
+    ]
+
+
+def beside(found: Decision | None, what: str) -> str:
+    """Sentence on private tokens, and what other fillings of the form would have given.
+
+    Args:
+        what: Whose tokens, in the plural.
+    """
+    if found is None:
+        return "There is no private token that could be counted."
+    right, count = found.right
+    return (
+        f"Of the {count} tokens of {what}, {right} are right ({found.measure}); against {FILLINGS} other fillings of "
+        f"the same forms {100 * found.chance:.1f} % would have been on average, {100 * found.most:.1f} % at most "
+        f"(joint p {found.p:.3f})."
+    )
+
+
+def closed_finding(
+    found: Decision | None, text: str, what: str, limits: Sequence[Sequence[str]], level: Level = "unresolved"
+) -> Finding:
+    """Finding of a closed form.
+
+    Args:
+        text: Sentences on what came back.
+        what: Private tokens, in the plural.
+        limits: Why something is missing, by document.
+        level: Of what was read in recovered pixels.
+    """
+    said = worst(level, found.level if found is not None else "unresolved")
+    causes = list(dict.fromkeys(limit for some in limits for limit in some))
+    if said == "unresolved":
+        why = f": {'; '.join(causes)}" if causes else ", and no cause was found"
+        text = f"{text} Unresolved{why}. A bound that shows that nothing can come back needs noise of a stated size."
+    share, chance = (found.share, found.chance) if found is not None else (None, None)
+    return Finding(
+        level=said,
+        text=text,
+        remedy=" ".join(REMEDIES),
+        remedies=REMEDIES if said in ("leak", "weak") else [],
+        plain=_plain(found, what) if said in ("leak", "weak") else NOT_SHOWN,
+        success=share,
+        false_alarms=chance,
+        metric=f"private {found.measure}" if found is not None else "tokens exact",
+    )
+
+
+def _plain(found: Decision | None, what: str) -> str:
+    if found is None or found.level not in ("leak", "weak"):
+        return "Whoever receives one client's update can read words of the client's page in the recovered picture."
+    cases, came = out_of(found.share, found.right[1], what, what)
+    return (
+        f"{cases[:1].upper()}{cases[1:]}, whoever receives one client's update recovers {came} exactly; who has only "
+        f"the form and the question would get {hundredths(found.chance)} of 100."
+    )
