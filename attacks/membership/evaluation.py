@@ -13,7 +13,7 @@ from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.rows import SCRUBBED_RATIO, AttackRow
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
-from pfl_audit.metrics.arrays import Bools, Floats, Integers
+from pfl_audit.metrics.arrays import Bools, Floats, Integers, blocks
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
 
 FPR_LIMITS = (0.01, 0.03, 0.10)
@@ -216,8 +216,8 @@ def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rn
         rng: Random generator of the bootstrap; from the same state, attacks on the same providers are resampled alike.
     """
     weights = bootstrap_weights(labels, rng)
-    values = [_statistics(trial, labels[trial.test], np.ones((1, len(trial.test)))) for trial in trials]
-    samples = [_statistics(trial, labels[trial.test], weights[:, trial.test]) for trial in trials]
+    values = [_statistics(trial, labels, np.ones((1, len(labels)))) for trial in trials]
+    samples = [_statistics(trial, labels, weights) for trial in trials]
     estimates: dict[str, Estimate] = {}
     spread: dict[str, float] = {}
     notes: dict[str, str] = {}
@@ -242,14 +242,27 @@ def enough(labels: Bools) -> bool:
 
 
 def _statistics(trial: Trial, labels: Bools, weights: Floats) -> dict[str, Floats]:
-    """Every metric on every resample, float (resamples,) each."""
-    curves = ranking.roc_curves(trial.scores, labels, weights)
-    return {
-        "accuracy": ranking.accuracy(trial.calls, labels, weights),
-        "balanced accuracy": ranking.balanced_accuracy(trial.calls, labels, weights),
-        "AUC": curves.area(),
-        **{tpr_name(limit): curves.tpr_at(limit)[0] for limit in FPR_LIMITS},
-    }
+    """Every metric on every resample, float (resamples,) each.
+
+    Args:
+        labels: bool (n,), of all providers.
+        weights: float (resamples, n), likewise.
+    """
+    attacked = labels[trial.test]
+    sweep = ranking.sweep(trial.scores, attacked)
+    parts = []
+    for block in blocks(weights):
+        drawn = block.T.take(trial.test, axis=0).T
+        curves = sweep.curves(drawn)
+        parts.append(
+            {
+                "accuracy": ranking.accuracy(trial.calls, attacked, drawn),
+                "balanced accuracy": ranking.balanced_accuracy(trial.calls, attacked, drawn),
+                "AUC": curves.area(),
+                **{tpr_name(limit): curves.tpr_at(limit)[0] for limit in FPR_LIMITS},
+            }
+        )
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def tpr_name(limit: float) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Bools, Floats
+from pfl_audit.metrics.arrays import Bools, Floats, blocks
 from pfl_audit.metrics.intervals import Estimate, estimate
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted, standardised
 
@@ -54,15 +54,20 @@ def area(scores: Floats) -> Contrast:
     order = kept[np.argsort(group, kind="stable")]
     starts = np.searchsorted(np.sort(group), np.arange(len(distinct)))
 
+    def of_block(members: Floats, others: Floats) -> Floats:
+        inside, outside = (
+            np.add.reduceat(np.ascontiguousarray(weights.T).take(order, axis=0), starts, axis=0)
+            for weights in (members, others)
+        )
+        below = outside.cumsum(axis=0) - outside / 2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value: Floats = (inside * below).sum(axis=0) / (inside.sum(axis=0) * outside.sum(axis=0)) - 0.5
+        return value
+
     def contrast(members: Floats, others: Floats) -> Floats:
         if not len(kept):
             return np.full(len(members), np.nan)
-        inside = np.add.reduceat(members[:, order], starts, axis=1)
-        outside = np.add.reduceat(others[:, order], starts, axis=1)
-        below = outside.cumsum(axis=1) - outside / 2
-        with np.errstate(invalid="ignore", divide="ignore"):
-            value: Floats = (inside * below).sum(axis=1) / (inside.sum(axis=1) * outside.sum(axis=1)) - 0.5
-        return value
+        return np.concatenate([of_block(*both) for both in zip(blocks(members), blocks(others), strict=True)])
 
     return contrast
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Bools, Floats
+from pfl_audit.metrics.arrays import Bools, Floats, Integers, blocks
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,51 @@ class RocCurves:
         return best, real
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """A threshold that falls over the distinct scores; providers with equal scores enter together.
+
+    Attributes:
+        others: Non-members, highest score first, int (non-members,), and how many of them have entered at each point of
+            the curve, int (points,), from 0.
+        members: The same of the members.
+    """
+
+    others: tuple[Integers, Integers]
+    members: tuple[Integers, Integers]
+
+    def curves(self, weights: Floats) -> RocCurves:
+        """The curves of resamples, a running sum over each class.
+
+        Args:
+            weights: (resamples, n).
+        """
+        by_provider = np.ascontiguousarray(weights.T)
+        shares = []
+        for order, entered in (self.others, self.members):
+            counted = np.zeros((len(order) + 1, len(weights)))
+            np.cumsum(by_provider.take(order, axis=0), axis=0, out=counted[1:])
+            with np.errstate(invalid="ignore", divide="ignore"):
+                counted /= counted[-1].copy()
+            shares.append(counted.take(entered, axis=0).T)
+        return RocCurves(*shares)
+
+
+def sweep(scores: Floats, labels: Bools) -> Sweep:
+    """Sort the providers by their scores, once for all resamples.
+
+    Raises:
+        ValueError: One class is missing, or a score is NaN.
+    """
+    _check(scores, labels)
+    order = np.argsort(-scores, kind="stable")
+    falling, members = scores[order], labels[order]
+    ends = np.append(np.flatnonzero(falling[1:] != falling[:-1]), len(falling) - 1)
+    return Sweep(*((order[chosen], np.append(0, np.cumsum(chosen)[ends])) for chosen in (~members, members)))
+
+
 def roc_curves(scores: Floats, labels: Bools, weights: Floats | None = None) -> RocCurves:
-    """Sweep a threshold over the distinct scores; providers with equal scores enter together.
+    """ROC curves of all resamples.
 
     Args:
         weights: (resamples, n); one row of ones if left out.
@@ -52,23 +95,14 @@ def roc_curves(scores: Floats, labels: Bools, weights: Floats | None = None) -> 
     Raises:
         ValueError: One class is missing, or a score is NaN.
     """
-    _check(scores, labels)
-    weights = np.ones((1, len(scores))) if weights is None else weights
-    order = np.argsort(-scores, kind="stable")
-    falling = scores[order]
-    ends = np.append(np.flatnonzero(falling[1:] != falling[:-1]), len(falling) - 1)
-    zero = np.zeros((len(weights), 1))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shares = [
-            np.hstack([zero, counted]) / counted[:, -1:]
-            for counted in (np.cumsum((weights * chosen)[:, order], axis=1)[:, ends] for chosen in (~labels, labels))
-        ]
-    return RocCurves(*shares)
+    return sweep(scores, labels).curves(np.ones((1, len(scores))) if weights is None else weights)
 
 
 def auc(scores: Floats, labels: Bools, weights: Floats | None = None) -> Floats:
     """Area under the ROC curve, float (resamples,); NaN where a resample lacks a class. Arguments as in roc_curves."""
-    return roc_curves(scores, labels, weights).area()
+    curves = sweep(scores, labels).curves
+    weights = np.ones((1, len(scores))) if weights is None else weights
+    return np.concatenate([curves(block).area() for block in blocks(weights)])
 
 
 def resolvable(scores: Floats, labels: Bools, limit: float) -> str | None:

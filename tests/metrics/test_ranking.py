@@ -1,9 +1,11 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl_audit.metrics import ranking
+from pfl_audit.metrics import arrays, ranking
 from pfl_audit.metrics.intervals import bootstrap_weights
 
 from ..oracles import ranking as oracle
@@ -94,3 +96,36 @@ def test_many_resamples_at_once_equal_one_at_a_time() -> None:
     together = ranking.auc(scores, labels, weights)
     apart = [ranking.auc(scores, labels, row[None])[0] for row in weights]
     np.testing.assert_allclose(together, apart)
+
+
+@pytest.mark.parametrize(("n", "decimals"), [(2, 9), (60, 0), (60, 1), (333, 9), (333, 1)])
+@pytest.mark.parametrize("rows", [1, 2, 3, 50])
+@pytest.mark.parametrize("cells", [1, 500, 1 << 17])
+def test_curves_equal_those_of_running_sums_over_everybody(
+    n: int, decimals: int, rows: int, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, ties and resamples without a class included, whatever the blocks."""
+    monkeypatch.setattr(arrays, "_CELLS", cells)
+    rng = np.random.default_rng([n, rows])
+    scores, labels = rng.normal(size=n).round(decimals), np.arange(n) % 3 == 0
+    weights = rng.integers(0, 3, size=(rows, n)).astype(float)
+    weights[rows // 2, labels if rows > 2 else []] = 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        expected = ranking.RocCurves(*oracle.roc_curves(scores, labels, weights))
+    found = ranking.roc_curves(scores, labels, weights)
+    np.testing.assert_array_equal(found.fpr, expected.fpr)
+    np.testing.assert_array_equal(found.tpr, expected.tpr)
+    np.testing.assert_array_equal(ranking.auc(scores, labels, weights), expected.area())
+    for limit in (0.0, 0.01, 0.1, 1.0):
+        np.testing.assert_array_equal(found.tpr_at(limit), expected.tpr_at(limit))
+
+
+def test_areas_of_many_resamples_take_little_memory() -> None:
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=1000), rng.random(1000) < 0.5
+    weights = bootstrap_weights(labels, rng, 2000)
+    tracemalloc.start()
+    ranking.auc(scores, labels, weights)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < weights.nbytes / 2

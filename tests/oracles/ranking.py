@@ -1,6 +1,11 @@
-"""Ranking metrics by their definitions, one pair and one threshold at a time."""
+"""Ranking metrics by their definitions, one pair and one threshold at a time; curves of all resamples at once."""
 
 from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 
 def auc(scores: Sequence[float], labels: Sequence[bool], weights: Sequence[float]) -> float:
@@ -25,3 +30,16 @@ def tpr_at_fpr(scores: Sequence[float], labels: Sequence[bool], weights: Sequenc
         if alarms / others <= limit + 1e-12:
             best = max(best, hits / members)
     return best
+
+
+def roc_curves(scores: Floats, labels: NDArray[np.bool_], weights: Floats) -> tuple[Floats, Floats]:
+    """FPR and TPR, float (resamples, points): a running sum over all providers, masked by class, of all resamples."""
+    order = np.argsort(-scores, kind="stable")
+    falling = scores[order]
+    ends = np.append(np.flatnonzero(falling[1:] != falling[:-1]), len(falling) - 1)
+    zero = np.zeros((len(weights), 1))
+    fpr, tpr = (
+        np.hstack([zero, counted]) / counted[:, -1:]
+        for counted in (np.cumsum((weights * chosen)[:, order], axis=1)[:, ends] for chosen in (~labels, labels))
+    )
+    return fpr, tpr
