@@ -97,10 +97,9 @@ class SampledGaussian:
 
         It is the smallest of delta(e) + exp(e) FPR over a grid of e of both signs, and so an upper bound.
         """
-        slopes = np.linspace(-self._reach, self._reach, 4001)
-        deltas, factors = self._deltas(slopes), np.exp(slopes)
+        deltas, factors = self._lines
         crossings = -np.diff(deltas) / np.diff(factors)  # at which the next line becomes the lower one, decreasing
-        index = len(slopes) - 1 - np.searchsorted(np.maximum.accumulate(crossings[::-1]), fprs)
+        index = len(deltas) - 1 - np.searchsorted(np.maximum.accumulate(crossings[::-1]), fprs)
         bounds: Floats = np.minimum(deltas[index] + factors[index] * fprs, 1.0)
         return bounds
 
@@ -129,7 +128,13 @@ class SampledGaussian:
         """Composed loss without a tilt, which all parts of the curve share."""
         return self._composed(_Moments(self, added=False), 0.0, 0.0, _CURVE_DELTA)
 
-    @property
+    @cached_property
+    def _lines(self) -> tuple[Floats, Floats]:
+        """Intercepts delta(e) and slopes exp(e) of the lines above the trade-off curve, both float (4001,)."""
+        epsilons = np.linspace(-self._reach, self._reach, 4001)
+        return self._deltas(epsilons), np.exp(epsilons)
+
+    @cached_property
     def _reach(self) -> float:
         """Largest loss of the curve in absolute value."""
         if self._closed:
@@ -184,13 +189,13 @@ class _Closed:
 
     def deltas(self, epsilons: Floats) -> Floats:
         """Delta at each epsilon of any sign, float (n,)."""
-        total = np.full(len(epsilons), self._missing)
-        for weight, shift in zip(self._weights, self._shifts, strict=True):
-            if shift == 0:
-                total += weight * np.maximum(-np.expm1(np.minimum(epsilons, 0.0)), 0.0)
-                continue
-            middle = epsilons / shift
-            total += weight * (np.exp(log_ndtr(shift / 2 - middle)) - np.exp(epsilons + log_ndtr(-shift / 2 - middle)))
+        none = float(self._weights[self._shifts == 0].sum())
+        shifts, weights = self._shifts[self._shifts > 0], self._weights[self._shifts > 0]
+        total = self._missing + none * np.maximum(-np.expm1(np.minimum(epsilons, 0.0)), 0.0)
+        for place, epsilon in enumerate(epsilons):
+            middle = epsilon / shifts
+            apart = np.exp(log_ndtr(shifts / 2 - middle)) - np.exp(epsilon + log_ndtr(-shifts / 2 - middle))
+            total[place] += weights @ apart
         found: Floats = np.clip(total, 0.0, 1.0)
         return found
 
