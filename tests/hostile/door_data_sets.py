@@ -75,8 +75,9 @@ def _a_parquet_that_decompresses_to_gigabytes(folder: Path) -> list[str]:
     import pyarrow.parquet as parquet
 
     (folder / "red").mkdir()
-    value = "x" * (64 << 20)
-    table = pa.table({"question": [value] * 20, "image": [SECRET] * 20, "answers": [["1"]] * 20})
+    once = pa.array(["x" * (64 << 20)])
+    question = pa.chunked_array([once] * 20)  # one text in memory, twenty in the file
+    table = pa.table({"question": question, "image": [SECRET] * 20, "answers": [["1"]] * 20})
     packed = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}  # statistics take 10 s
     parquet.write_table(table, folder / "red/a.parquet", **packed)
     return CONVERT
