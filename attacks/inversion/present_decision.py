@@ -14,7 +14,7 @@ from pfl_audit.metrics.intervals import exact_share
 REMEDIES = [
     "Add noise to updates that is calibrated to a guarantee (train --mode fl-dp): only this has a bound.",
     "Aggregate updates securely over many clients. Few are not enough: the words of all pages of a sum can come back.",
-    "Do not count on several local steps, clipping, half precision or a frozen embedding: they hide little or nothing.",
+    "Do not count on clipping or on a step of SGD instead of a gradient: both are factors, which hide nothing.",
     "Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms.",
 ]
 NOT_SHOWN = "Nothing came back that the form and the question do not give away. That does not show that nothing can."
