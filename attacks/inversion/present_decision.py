@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pfl_audit.attacks.inversion.controls import FILLINGS
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, FILLINGS
 from pfl_audit.attacks.inversion.decision import Decision, worst
 from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import build_metric
@@ -88,7 +88,8 @@ def _plain(found: Decision | None, what: str) -> str:
     if found is None or found.level not in ("leak", "weak"):
         return "Whoever receives one client's update can read words of the client's page in the recovered picture."
     cases, came = out_of(found.share, found.right[1], what, what)
+    how = "without their order" if found.measure == ANY_ORDER else "exactly"
     return (
-        f"{cases[:1].upper()}{cases[1:]}, whoever receives one client's update recovers {came} exactly; who has only "
+        f"{cases[:1].upper()}{cases[1:]}, whoever receives one client's update recovers {came} {how}; who has only "
         f"the form and the question would get {hundredths(found.chance)} of 100."
     )
