@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pfl_audit.attacks.inversion.analytic.limits import Cause
+from pfl_audit.attacks.inversion.analytic.limits import Cause, after_decay
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
 from pfl_audit.models.word_encoder import WordEncoder
@@ -40,7 +43,13 @@ def solve(model: GradientModel, seen: Observation) -> Recovery:
         AuditError: The gradient holds nothing of the embeddings.
     """
     encoder = encoder_of(model)
-    return recover(seen.gradient, encoder.layout, blank(seen), encoder.continuations())
+    layout = encoder.layout
+    weights = dict(model.network.named_parameters())
+    tables = [table.name for name, table in layout.tables.items() if name in ("word", "position", "x", "y", "h", "w")]
+    names = tuple(name for ending in tables for name in weights if name.endswith(ending))
+    decay = without_decay(seen.gradient, weights, names)
+    found = recover(decay.update, layout, blank(seen), encoder.continuations())
+    return replace(found, limits=after_decay(found.limits, decay.share)) if decay.share else found
 
 
 def blank(seen: Observation) -> Tensor:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from math import sqrt
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.pixels import Page
+from pfl_audit.attacks.inversion.update.traits import Traits
 
 Floats = NDArray[np.float64]
 
-_TOO_MUCH = 3.0
+TOO_MUCH = 3.0
 """Times the error that noise explains, from which on it is not noise."""
 _VISIBLE = 1 / 255
 
@@ -28,6 +31,25 @@ class Cause(StrEnum):
     NOISE = auto()
     SIGNS = auto()
     UNSEEN = auto()
+    ROUNDED = auto()
+    QUANTISED = auto()
+    SPARSE = auto()
+    DECAYED = auto()
+
+
+CONDITIONS: Final = {
+    Cause.MISSING: "it needs these tensors",
+    Cause.MIXED: "it needs the gradient of one page, or of several that share no position's signal",
+    Cause.CROWDED: "it needs fewer positions than the vectors have numbers",
+    Cause.NOISE: "it needs less noise, or more gradients of the same page, whose mean has less",
+    Cause.SIGNS: "it needs a gradient or a step of SGD instead of one of Adam",
+    Cause.UNSEEN: "it needs a model that adds up absolute coordinates",
+    Cause.ROUNDED: "it needs single precision",
+    Cause.QUANTISED: "it needs embeddings in more levels",
+    Cause.SPARSE: "it needs more of the entries",
+    Cause.DECAYED: "it needs a gradient or a step of SGD instead of steps of Adam",
+}
+"""Under which condition the closed forms would recover what is missing."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +65,49 @@ class Limit:
 
     def __str__(self) -> str:
         return self.words
+
+
+def sent(traits: Traits) -> Limit | None:
+    """What was done to the update before it was sent, where that explains what is missing."""
+    if traits.signs:
+        return Limit(Cause.SIGNS, "all numbers are of one size, as after a step of Adam")
+    if traits.levels:
+        return Limit(Cause.QUANTISED, f"the update is quantised: {traits.levels} different numbers in a row at most")
+    if traits.kept < 1:
+        return Limit(Cause.SPARSE, f"the update is sparse: {traits.kept:.1%} of the entries were sent")
+    if traits.rounded:
+        return Limit(Cause.ROUNDED, f"the update is rounded to {traits.rounded}")
+    return None
+
+
+def restated(limits: Sequence[Limit], traits: Traits) -> tuple[Limit, ...]:
+    """Limits with their true cause, where the numbers of the update show one.
+
+    Rounding is accounted for in every test (``noise``), so that what it leaves mixed is mixed; quantised and sparse
+    updates look mixed, crowded or noisy.
+    """
+    cause = sent(traits)
+    if cause is None:
+        return tuple(limits)
+    hidden = (Cause.CROWDED,) if cause.cause is Cause.ROUNDED else (Cause.CROWDED, Cause.MIXED, Cause.NOISE)
+    found = [
+        Limit(cause.cause, f"{limit.words.split(':')[0]}: {cause.words}") if limit.cause in hidden else limit
+        for limit in limits
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def after_decay(limits: Sequence[Limit], share: float) -> tuple[Limit, ...]:
+    """Limits of an update that weight decay was taken out of: AdamW's steps leave no sums."""
+    words = f"steps of AdamW, whose weight decay of {share:.1e} in all was taken out, leave no sums of signals"
+    return tuple(
+        dict.fromkeys(
+            Limit(Cause.DECAYED, f"{limit.words.split(':')[0]}: {words}")
+            if limit.cause in (Cause.CROWDED, Cause.MIXED)
+            else limit
+            for limit in limits
+        )
+    )
 
 
 def missing(what: str, lost: str) -> Limit:
@@ -94,7 +159,7 @@ def reading_limits(
         spread: Value of ``mixture``.
         complete: Whether the tables are explained.
     """
-    if spread > _TOO_MUCH:
+    if spread > TOO_MUCH:
         return [
             Limit(
                 Cause.MIXED,
@@ -118,7 +183,7 @@ def reading_limits(
 def page_limits(page: Page, noise: Noise) -> list[Limit]:
     """Limits of the recovered page."""
     found = []
-    if page.excess > _TOO_MUCH:
+    if page.excess > TOO_MUCH:
         found.append(
             Limit(
                 Cause.MIXED,

@@ -8,7 +8,7 @@ clipped as a whole is as good.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -16,13 +16,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.boxes import read_boxes
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, page_limits, reading_limits, signs
+from pfl_audit.attacks.inversion.analytic.limits import (
+    TOO_MUCH,
+    Cause,
+    Limit,
+    missing,
+    page_limits,
+    reading_limits,
+    restated,
+    signs,
+)
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.pixels import Page, read_pixels
-from pfl_audit.attacks.inversion.analytic.signals import signals_of
-from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
+from pfl_audit.attacks.inversion.analytic.signals import signals_of, sums_of
+from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_by_direction, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tables import Tables, read_tables
 from pfl_audit.attacks.inversion.analytic.tokens import Reading, read_tokens, read_types
+from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.errors import AuditError
 from pfl_audit.models.word_encoder import EmbeddingLayout, PixelScale
 
@@ -97,7 +107,10 @@ def recover(
     work.text()
     if layout.pixels is not None:
         work.image(layout.pixels, template)
-    return work.found()
+    found = work.found()
+    return replace(
+        found, limits=restated(found.limits, traits_of(gradient, (table.name for table in layout.tables.values())))
+    )
 
 
 class _Recoverer:
@@ -151,12 +164,21 @@ class _Recoverer:
         if self.tables.word is not None:
             read, spread = read_tokens(self.tables.word, signals, self.layout, self.noise)
             self._take(read)
+            if spread <= TOO_MUCH:  # a position of several pages has no one token
+                self._likeliest(self.tables.word, signals)
             unsure, (count, width) = int((~read.sure).sum()), signals.shape
             self.limits += reading_limits("tokens", unsure, count, width, spread, self.noise, complete=read.complete)
         if self.tables.types is not None:
             padding = (self.tokens == self.layout.pad) & self.layout.padding_shows
             kinds = read_types(self.tables.types, signals, padding, self.noise)
             self.types, self.residuals["types"] = kinds.values[:, 0], kinds.residual
+
+    def _likeliest(self, word: Tensor, signals: Floats) -> None:
+        """Where no sum fits, the token whose row points in the direction of the signal."""
+        open_ = np.flatnonzero(self.tokens < 0)
+        if len(open_):
+            sums = sums_of(word, signals, self.noise)
+            self.tokens[open_] = tokens_by_direction(sums.values, sums.rows, signals[open_]).values[:, 0]
 
     def _places(self, signals: Floats) -> None:
         if not self.layout.slices:

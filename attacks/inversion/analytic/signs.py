@@ -1,9 +1,10 @@
-"""Tokens from the signs of an update, for steps of Adam, whose entries have one size.
+"""Tokens by the directions of rows, where sums do not hold: steps of Adam, quantised or sparse updates.
 
 After one step of Adam or AdamW a weight has moved by the learning rate times the sign of its gradient. Sums are
 gone, and with them boxes and pixels; yet the sign of a sum agrees with the signs of its parts more often than with
 others: with all of them for a word that stands once, and with three in four for one that stands twice. The row with
-the most agreeing signs is the token.
+the most agreeing signs is the token. For entries of one size this is the row with the largest cosine, which is what is
+taken in the other cases as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _MOVED = 0.5
 """Rows count as looked up from this share of the largest row's norm; others moved by weight decay only."""
@@ -37,23 +41,40 @@ def looked_up(table: Tensor) -> Tensor:
     return moved
 
 
+def tokens_by_direction(rows: Floats, numbers: Ints, places: Floats) -> Reading:
+    """The token whose row of the word table points most in the direction of each position's row.
+
+    Args:
+        rows: float64 (used, width), rows of the word table that were looked up.
+        numbers: int64 (used,), their tokens.
+        places: float64 (positions, width).
+
+    Returns:
+        One reading a position; ``sure`` where the second best row is clearly farther.
+    """
+    if not len(rows) or not len(places):
+        return Reading(np.full((len(places), 1), -1), np.zeros(len(places), dtype=bool), 1.0, False, numbers)
+    agreement = _unit(places) @ _unit(rows).T
+    best = agreement.argmax(axis=1)
+    top = agreement[np.arange(len(best)), best]
+    others = np.partition(agreement, -2, axis=1)[:, -2] if agreement.shape[1] > 1 else np.zeros(len(best))
+    sure: NDArray[np.bool_] = top - others > _CLEAR / sqrt(places.shape[1])
+    return Reading(numbers[best][:, None], sure, float(1 - np.abs(top).mean()), complete=False, present=numbers)
+
+
 def tokens_from_signs(word: Tensor, position: Tensor, first: int) -> Reading:
-    """The likeliest token of every position.
+    """The likeliest token of every position after a step of Adam.
 
     Args:
         word: Update of the word table.
         position: Update of the position table.
         first: Row of the first token's position.
-
-    Returns:
-        One reading a position; ``sure`` where the second best row agrees in clearly fewer signs.
     """
     rows = looked_up(word).nonzero()[:, 0]
     places = position[first:][looked_up(position[first:])].sign().double().numpy()
-    agreement = places @ word[rows].sign().double().numpy().T
-    best = agreement.argmax(axis=1)
-    top = agreement[np.arange(len(best)), best]
-    others = np.partition(agreement, -2, axis=1)[:, -2] if agreement.shape[1] > 1 else np.zeros(len(best))
-    sure: NDArray[np.bool_] = top - others > _CLEAR * sqrt(places.shape[1])
-    residual = float(1 - np.abs(top).mean() / places.shape[1])
-    return Reading(rows.numpy()[best][:, None], sure, residual, complete=False, present=rows.numpy())
+    return tokens_by_direction(word[rows].sign().double().numpy(), rows.numpy(), places)
+
+
+def _unit(rows: Floats) -> Floats:
+    found: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    return found

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.assignment import LIKELY
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, reading_limits
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, reading_limits, restated
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
 from pfl_audit.attacks.inversion.donut_text.span import span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import Tensors, find_noise, least_noise, read_rows, read_tensors
 from pfl_audit.attacks.inversion.donut_text.token_evidence import TokenEvidence, orthogonality_odds, pair
+from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.models.text_decoder import FirstLayer
 
 _MIXED = 3.0
@@ -74,7 +75,9 @@ def recover_text(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> TextRec
     """
     work = _Reader(decoder, read_tensors(gradient, decoder))
     work.read()
-    return work.found()
+    found, names = work.found(), decoder.parameters
+    traits = traits_of(gradient, (names.word, names.position, names.output))
+    return replace(found, limits=restated(found.limits, traits))
 
 
 class _Reader:

@@ -1,0 +1,107 @@
+"""What the numbers of an update show, and what comes back of updates as clients send them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, restated
+from pfl_audit.attacks.inversion.analytic.signs import tokens_by_direction
+from pfl_audit.attacks.inversion.update.decay import without_decay
+from pfl_audit.attacks.inversion.update.traits import Traits, traits_of
+from tests.attacks.inversion import updates
+from tests.oracles.inversion_updates import decayed, different_numbers, nearest_row
+
+
+def matrices(seed: int = 0) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {name: torch.randn(40, 64, generator=generator) ** 3 for name in ("query.weight", "key.weight")}
+
+
+def test_a_gradient_as_it_is_shows_nothing() -> None:
+    assert traits_of(matrices()) == Traits()
+    assert traits_of(updates.noisy(matrices(), 0.1)) == Traits()
+    assert traits_of({}) == Traits(rounded="bfloat16")  # whatever there is fits
+
+
+@pytest.mark.parametrize(
+    ("sent", "seen"),
+    [
+        (lambda given: updates.rounded(given, torch.bfloat16), Traits(rounded="bfloat16")),
+        (lambda given: updates.rounded(given, torch.float16), Traits(rounded="float16")),
+        (lambda given: {name: part.sign() * 1e-4 for name, part in given.items()}, Traits(signs=True)),
+    ],
+)
+def test_what_was_done_is_seen(sent: Callable[[dict[str, Tensor]], dict[str, Tensor]], seen: Traits) -> None:
+    assert traits_of(sent(matrices())) == seen
+
+
+@pytest.mark.parametrize("kept", [0.01, 0.1, 0.5])
+def test_sparse_updates_are_told_by_their_zeros(kept: float) -> None:
+    found = traits_of(updates.sparse(matrices(), kept))
+    assert found.kept == pytest.approx(kept, abs=1e-3)
+    assert found.levels is None
+
+
+@pytest.mark.parametrize("levels", [1, 7, 15])
+def test_quantised_updates_are_told_by_their_levels(levels: int) -> None:
+    sent = updates.integers(matrices(), levels, seed=3)
+    found = traits_of(sent)
+    assert found.levels == max(different_numbers(part.tolist()) for part in sent.values()) <= 2 * levels + 1
+
+
+def test_tables_that_are_looked_up_do_not_count() -> None:
+    table = torch.zeros(500, 64)
+    table[3] = 1.0
+    given = matrices() | {"model.word_embeddings.weight": table}
+    assert traits_of(given, ["word_embeddings.weight"]) == Traits()
+
+
+def test_limits_have_their_true_cause() -> None:
+    crowded, mixed = Limit(Cause.CROWDED, "tokens: 3 of 4 unsure"), Limit(Cause.MIXED, "boxes: of a batch")
+    (one, other) = restated([crowded, mixed], Traits(levels=15))
+    assert (one.cause, other.cause) == (Cause.QUANTISED, Cause.QUANTISED)
+    assert one.words == "tokens: the update is quantised: 15 different numbers in a row at most"
+    (one, other) = restated([crowded, mixed], Traits(rounded="bfloat16"))
+    assert (one.cause, other) == (Cause.ROUNDED, mixed)
+    assert restated([crowded, mixed], Traits()) == (crowded, mixed)
+
+
+def test_directions_are_those_of_plain_cosines() -> None:
+    rng = np.random.default_rng(0)
+    rows, places = rng.normal(size=(7, 5)), rng.normal(size=(9, 5))
+    found = tokens_by_direction(rows, np.arange(10, 17), places)
+    assert found.values[:, 0].tolist() == [10 + nearest_row(rows.tolist(), place) for place in places.tolist()]
+    assert tokens_by_direction(rows[:0], np.arange(0), places).values[:, 0].tolist() == [-1] * 9
+
+
+@pytest.mark.parametrize("rate", [1e-5, 1e-4, 1e-3])
+@pytest.mark.parametrize("steps", [1, 20])
+def test_weight_decay_is_found_and_taken_out(rate: float, steps: int) -> None:
+    """Nine rows of ten moved by decay alone, up to the rounding of the weights."""
+    generator = torch.Generator().manual_seed(0)
+    weights = {"words": 0.02 * torch.randn(200, 32, generator=generator), "other": torch.ones(3)}
+    after = {name: part.clone() for name, part in weights.items()}
+    signs = torch.randn(20, 32, generator=generator).sign()
+    for _ in range(steps):
+        for part in after.values():
+            part.sub_(rate * 0.01 * part)
+        after["words"][:20] -= rate * signs
+    change = {name: after[name] - part for name, part in weights.items()}
+    found = without_decay(change, weights, ("words",))
+    assert found.share == pytest.approx(-decayed(1.0, rate, 0.01, steps), rel=0.2)
+    assert found.update["words"].any(dim=1).nonzero()[:, 0].tolist() == list(range(20))
+    assert torch.nn.functional.cosine_similarity(found.update["words"][:20], -signs).min() > 0.99
+
+
+def test_an_update_without_decay_stays_as_it_is() -> None:
+    weights = {"words": torch.randn(200, 32, generator=torch.Generator().manual_seed(0))}
+    table = torch.zeros(200, 32)
+    table[:20] = 1.0
+    for given in (table, table + 1e-3 * torch.randn(200, 32, generator=torch.Generator().manual_seed(1))):
+        found = without_decay({"words": given}, weights, ("words",))
+        assert found.share == 0.0
+        assert torch.equal(found.update["words"], given)
+    assert without_decay({"other": table}, weights, ("words",)).share == 0.0

@@ -1,0 +1,121 @@
+"""What federated clients really send: updates made from a client's pages, by name, as the server sees them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.clients import batch_of, share
+from pfl_audit.attacks.inversion.context import Truth
+from pfl_audit.models.gradient_protocol import GradientModel, gradient_of
+from pfl_audit.training.federated.nf4 import NF4
+
+Update = dict[str, Tensor]
+
+
+def gradient(model: GradientModel, pages: Sequence[Truth]) -> Update:
+    """One gradient, the mean over the pages."""
+    return share(model, pages)
+
+
+def clipped(update: Mapping[str, Tensor], norm: float = 1.0) -> Update:
+    """Scaled down to a norm."""
+    size = float(torch.stack([part.double().norm() for part in update.values()]).norm())
+    return {name: part * min(1.0, norm / size) for name, part in update.items()}
+
+
+def rounded(update: Mapping[str, Tensor], kind: torch.dtype) -> Update:
+    """In half precision."""
+    return {name: part.to(kind).float() for name, part in update.items()}
+
+
+def sparse(update: Mapping[str, Tensor], share_kept: float = 0.01) -> Update:
+    """The largest entries of every tensor."""
+
+    def largest(part: Tensor) -> Tensor:
+        kept = max(1, round(share_kept * part.numel()))
+        least = part.abs().flatten().topk(kept).values[-1]
+        return torch.where(part.abs() >= least, part, torch.zeros_like(part))
+
+    return {name: largest(part) for name, part in update.items()}
+
+
+def integers(
+    update: Mapping[str, Tensor], levels: int = 127, *, by_row: bool = False, seed: int | None = None
+) -> Update:
+    """Rounded to whole multiples of a step of each tensor, or of each row; by chance, up or down, with a seed."""
+    generator = torch.Generator().manual_seed(seed or 0)
+
+    def whole(part: Tensor) -> Tensor:
+        flat = part.flatten(1) if by_row and part.dim() > 1 else part.reshape(1, -1)
+        step = (flat.abs().amax(dim=1, keepdim=True) / levels).clamp_min(1e-30)
+        steps = flat / step
+        up = torch.rand(steps.shape, generator=generator) if seed is not None else torch.full_like(steps, 0.5)
+        return ((steps + up).floor() * step).reshape(part.shape)
+
+    return {name: whole(part) for name, part in update.items()}
+
+
+def nf4(update: Mapping[str, Tensor]) -> Update:
+    """By the codec of this project."""
+    return {
+        name: NF4.decode(NF4.encode(part.flatten().float()), part.numel()).reshape(part.shape)
+        for name, part in update.items()
+    }
+
+
+def noisy(update: Mapping[str, Tensor], sigma: float, seed: int = 0) -> Update:
+    """With Gaussian noise on every entry."""
+    generator = torch.Generator().manual_seed(seed)
+    return {name: part + sigma * torch.randn(part.shape, generator=generator) for name, part in update.items()}
+
+
+def frozen(update: Mapping[str, Tensor], *parts: str) -> Update:
+    """Without the tensors whose names hold one of these."""
+    return {name: part for name, part in update.items() if not any(each in name for each in parts)}
+
+
+def alone(update: Mapping[str, Tensor], *parts: str) -> Update:
+    """Only the tensors whose names hold one of these."""
+    return {name: part for name, part in update.items() if any(each in name for each in parts)}
+
+
+def added(updates: Sequence[Mapping[str, Tensor]]) -> Update:
+    """The sum over clients."""
+    return {name: torch.stack([each[name] for each in updates]).sum(dim=0) for name in updates[0]}
+
+
+def trained(
+    model: GradientModel,
+    pages: Sequence[Truth],
+    steps: int,
+    optimizer: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer],
+) -> Update:
+    """The difference of weights after steps on the same pages, in float32; the model is as before."""
+    network = model.network
+    before = copy.deepcopy(network.state_dict())
+    names = dict(network.named_parameters())
+    work = optimizer(list(names.values()))
+    for _ in range(steps):
+        parts = gradient_of(model, *batch_of(model, pages))
+        for name, parameter in names.items():
+            parameter.grad = parts.get(name)
+        work.step()
+    with torch.no_grad():
+        change = {name: (parameter.detach() - before[name]).clone() for name, parameter in names.items()}
+    work.zero_grad(set_to_none=True)
+    network.load_state_dict(before)
+    return change
+
+
+def sgd(rate: float) -> Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]:
+    """Plain steps."""
+    return lambda parameters: torch.optim.SGD(parameters, lr=rate)
+
+
+def adamw(rate: float, decay: float = 0.01) -> Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]:
+    """AdamW as PyTorch has it."""
+    return lambda parameters: torch.optim.AdamW(parameters, lr=rate, weight_decay=decay)
