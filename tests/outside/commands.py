@@ -98,6 +98,7 @@ def make_inputs(place: Path) -> None:
     embedded = given / "embedded"
     shutil.copy(given / "t.png", embedded / "templates/form-01/template.png")
     shutil.copy(given / "fields.json", embedded / "templates/form-01/fields.json")
+    shutil.copy(ROOT / "fixtures/reconstruction.json", embedded)
     for name, target in {
         "red": given / "red", "blue-secrets": given / "corpus", "forms": place / "out/forms",
         "vt5-finetuned": given / "vt5-0", "vt5-pretrained": given / "vt5-1", "vt5-private": given / "vt5-0",
