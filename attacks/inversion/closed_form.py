@@ -88,7 +88,7 @@ def _compare(
         counts=counts_of(encoder, case, got),
         sure=int(got.sure[:, 0].sum()),
         noise=got.noise,
-        limits=tuple(limit.words for limit in got.limits),
+        limits=tuple(limit.with_condition for limit in got.limits),
         goes_on=context.model.sees_page and hindrance(context.model, case.seen, got) is None,
         seconds=seconds,
     )

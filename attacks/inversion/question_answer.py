@@ -67,7 +67,7 @@ def attack(context: GradientContext) -> list[Asked]:
         ids = read.ids.tolist()
         end = decoder.answer_at(ids) or len(ids)
         question, answer = decoder.decode(ids[:end]), decoder.decode(ids[end:])
-        limits = tuple(limit.words for limit in read.limits)
+        limits = tuple(limit.with_condition for limit in read.limits)
         if not case.truths:
             kept = {"question": question, "answer": answer, "tokens": ids, "sure": read.sure.tolist(), "limits": limits}
             keep_text(context, "text", case, kept)

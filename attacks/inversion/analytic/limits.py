@@ -66,6 +66,11 @@ class Limit:
     def __str__(self) -> str:
         return self.words
 
+    @property
+    def with_condition(self) -> str:
+        """The sentence, and under which condition more would come back."""
+        return f"{self.words}; {CONDITIONS[self.cause]}"
+
 
 def sent(traits: Traits) -> Limit | None:
     """What was done to the update before it was sent, where that explains what is missing."""

@@ -76,6 +76,8 @@ def traits_of(update: Mapping[str, Tensor], tables: Iterable[str] = ()) -> Trait
 
 def _rounded(parts: Iterable[Tensor]) -> str | None:
     held = list(parts)
+    if not held:
+        return None
     return next((name for kind, name in _HALVES if all(torch.equal(_through(part, kind), part) for part in held)), None)
 
 
