@@ -45,6 +45,18 @@ ANALYTIC = CheckSpec(
     optional=True,
     review=_REVIEW,
 )
+WORDS = CheckSpec(
+    "inversion.words",
+    "Words of all pages of an update, in any order",
+    frozenset({Capability.GRADIENT, GRADIENT}),
+    {
+        "knows": "the model's architecture",
+        "sees": "an update of one client or of several, as a server of federated learning does",
+        "does": "looks at which rows of the tables of words and coordinates changed",
+    },
+    optional=True,
+    review=_REVIEW,
+)
 SEARCH = "lbfgs"
 """The search that runs by default."""
 SEARCHES = {
@@ -69,7 +81,7 @@ class InversionAttack:
 
     name = "inversion"
     subject = "gradients"
-    specs = (TEXT, ANALYTIC, *SEARCHES.values())
+    specs = (TEXT, ANALYTIC, WORDS, *SEARCHES.values())
     Settings = InversionSettings
 
     def run(self, context: GradientContext, settings: InversionSettings) -> list[Check]:

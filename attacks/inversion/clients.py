@@ -66,11 +66,16 @@ class Clients:
             UsageError: No field of the template can be written in.
             NotAuditableError: None of the answers stands on the page, and the model can only point to it.
         """
-        at = number % len(self._templates)
-        template, seed = self._templates[at], self._own_seed(purpose, number)
-        filled = self._fill(at, template, draw_values(template, seed), seed)
+        template, seed = self._templates[number % len(self._templates)], self._own_seed(purpose, number)
+        filled = self.filled(number, purpose)
         text, question = self._text(template, filled, np.random.default_rng([seed, 1]), self._asked)
         return Truth(self._model.see(Image.fromarray(filled.image)), text, filled.values, question)
+
+    def filled(self, number: int, purpose: Purpose = "document") -> FilledPage:
+        """The form of a page with the values of its own, in its own size."""
+        at = number % len(self._templates)
+        seed = self._own_seed(purpose, number)
+        return self._fill(at, self._templates[at], draw_values(self._templates[at], seed), seed)
 
     def filling(self, pages: Sequence[tuple[int, str]], number: int) -> tuple[Text, ...]:
         """Texts of pages with other values in the same forms, each with the same question where a field answers it.
@@ -83,16 +88,22 @@ class Clients:
             UsageError: As ``page``.
             NotAuditableError: As ``page``.
         """
-        return tuple(self._refilled(page, at, question, number) for at, (page, question) in enumerate(pages))
+        return tuple(self._refilled(page, at, question, number)[0] for at, (page, question) in enumerate(pages))
 
-    def _refilled(self, page: int, at: int, question: str, number: int) -> Text:
+    def others(self, pages: Sequence[tuple[int, str]], number: int) -> tuple[Truth, ...]:
+        """The same fillings, as whole pages."""
+        made = (self._refilled(page, at, question, number) for at, (page, question) in enumerate(pages))
+        return tuple(Truth(self._model.see(Image.fromarray(page.image)), text, page.values) for text, page in made)
+
+    def _refilled(self, page: int, at: int, question: str, number: int) -> tuple[Text, FilledPage]:
         index = page % len(self._templates)
         template = self._templates[index]
         seed = int(np.random.SeedSequence([self._own_seed("filling", page), at, number]).generate_state(1)[0])
         filled = self._fill(index, template, draw_values(template, seed), seed)
         pairs = [question_for(field, filled.values) for field in template.fields if field.id in filled.values]
         same = [pair for pair in pairs if pair[0] == question]
-        return self._text(template, filled, np.random.default_rng([seed, 1]), same[0] if same else None)[0]
+        asked = same[0] if same else None
+        return self._text(template, filled, np.random.default_rng([seed, 1]), asked)[0], filled
 
     def noisy(self, gradient: Mapping[str, Tensor], sigma: float, number: int) -> dict[str, Tensor]:
         """A gradient with noise N(0, sigma^2) on every entry, as a client adds for local differential privacy."""
@@ -165,6 +176,18 @@ def share(model: GradientModel, truths: Sequence[Truth]) -> dict[str, Tensor]:
     if not all(bool(torch.isfinite(part).all()) for part in found.values()):
         raise AuditError("the model computes NaN or infinite gradients", "Check how it was exported")
     return found
+
+
+def clipped(gradient: Mapping[str, Tensor], norm: float | None) -> dict[str, Tensor]:
+    """A gradient scaled down to a norm over all entries, where it is longer."""
+    size = norm_of(gradient)
+    factor = 1.0 if norm is None or size <= norm else norm / size
+    return {name: factor * part for name, part in gradient.items()}
+
+
+def norm_of(gradient: Mapping[str, Tensor]) -> float:
+    """Euclidean norm over all entries."""
+    return float(torch.stack([part.double().norm() for part in gradient.values()]).norm()) if gradient else 0.0
 
 
 def place_template(model: GradientModel, template: Template, progress: Progress) -> Template:

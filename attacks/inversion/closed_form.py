@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 import numpy as np
 
+from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
 from pfl_audit.attacks.inversion.canvas import picture_of
 from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page, keep_text, unscored
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, BOXES, TOKENS, Counts, in_any_order, in_place, inside
+from pfl_audit.attacks.inversion.controls import (
+    ANY_ORDER,
+    BOXES,
+    TOKENS,
+    Counts,
+    in_any_order,
+    in_place,
+    noise_like,
+    private_tokens,
+)
+from pfl_audit.attacks.inversion.fit import encoder_misfit, misfit_limits
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.word_text import encoder_of, hindrance, solve
@@ -28,6 +39,8 @@ class Solved:
         boxes: Number of them recovered with all four edges.
         counts: Measure to the tokens of private fields that came back, against the client's own page and against other
             fillings of its form.
+        quiet: The same of noise of the update's size, against the own page alone.
+        misfit: ``fit.misfit`` of the update, or None where too little came back.
         sure: Number of tokens that the closed form calls sure.
         noise: Standard deviation of the noise found on every entry.
         limits: Why something is missing.
@@ -41,9 +54,11 @@ class Solved:
     right: int
     boxes: int
     counts: Mapping[str, Counts]
+    quiet: Mapping[str, Counts]
+    misfit: float | None
     sure: int
     noise: float
-    limits: tuple[str, ...]
+    limits: tuple[Limit, ...]
     goes_on: bool
     seconds: float
 
@@ -79,6 +94,9 @@ def _compare(
     ids, boxes = encoder.tokens(truth), encoder.boxes(truth)
     count = min(len(ids), len(got.tokens))
     rng = context.rng("inversion", "guesses", case.seen.name)
+    quiet = noise_like(case.seen.gradient, context.rng("inversion", "noise", case.seen.name))
+    of_noise = solve(context.model, replace(case.seen, gradient=quiet))
+    apart = encoder_misfit(context.model, case.seen, got)
     return Solved(
         scored=score(case, [picture_of(got.pixels)], engine, rng) if got.pixels is not None else None,
         name=case.seen.name,
@@ -86,9 +104,11 @@ def _compare(
         right=int((ids[:count] == got.tokens[:count]).sum()),
         boxes=int((boxes[:count] == got.boxes[:count]).all(dim=1).sum()),
         counts=counts_of(encoder, case, got),
+        quiet=counts_of(encoder, Case(case.seen, case.truths), of_noise),
+        misfit=apart,
         sure=int(got.sure[:, 0].sum()),
         noise=got.noise,
-        limits=tuple(limit.with_condition for limit in got.limits),
+        limits=(*got.limits, *misfit_limits(apart)),
         goes_on=context.model.sees_page and hindrance(context.model, case.seen, got) is None,
         seconds=seconds,
     )
@@ -96,13 +116,12 @@ def _compare(
 
 def counts_of(encoder: WordEncoder, case: Case, got: Recovery) -> dict[str, Counts]:
     """Tokens of private fields in place, with their boxes, and in any order: of the own page, and of other fillings."""
-    fields = [field.box for field in case.seen.template.fields]
     pages = [tuple(truth.text for truth in case.truths), *fillings(case)]
     public: set[int] = set()
     read = []
     for texts in pages:
         parts = [(encoder.tokens(text), encoder.boxes(text)) for text in texts]
-        own = [inside(boxes, fields) for _, boxes in parts]
+        own = [private_tokens(boxes, case.seen.template) for _, boxes in parts]
         public |= {token for (ids, _), private in zip(parts, own, strict=True) for token in ids[~private].tolist()}
         read.append([(ids, boxes, private) for (ids, boxes), private in zip(parts, own, strict=True)])
     present = set(got.present.tolist())

@@ -46,8 +46,8 @@ def _suitable(model: Path) -> tuple[str, ...]:
 
     capabilities = describe_checkpoint(model, digests=False).capabilities
     if Capability.WORD_ENCODER in capabilities:
-        return ("analytic",)
-    return ("text", "lbfgs") if Capability.TEXT_DECODER in capabilities else ("lbfgs",)
+        return ("analytic", "words")
+    return ("text", "words", "lbfgs") if Capability.TEXT_DECODER in capabilities else ("lbfgs",)
 
 
 def _prepare(request: Request) -> bool:
@@ -78,7 +78,7 @@ COMMAND = AuditCommand(
         "choice",
         Choice,
         panel="Attack: docs/inversion.md",
-        defaults={"method": "text and lbfgs for Donut, else analytic"},
+        defaults={"method": "text, words and lbfgs for Donut, else analytic and words"},
     ),
     settings=(Options("inversion", InversionSettings, panel="Attack: docs/inversion.md"),),
     prepare=_prepare,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.bound import NoiseBound
 from pfl_audit.attacks.inversion.controls import FILLINGS
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.core.context import AuditContext
@@ -65,11 +66,13 @@ class Case:
     Attributes:
         truths: One a sample, in the order of the batch; empty where only the gradient is at hand.
         filling: Gives by number the texts of another filling of the same forms, one a sample; None if there is none.
+        bound: What noise of a stated size allows; None where none is stated.
     """
 
     seen: Observation
     truths: tuple[Truth, ...] = ()
     filling: Callable[[int], tuple[Text, ...]] | None = None
+    bound: NoiseBound | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +98,11 @@ def fillings(case: Case) -> Iterator[tuple[Text, ...]]:
     """Texts of other fillings of the forms of a case, one a sample each."""
     if case.filling is not None:
         yield from map(case.filling, range(FILLINGS))
+
+
+def bounds_of(context: GradientContext) -> list[NoiseBound | None]:
+    """What stated noise allows, of each case."""
+    return [case.bound for case in context.cases]
 
 
 def keep_page(context: GradientContext, method: str, case: Case, page: NDArray[np.uint8]) -> None:

@@ -15,14 +15,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.documents.images import Box
 
 FILLINGS: Final = 999
 """Other fillings that a recovery is held against."""
-TOKENS, BOXES, ANY_ORDER = "tokens exact", "boxes exact", "tokens known in any order"
+TOKENS, BOXES = "tokens exact", "boxes exact"
+ANY_ORDER, COORDINATES = "tokens in any order", "coordinates in any order"
 
 _UNITS = 1000
 """Of boxes, on a page."""
+
+_ROUNDED = 1.0
+"""Thousandths by which a box may differ from that of a printed word and is the same."""
 
 Counts = NDArray[np.int64]
 """Right ones and how many there are, int64 (1 + fillings, 2): against the client's own page, then against others."""
@@ -44,6 +49,23 @@ def inside(boxes: Tensor, fields: Sequence[Box]) -> Tensor:
         low, high = middles.new_tensor([left, top]), middles.new_tensor([right, bottom])
         found |= ((middles >= low) & (middles <= high)).all(dim=1)
     return found & (boxes[:, 2:] > boxes[:, :2]).all(dim=1)
+
+
+def private_tokens(boxes: Tensor, template: Template) -> Tensor:
+    """Which tokens stand in a private field of a form and are not printed there: a form may be filled in already.
+
+    Args:
+        boxes: int64 (n, 4), left, top, right, bottom in thousandths of the page.
+
+    Returns:
+        bool (n,).
+    """
+    found = inside(boxes, [field.box for field in template.fields])
+    if not len(template.boxes):
+        return found
+    known = torch.from_numpy(template.boxes * _UNITS).double()
+    off = (boxes[:, None].double() - known[None]).abs().amax(dim=2)
+    return found & (off > _ROUNDED).all(dim=1)
 
 
 def in_place(found: Tensor, truth: Tensor, private: Tensor) -> tuple[int, int]:
@@ -72,6 +94,20 @@ def in_any_order(present: set[int], private: set[int], public: set[int]) -> tupl
     """
     wanted, named = private - public, present - public
     return len(wanted & named), max(len(wanted), len(named))
+
+
+def noise_like(update: Mapping[str, Tensor], rng: np.random.Generator) -> dict[str, Tensor]:
+    """Gaussian noise with the size of each tensor: an update that holds nothing.
+
+    Args:
+        update: By parameter.
+    """
+    generator = torch.Generator().manual_seed(int(rng.integers(1 << 31)))
+    made = {}
+    for name, part in update.items():
+        size = part.float().square().mean().sqrt()
+        made[name] = size * torch.randn(part.shape, generator=generator)
+    return made
 
 
 def pooled(parts: Sequence[Mapping[str, Counts]]) -> dict[str, Counts]:

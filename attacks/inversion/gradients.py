@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
 from PIL import Image
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.clients import Clients, place_template, share
+from pfl_audit.attacks.inversion.clients import Clients, clipped, place_template, share
 from pfl_audit.attacks.inversion.context import Case, Observation, Truth
+from pfl_audit.attacks.inversion.controls import FILLINGS
 from pfl_audit.attacks.inversion.opened import OpenedGradients
 from pfl_audit.attacks.inversion.printed import read_page, with_print
+from pfl_audit.attacks.inversion.stated import bound_of, require_stated
 from pfl_audit.attacks.inversion.subject import GradientInputs
+from pfl_audit.attacks.inversion.template.fields_file import read_words
 from pfl_audit.attacks.inversion.template.synthetic import FIELDS, IMAGE, open_templates
 from pfl_audit.attacks.inversion.template.template import Template, open_filled, open_template
 from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditJob
-from pfl_audit.documents.document import as_boxes
+from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.gradient_protocol import GradientModel, Sample
@@ -29,6 +32,9 @@ from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.safetensors_file import read_header
 from pfl_audit.models.tensor_file import Entry, read_tensors
 from pfl_audit.progress import Progress
+
+_REMEMBERED = 8
+"""Pages whose other fillings are kept for the next check; they take up to 30 MB a page."""
 
 
 def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
@@ -46,6 +52,8 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     templates = templates_of(inputs)
     opened = open_gradient_model(job.checkpoint("gradients"), job.device)
     captured = read_gradient(inputs.gradient, opened, progress) if inputs.gradient else None
+    if captured is not None and inputs.gradient is not None:
+        require_stated(inputs.gradient, captured, inputs)
     if opened.reads and (captured is None or inputs.document is not None):
         templates = tuple(with_print(template) for template in templates)
     placed = [place_template(opened, template, progress) for template in templates]
@@ -54,7 +62,7 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     clients = Clients(opened, templates, job.seed, inputs.asked, progress)
     if inputs.stage:
         clients.train(inputs.stage, inputs.stage_rate)
-    own = _own_page(inputs.document, inputs.asked, opened, templates[0]) if inputs.document and inputs.asked else None
+    own = _own_page(inputs, opened, templates[0])
     cases: list[Case] = []
     for number in range(inputs.documents):
         numbers = range(0)
@@ -63,10 +71,13 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
         else:
             numbers = range(number * (inputs.batch - 1), (number + 1) * (inputs.batch - 1))
             truths = [own or clients.page("document", number), *(clients.page("batch", other) for other in numbers)]
-            gradient = clients.noisy(share(opened, truths), inputs.noise, number)
+            gradient = clients.noisy(clipped(share(opened, truths), inputs.clip), inputs.noise, number)
         seen = Observation(f"document {number + 1}", placed[number % len(placed)], gradient, inputs.batch)
         asked = [(page, truth.question) for page, truth in zip((number, *numbers), truths, strict=False)]
-        cases.append(Case(seen, tuple(truths), partial(clients.filling, asked)))
+        filling = partial(clients.filling, asked)
+        remember = inputs.documents * inputs.batch <= _REMEMBERED
+        bound = bound_of(inputs, opened, clients, truths, asked, progress)
+        cases.append(Case(seen, tuple(truths), lru_cache(FILLINGS)(filling) if remember else filling, bound))
     about = _data(inputs, templates, cases)
     return OpenedGradients(opened, tuple(cases), Records(job.store), job.states, about, inputs.public_form)
 
@@ -104,12 +115,16 @@ def _as_published(public: Path, model: GradientModel, template: Template, placed
     return replace(placed, pixels=model.see(Image.fromarray(open_filled(public, template, "public template"))))
 
 
-def _own_page(document: Path, asked: tuple[str, str], model: GradientModel, template: Template) -> Truth:
-    """The filled page of the user's own."""
-    pixels = open_filled(document, template)
-    words, boxes = read_page(pixels) if model.reads else ((), as_boxes([], 0))
-    text = model.text(Sample(pixels, *asked, words, boxes))
-    return Truth(model.see(Image.fromarray(pixels)), text, None, asked[0])
+def _own_page(inputs: GradientInputs, model: GradientModel, template: Template) -> Truth | None:
+    """The filled page of the user's own, with the words that its model read where they are given."""
+    if inputs.document is None or inputs.asked is None:
+        return None
+    pixels = open_filled(inputs.document, template)
+    none: tuple[tuple[str, ...], Boxes] = ((), as_boxes([], 0))
+    read = read_page(pixels) if model.reads and inputs.words is None else none
+    words, boxes = read if inputs.words is None else read_words(inputs.words, template.size)
+    text = model.text(Sample(pixels, *inputs.asked, words, boxes))
+    return Truth(model.see(Image.fromarray(pixels)), text, None, inputs.asked[0])
 
 
 def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[Case]) -> Data:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pfl_audit.attacks.inversion.closed_form import Solved
-from pfl_audit.attacks.inversion.context import Case, GradientContext
+from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of
 from pfl_audit.attacks.inversion.decision import decide, half
 from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, REMEDIES, against, beside, closed_finding
 from pfl_audit.attacks.inversion.question_answer import Asked
@@ -75,16 +75,17 @@ class Presenter:
         share = exact_share(right, count)
         tokens = self._share([one.right for one in asked], [one.tokens for one in asked])
         found = decide([one.counts for one in asked], self._context.budget)
-        hide = self._context.redactor
+        hide, quiet = self._context.redactor, [one.quiet for one in asked]
         rows: list[list[Cell]] = [
             [one.name, hide.value(one.question, "question"), hide.value(one.answer, "answer"),
-             hide.part(one.right, one.tokens), hide.part(one.sure, one.tokens), one.how, "; ".join(one.limits) or None]
+             hide.part(one.right, one.tokens), hide.part(one.sure, one.tokens), one.how,
+             "; ".join(map(str, one.limits)) or None]
             for one in asked
         ]  # fmt: skip
         text = (
             f"Of {count} {_plural(count, 'query', 'queries')}, {right} came back token by token, question and answer, "
             f"from the model and the gradient alone; of all tokens {_percent(tokens.value)}. "
-            f"{beside(found, 'answers')}"
+            f"{beside(found, 'answers', quiet)}"
         )
         return spec.ran(
             metrics=[
@@ -99,7 +100,8 @@ class Presenter:
                     missing=_NOTHING,
                 ),
                 _share_metric("tokens exact", tokens, count),
-                *against(found),
+                *against(found, quiet),
+                *_misfit([one.misfit for one in asked]),
             ],
             tables=[
                 Table(
@@ -109,7 +111,9 @@ class Presenter:
                     note=None if hide.reveal else "Question and answer are masked.",
                 )
             ],
-            finding=closed_finding(found, text, "tokens of answers", [one.limits for one in asked]),
+            finding=closed_finding(
+                found, text, "tokens of answers", [one.limits for one in asked], bounds=bounds_of(self._context)
+            ),
         )
 
     def analytic(self, spec: CheckSpec, solved: Sequence[Solved]) -> Check:
@@ -119,16 +123,18 @@ class Presenter:
         tokens = self._share([one.right for one in solved], counts)
         boxes = self._share([one.boxes for one in solved], counts)
         decision = decide([one.counts for one in solved], half(self._context.budget))
+        quiet = [one.quiet for one in solved]
         metrics = [
             _share_metric("tokens exact", tokens, len(solved)),
             _share_metric("boxes exact", boxes, len(solved)),
-            *against(decision),
+            *against(decision, quiet),
+            *_misfit([one.misfit for one in solved]),
         ]
         total = sum(counts)
         text = (
             f"Of {total} tokens of {len(solved)} {_plural(len(solved), 'page', 'pages')}, {_percent(tokens.value)} "
             f"came back in their places and {_percent(boxes.value)} with their boxes, in closed form "
-            f"({max(one.seconds for one in solved):.1f} s a page at most). {beside(decision, 'private fields')}"
+            f"({max(one.seconds for one in solved):.1f} s a page at most). {beside(decision, 'private fields', quiet)}"
         )
         level: Level = "unresolved"
         evidence: list[Evidence] = []
@@ -142,7 +148,8 @@ class Presenter:
         hide = self._context.redactor
         rows: list[list[Cell]] = [
             [one.name, *(hide.part(found, one.tokens) for found in (one.right, one.boxes, one.sure)),
-             round(one.scored.whole.psnr, 1) if one.scored else None, one.noise or None, "; ".join(one.limits) or None]
+             round(one.scored.whole.psnr, 1) if one.scored else None, one.noise or None,
+             "; ".join(map(str, one.limits)) or None]
             for one in solved
         ]  # fmt: skip
         more = any(one.limits and one.goes_on for one in solved)
@@ -152,7 +159,14 @@ class Presenter:
             metrics=metrics,
             tables=[Table(title="By document", columns=columns, rows=rows, note=_GO_ON if more else None)],
             evidence=evidence,
-            finding=closed_finding(decision, text, "tokens of private fields", [one.limits for one in solved], level),
+            finding=closed_finding(
+                decision,
+                text,
+                "tokens of private fields",
+                [one.limits for one in solved],
+                level,
+                bounds_of(self._context),
+            ),
         )
 
     def _words_finding(self, found: Summary) -> Finding:
@@ -269,6 +283,18 @@ def _share_metric(
     return build_metric(
         name, found, format="percent", n=n, unit=unit, method=method, chance=chance, about=about, missing=_NOTHING
     )
+
+
+def _misfit(found: Sequence[float | None]) -> list[Metric]:
+    """How far updates are from being ones of the model, at most."""
+    known = [value for value in found if value is not None]
+    if not known:
+        return []
+    return [
+        build_metric(
+            "misfit of update and weights", max(known), format="decimal", n=len(known), unit="documents", chance=1.0
+        )
+    ]
 
 
 def _percent(value: float) -> str:

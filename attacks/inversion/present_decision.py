@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, FILLINGS
+from pfl_audit.attacks.inversion.analytic.limits import CONDITIONS, Limit
+from pfl_audit.attacks.inversion.bound import NoiseBound
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, FILLINGS, Counts, pooled
 from pfl_audit.attacks.inversion.decision import Decision, worst
 from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import build_metric
@@ -17,14 +19,35 @@ REMEDIES = [
     "Do not count on clipping or on a step of SGD instead of a gradient: both are factors, which hide nothing.",
     "Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms.",
 ]
+BOUNDED = "The noise on the update hides the client's page, even from whoever knows that it is one of two."
 NOT_SHOWN = "Nothing came back that the form and the question do not give away. That does not show that nothing can."
 
 
-def against(found: Decision | None) -> list[Metric]:
-    """The share that decides, with what other fillings would have given."""
+def against(found: Decision | None, quiet: Sequence[Mapping[str, Counts]] = ()) -> list[Metric]:
+    """The share that decides, with what other fillings would have given; and the same of noise.
+
+    Args:
+        quiet: Counts of noise of each update's size, by measure.
+    """
     if found is None:
         return []
     right, count = found.right
+    of_noise = pooled(quiet).get(found.measure)
+    control = (
+        []
+        if of_noise is None
+        else [
+            build_metric(
+                f"private {found.measure}, of noise",
+                exact_share(int(of_noise[0, 0]), int(of_noise[0, 1])),
+                format="percent",
+                n=int(of_noise[0, 1]),
+                unit="tokens",
+                method="exact (Clopper-Pearson)",
+                missing="there is nothing to count",
+            )
+        ]
+    )
     return [
         build_metric(
             f"private {found.measure}",
@@ -35,28 +58,37 @@ def against(found: Decision | None) -> list[Metric]:
             method="exact (Clopper-Pearson)",
             chance=found.chance,
             missing="there is nothing to count",
-        )
+        ),
+        *control,
     ]
 
 
-def beside(found: Decision | None, what: str) -> str:
+def beside(found: Decision | None, what: str, quiet: Sequence[Mapping[str, Counts]] = ()) -> str:
     """Sentence on private tokens, and what other fillings of the form would have given.
 
     Args:
         what: Whose tokens, in the plural.
+        quiet: Counts of noise of each update's size, by measure.
     """
     if found is None:
         return "There is no private token that could be counted."
     right, count = found.right
+    of_noise = pooled(quiet).get(found.measure)
+    control = "" if of_noise is None else f"; of noise of the update's size, {int(of_noise[0, 0])} are"
     return (
         f"Of the {count} tokens of {what}, {right} are right ({found.measure}); against {FILLINGS} other fillings of "
         f"the same forms {100 * found.chance:.1f} % would have been on average, {100 * found.most:.1f} % at most "
-        f"(joint p {found.p:.3f})."
+        f"(joint p {found.p:.3f}){control}."
     )
 
 
 def closed_finding(
-    found: Decision | None, text: str, what: str, limits: Sequence[Sequence[str]], level: Level = "unresolved"
+    found: Decision | None,
+    text: str,
+    what: str,
+    limits: Sequence[Sequence[Limit]],
+    level: Level = "unresolved",
+    bounds: Sequence[NoiseBound | None] = (),
 ) -> Finding:
     """Finding of a closed form.
 
@@ -65,23 +97,40 @@ def closed_finding(
         what: Private tokens, in the plural.
         limits: Why something is missing, by document.
         level: Of what was read in recovered pixels.
+        bounds: What stated noise allows, of each document; None where no noise is stated.
     """
     said = worst(level, found.level if found is not None else "unresolved")
+    stated = [bound for bound in bounds if bound is not None]
     causes = list(dict.fromkeys(limit for some in limits for limit in some))
+    if said == "unresolved" and stated and len(stated) == len(bounds):
+        weakest = max(stated, key=lambda bound: bound.apart / bound.sigma)
+        said = "none" if weakest.shows else said
+        text = f"{text} {weakest.words}"
     if said == "unresolved":
-        why = f": {'; '.join(causes)}" if causes else ", and no cause was found"
-        text = f"{text} Unresolved{why}. A bound that shows that nothing can come back needs noise of a stated size."
+        text = f"{text} {_unresolved(causes)}"
+        if not any(bound.measured is None for bound in stated):
+            text += (
+                " That nothing can come back is only shown by noise of a stated size and clipping (--noise, --clip)."
+            )
     share, chance = (found.share, found.chance) if found is not None else (None, None)
     return Finding(
         level=said,
         text=text,
         remedy=" ".join(REMEDIES),
         remedies=REMEDIES if said in ("leak", "weak") else [],
-        plain=_plain(found, what) if said in ("leak", "weak") else NOT_SHOWN,
+        plain=_plain(found, what) if said in ("leak", "weak") else BOUNDED if said == "none" else NOT_SHOWN,
         success=share,
         false_alarms=chance,
         metric=f"private {found.measure}" if found is not None else "tokens exact",
     )
+
+
+def _unresolved(causes: Sequence[Limit]) -> str:
+    """Why something is missing, and under which condition it would come back."""
+    if not causes:
+        return "Unresolved, and no cause was found."
+    needs = list(dict.fromkeys(CONDITIONS[limit.cause] for limit in causes))
+    return f"Unresolved: {'; '.join(limit.words for limit in causes)}. To work, {', and '.join(needs)}."
 
 
 def _plain(found: Decision | None, what: str) -> str:

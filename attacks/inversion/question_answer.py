@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_text, unscored
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, TOKENS, Counts, in_any_order, in_place
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, TOKENS, Counts, in_any_order, in_place, noise_like
 from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recover_text
+from pfl_audit.attacks.inversion.fit import decoder_misfit, misfit_limits
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import Text
 from pfl_audit.models.text_decoder import TextDecoder
@@ -27,6 +29,8 @@ class Asked:
         sure: Number of them that the recovery calls sure.
         how: Which tensors it was recovered from.
         limits: Why something is missing.
+        misfit: ``fit.misfit`` of the update, or None where too little came back.
+        quiet: The counts of noise of the update's size, against the own page alone.
         counts: Measure to the answer's tokens that came back, against the client's own answer and against those of
             other fillings of the form.
     """
@@ -38,7 +42,9 @@ class Asked:
     right: int
     sure: int
     how: str
-    limits: tuple[str, ...]
+    limits: tuple[Limit, ...]
+    misfit: float | None
+    quiet: Mapping[str, Counts]
     counts: Mapping[str, Counts]
 
     @property
@@ -67,11 +73,14 @@ def attack(context: GradientContext) -> list[Asked]:
         ids = read.ids.tolist()
         end = decoder.answer_at(ids) or len(ids)
         question, answer = decoder.decode(ids[:end]), decoder.decode(ids[end:])
-        limits = tuple(limit.with_condition for limit in read.limits)
+        apart = decoder_misfit(decoder, case.seen, read)
+        limits = (*read.limits, *misfit_limits(apart))
         if not case.truths:
-            kept = {"question": question, "answer": answer, "tokens": ids, "sure": read.sure.tolist(), "limits": limits}
+            kept = {"question": question, "answer": answer, "tokens": ids, "sure": read.sure.tolist()}
+            kept["limits"] = [limit.words for limit in limits]
             keep_text(context, "text", case, kept)
             continue
+        quiet = noise_like(case.seen.gradient, context.rng("inversion", "noise", case.seen.name))
         truth = decoder.ids(case.truths[0].text).tolist()
         right = sum(one == other for one, other in zip(ids, truth, strict=False))
         right -= max(0, len(ids) - len(truth))  # a token too many is wrong as well
@@ -85,6 +94,8 @@ def attack(context: GradientContext) -> list[Asked]:
                 int(read.sure.sum()),
                 str(read.how),
                 limits,
+                apart,
+                counts_of(decoder, Case(case.seen, case.truths), recover_text(quiet, layer)),
                 counts_of(decoder, case, read),
             )
         )
@@ -96,7 +107,7 @@ def attack(context: GradientContext) -> list[Asked]:
 def counts_of(decoder: TextDecoder, case: Case, read: TextRecovery) -> dict[str, Counts]:
     """The answer's tokens in place and in any order, against the own page and against other fillings of its form."""
     pages = [tuple(truth.text for truth in case.truths), *fillings(case)]
-    split = [[_answer(decoder, text) for text in texts] for texts in pages]
+    split = [[answer_of(decoder, text) for text in texts] for texts in pages]
     public = {token for texts in split for ids, private in texts for token in ids[~private].tolist()}
     present = set(read.present.tolist())
     rows = [
@@ -109,7 +120,7 @@ def counts_of(decoder: TextDecoder, case: Case, read: TextRecovery) -> dict[str,
     return {name: np.array([row[at] for row in rows]) for at, name in enumerate((TOKENS, ANY_ORDER))}
 
 
-def _answer(decoder: TextDecoder, text: Text) -> tuple[Tensor, Tensor]:
+def answer_of(decoder: TextDecoder, text: Text) -> tuple[Tensor, Tensor]:
     """Tokens of a sample, int64 (n,), and which of them are the answer's, bool (n,)."""
     ids = decoder.ids(text)
     start = decoder.answer_at(ids.tolist()) or len(ids)

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import TypeAdapter
 
-from pfl_audit.attacks.inversion import closed_form, question_answer
-from pfl_audit.attacks.inversion.attack import ANALYTIC, TEXT
-from pfl_audit.attacks.inversion.context import Case, GradientContext, keep_page, unscored
+from pfl_audit.attacks.inversion import bag, closed_form, question_answer
+from pfl_audit.attacks.inversion.attack import ANALYTIC, TEXT, WORDS
+from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of, keep_page, unscored
 from pfl_audit.attacks.inversion.gradients import observation_key
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.present import Presenter
+from pfl_audit.attacks.inversion.present_bag import bag_check
 from pfl_audit.attacks.inversion.reading import ReadingEngine, open_engine
 from pfl_audit.attacks.inversion.reconstruction import reconstruct
 from pfl_audit.attacks.inversion.scoring import Scored, score
@@ -56,6 +57,9 @@ def run_check(work: Runner, spec: CheckSpec) -> Check:
             return work.say.text(spec, question_answer.attack(work.context))
         if spec.id == ANALYTIC.id:
             return work.say.analytic(spec, closed_form.attack(work.context, work.engine))
+        if spec.id == WORDS.id:
+            found = bag.attack(work.context)
+            return bag_check(spec, work.context, found, bounds_of(work.context))
         return work.say.search(spec, _search(work.context, work.settings, work.engine, spec))
     except Exception as error:  # a method that fails never stops another
         return spec.not_run(*failure(error, spec.id, work.context))

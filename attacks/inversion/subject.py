@@ -51,7 +51,19 @@ class GradientInputs(Settings):
         default=1, ge=1, description="Pages to fill, each with a gradient."
     )
     noise: Annotated[float, Flag(panel=_CLIENT)] = Field(
-        default=0.0, ge=0, allow_inf_nan=False, description="Standard deviation of noise on the gradient."
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Standard deviation of noise on every entry; of a given gradient, what was added to it.",
+    )
+    clip: Annotated[float | None, Flag(panel=_CLIENT)] = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Norm that the client clips the gradient to, before noise; of a given gradient, what it was.",
+    )
+    words: Annotated[Path | None, Flag(default="read by OCR", panel=_CLIENT)] = Field(
+        default=None, description="Words and boxes that the client's model read on --document (as in fields.json)."
     )
     stage: Annotated[int, Flag(panel=_CLIENT)] = Field(
         default=0, ge=0, description="Training steps before the gradient is taken; the observer knows the weights then."
@@ -87,8 +99,10 @@ class GradientInputs(Settings):
         for name, value in (("--fields", self.fields), ("--public", self.public)):
             if value is not None and folder:
                 raise UsageError(f"{name} is of one form, and {folder} is a folder", "Name its template.png")
-        if self.gradient is not None and (self.noise or self.stage):
-            raise UsageError("a gradient that is given is taken as it is", "Leave --noise and --stage out")
+        if self.gradient is not None and self.stage:
+            raise UsageError("a gradient that is given is taken as it is", "Leave --stage out")
+        if self.words is not None and self.document is None:
+            raise UsageError("--words are those of --document", "Give the page as well")
         if self.gradient is not None and self.document is not None and self.batch > 1:
             raise UsageError(
                 "the other pages of the batch are unknown, so that nothing can be scored", "Leave --document out"

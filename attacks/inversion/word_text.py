@@ -16,6 +16,8 @@ from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
 from pfl_audit.models.word_encoder import WordEncoder
 
+LEVEL = 1 / 255
+"""Error of a pixel, 0 to 1, from which on it is seen."""
 MIXED = "question and answer cannot be separated in the gradient of a batch"
 TELL = "Give them with --known both; of a captured gradient, give --document, --question and --answer as well"
 
@@ -48,8 +50,21 @@ def solve(model: GradientModel, seen: Observation) -> Recovery:
     tables = [table.name for name, table in layout.tables.items() if name in ("word", "position", "x", "y", "h", "w")]
     names = tuple(name for ending in tables for name in weights if name.endswith(ending))
     decay = without_decay(seen.gradient, weights, names)
-    found = recover(decay.update, layout, blank(seen), encoder.continuations())
+    found = held_to_form(recover(decay.update, layout, blank(seen), encoder.continuations()), seen)
     return replace(found, limits=after_decay(found.limits, decay.share)) if decay.share else found
+
+
+def held_to_form(got: Recovery, seen: Observation) -> Recovery:
+    """Pixels with what is known of the form in place of what is not certain, so that none is worse than the form.
+
+    Where pixels are off by more than a level, those outside the private fields are the form's; where no page explains
+    the update better than none does, all of them are.
+    """
+    if got.pixels is None or got.page is None or got.page.error <= LEVEL:
+        return got
+    form = blank(seen)
+    inside = torch.from_numpy(seen.template.mask()) & (got.page.residual < 1)
+    return replace(got, pixels=torch.where(inside, got.pixels, form))
 
 
 def blank(seen: Observation) -> Tensor:

@@ -22,7 +22,7 @@ from tests.models.donut.conftest import save_ours
 
 Capture = pytest.CaptureFixture[str]
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-NAMES = ("text", "analytic", "gi_dqa", "dlg", "idlg", "inverting_gradients", "april", "lbfgs")
+NAMES = ("text", "analytic", "words", "gi_dqa", "dlg", "idlg", "inverting_gradients", "april", "lbfgs")
 
 
 class Settings(Base):
@@ -93,7 +93,7 @@ def results(out: Path) -> Any:
 def test_a_template_alone(invert: Callable[..., int], tmp_path: Path) -> None:
     assert invert() == 0
     found = results(tmp_path / "run")
-    assert [check["id"] for check in found["checks"]] == ["inversion.text", "inversion.lbfgs"]
+    assert [check["id"] for check in found["checks"]] == ["inversion.text", "inversion.words", "inversion.lbfgs"]
     settings = found["checks"][0]["settings"]
     assert (settings["cases"], settings["batch"], settings["truths"], settings["known"]) == (1, 1, 1, "recovered")
     assert found["datasets"][0]["parts"]["fields"] == 3

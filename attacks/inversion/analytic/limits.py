@@ -35,6 +35,7 @@ class Cause(StrEnum):
     QUANTISED = auto()
     SPARSE = auto()
     DECAYED = auto()
+    OTHER = auto()
 
 
 CONDITIONS: Final = {
@@ -47,6 +48,7 @@ CONDITIONS: Final = {
     Cause.ROUNDED: "it needs single precision",
     Cause.QUANTISED: "it needs embeddings in more levels",
     Cause.SPARSE: "it needs more of the entries",
+    Cause.OTHER: "it needs the weights that the client was sent",
     Cause.DECAYED: "it needs a gradient or a step of SGD instead of steps of Adam",
 }
 """Under which condition the closed forms would recover what is missing."""
@@ -65,11 +67,6 @@ class Limit:
 
     def __str__(self) -> str:
         return self.words
-
-    @property
-    def with_condition(self) -> str:
-        """The sentence, and under which condition more would come back."""
-        return f"{self.words}; {CONDITIONS[self.cause]}"
 
 
 def sent(traits: Traits) -> Limit | None:

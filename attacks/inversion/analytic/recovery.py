@@ -28,7 +28,7 @@ from pfl_audit.attacks.inversion.analytic.limits import (
 )
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.pixels import Page, read_pixels
-from pfl_audit.attacks.inversion.analytic.signals import signals_of, sums_of
+from pfl_audit.attacks.inversion.analytic.signals import rows_of, signals_of, sums_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_by_direction, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tables import Tables, read_tables
 from pfl_audit.attacks.inversion.analytic.tokens import Reading, read_tokens, read_types
@@ -53,6 +53,7 @@ class Recovery:
         boxes: int64 (n, 4), left, top, right, bottom in 0..1000, -1 where unknown.
         sure: bool (n, 2), tokens and boxes that no other reading comes near; the rest is the likeliest reading.
         present: int64, ids that stand anywhere, in rising order.
+        coordinates: int64 by "x" and "y", edges of boxes that stand anywhere, in rising order.
         pixels: float32 (3, height, width) in 0..1, or None.
         page: How far the pixels can be trusted, or None.
         residuals: Share of each gradient that what came back does not explain, by name of the table.
@@ -65,6 +66,7 @@ class Recovery:
     boxes: Tensor
     sure: Tensor
     present: Tensor
+    coordinates: Mapping[str, Tensor] = field(default_factory=dict)
     pixels: Tensor | None = None
     page: Page | None = None
     residuals: Mapping[str, float] = field(default_factory=dict)
@@ -139,8 +141,8 @@ class _Recoverer:
         if position is None:
             lost = "which tokens stand where, and the boxes, are unknown"
             self.limits.append(missing("the position embeddings", lost))
-            if word is not None and not self.noise.everywhere:
-                self.present = np.flatnonzero(word.any(dim=1).numpy())
+            if word is not None:
+                self.present = rows_of(word, self.noise)
         elif self.by_sign:
             self.limits.append(signs())
             if word is not None:
@@ -241,6 +243,11 @@ class _Recoverer:
             boxes=torch.from_numpy(self.boxes),
             sure=torch.from_numpy(self.sure),
             present=torch.from_numpy(self.present),
+            coordinates={
+                name: torch.from_numpy(rows_of(table, self.noise))
+                for name in ("x", "y")
+                if self.layout.slices and not self.by_sign and (table := self.tables.edge(name)) is not None
+            },
             pixels=self.page.pixels if self.page else None,
             page=self.page,
             residuals=self.residuals,

@@ -57,6 +57,16 @@ def sums_of(table: Tensor, signals: Floats, noise: Noise) -> Sums:
     return Sums(rows, values[rows])
 
 
+def rows_of(table: Tensor, noise: Noise) -> Ints:
+    """Rows of a table that were looked up, by their energy alone, int64 (used,).
+
+    Args:
+        table: (rows, width).
+    """
+    values = table.double().numpy()
+    return np.flatnonzero(_stands_out(values, np.zeros(values.shape[1]), noise))
+
+
 def _stands_out(rows: Floats, common: Floats, noise: Noise) -> NDArray[np.bool_]:
     """Rows with more energy than noise has, or with more in the one direction that all signals have in common."""
     if not noise.everywhere:

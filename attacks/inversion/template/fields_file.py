@@ -10,7 +10,7 @@ A box is left, top, right, bottom: shares of the page if no coordinate in the fi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -67,12 +67,34 @@ def read_fields(path: Path, size: tuple[int, int]) -> FieldsFile:
     for (first, one), (second, other) in combinations(enumerate(boxes, start=1), 2):
         if _overlap(one, other):
             raise AuditError(f"{path}: fields {first} and {second} overlap", "Correct one of their boxes")
+    word_boxes = _word_boxes(path, words, scale, size)
+    return FieldsFile(tuple(label for label, _ in fields), boxes, tuple(text for text, _ in words), word_boxes)
+
+
+def read_words(path: Path, size: tuple[int, int]) -> tuple[tuple[str, ...], Boxes]:
+    """Read the words of a page: ``{"words": [{"text": ..., "box": [...]}]}``, as above.
+
+    Args:
+        size: Width and height of the page in pixels.
+
+    Raises:
+        AuditError: It cannot be read, is not laid out so, or a word lies outside the page.
+    """
+    content = read_json(path, limit=MAX_FILE)
+    whole: Mapping[str, object] = content if isinstance(content, Mapping) else {"words": content}
+    words = _entries(path, whole, "word", MAX_WORDS)
+    if not words:
+        raise AuditError(f"{path} names no word", "List the words as {text, box}, or leave --words out")
+    scale = (1, 1) if max(value for _, box in words for value in box) > 1 else size
+    return tuple(text for text, _ in words), _word_boxes(path, words, scale, size)
+
+
+def _word_boxes(path: Path, words: Sequence[tuple[str, Box]], scale: tuple[int, int], size: tuple[int, int]) -> Boxes:
     shares = [[value * scale[at % 2] / size[at % 2] for at, value in enumerate(box)] for _, box in words]
     try:
-        word_boxes = as_boxes(shares, len(words))
+        return as_boxes(shares, len(words))
     except ValueError as error:
         raise AuditError(f"{path}: a word lies outside the page", "Correct its box, or leave the words out") from error
-    return FieldsFile(tuple(label for label, _ in fields), boxes, tuple(text for text, _ in words), word_boxes)
 
 
 def _entries(path: Path, whole: Mapping[str, object], kind: str, most: int) -> list[tuple[str, Box]]:

@@ -223,7 +223,7 @@ def test_the_fields_beside_a_template_are_taken(tmp_path: Path, opened: Open) ->
         ({"question": "Who?"}, "--question and --answer belong together"),
         ({"document": Path("d.png")}, "--document needs --question and --answer"),
         ({"gradient": Path("g"), "documents": 2}, "--gradient is of one document, not of 2"),
-        ({"gradient": Path("g"), "noise": 0.1}, "taken as it is"),
+        ({"words": Path("w")}, "--words are those of --document"),
         ({"gradient": Path("g"), "stage": 1}, "taken as it is"),
         (
             {"gradient": Path("g"), "document": Path("d"), "batch": 2, "question": "a", "answer": "b"},

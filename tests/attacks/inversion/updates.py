@@ -14,6 +14,7 @@ from pfl_audit.models.gradient_protocol import GradientModel, gradient_of
 from pfl_audit.training.federated.nf4 import NF4
 
 Update = dict[str, Tensor]
+Optimizer = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
 
 
 def gradient(model: GradientModel, pages: Sequence[Truth]) -> Update:
@@ -92,7 +93,7 @@ def trained(
     model: GradientModel,
     pages: Sequence[Truth],
     steps: int,
-    optimizer: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer],
+    optimizer: Optimizer,
 ) -> Update:
     """The difference of weights after steps on the same pages, in float32; the model is as before."""
     network = model.network
@@ -111,11 +112,11 @@ def trained(
     return change
 
 
-def sgd(rate: float) -> Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]:
+def sgd(rate: float) -> Optimizer:
     """Plain steps."""
     return lambda parameters: torch.optim.SGD(parameters, lr=rate)
 
 
-def adamw(rate: float, decay: float = 0.01) -> Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]:
+def adamw(rate: float, decay: float = 0.01) -> Optimizer:
     """AdamW as PyTorch has it."""
     return lambda parameters: torch.optim.AdamW(parameters, lr=rate, weight_decay=decay)

@@ -1,0 +1,70 @@
+"""Metrics, table and finding of the words of an update in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pfl_audit.attacks.inversion.bag import Bagged
+from pfl_audit.attacks.inversion.bound import NoiseBound
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES
+from pfl_audit.attacks.inversion.decision import decide
+from pfl_audit.attacks.inversion.present_decision import against, beside, closed_finding
+from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.context import AuditContext
+from pfl_audit.core.fields import Cell
+from pfl_audit.core.metric import build_metric
+from pfl_audit.core.results import Check, Metric, Table
+from pfl_audit.metrics.intervals import exact_share
+
+
+def bag_check(
+    spec: CheckSpec, context: AuditContext, bagged: Sequence[Bagged], bounds: Sequence[NoiseBound | None]
+) -> Check:
+    """The check of words and coordinates in any order."""
+    decision = decide([one.counts for one in bagged], context.budget)
+    pages = sum(one.pages for one in bagged)
+    metrics: list[Metric] = []
+    said = []
+    for measure, what in ((ANY_ORDER, "tokens"), (COORDINATES, "coordinates")):
+        right, wanted, named = (sum(one.found.get(measure, (0, 0, 0))[at] for one in bagged) for at in range(3))
+        if not wanted:
+            continue
+        for name, count in (("recall", wanted), ("precision", named)):
+            metrics.append(
+                build_metric(f"{measure}, {name}", exact_share(right, count), format="percent", n=count, unit=what,
+                             method="exact (Clopper-Pearson)", missing="none was named")
+            )  # fmt: skip
+        said.append(f"{right} of {wanted} different private {what} came back, {named - right} false ones beside them")
+    whole = decision is not None and decision.share == 1.0 and decision.measure == ANY_ORDER
+    counted = f"{_many(pages, 'page')} in {_many(len(bagged), 'update')}"
+    text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}"
+    text += ": every word of the pages, not its order." if whole else ", in no order."
+    quiet = [one.noise for one in bagged]
+    text += f" {beside(decision, 'private fields, each counted once', quiet)}"
+    hide = context.redactor
+    rows: list[list[Cell]] = [
+        [one.name, one.pages,
+         *(cell for measure in (ANY_ORDER, COORDINATES) for cell in _cells(hide.part, one.found.get(measure))),
+         "; ".join(map(str, one.limits)) or None]
+        for one in bagged
+    ]  # fmt: skip
+    columns = ["document", "pages", "tokens found", "false tokens", "coordinates found", "false coordinates", "limits"]
+    return spec.ran(
+        metrics=[*against(decision, quiet), *metrics],
+        tables=[Table(title="By update", columns=columns, rows=rows)],
+        finding=closed_finding(
+            decision, text, "different words of private fields", [one.limits for one in bagged], bounds=bounds
+        ),
+    )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _cells(part: Callable[[int, int], str], found: tuple[int, int, int] | None) -> tuple[str | None, str | None]:
+    """Which share came back, and which share of those named is false."""
+    if found is None or not found[1]:
+        return None, None
+    right, wanted, named = found
+    return part(right, wanted), part(named - right, named) if named else None

@@ -1,0 +1,149 @@
+"""What closed forms make of updates as clients send them: python -m tests.bench.inversion_updates [PAGES].
+
+A small LayoutLMv3 with random weights and the embedded Donut, drawn forms. One row for each kind of update, as
+Markdown: private tokens in place, private tokens in any order with the false ones beside them, the level of each
+finding at the budget of an audit with four findings. The last rows are controls: what was sent is not of the page that
+is scored.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pfl_audit.attacks.inversion.bag import bag_of, lower_share
+from pfl_audit.attacks.inversion.bag import counts_of as bag_counts
+from pfl_audit.attacks.inversion.clients import share
+from pfl_audit.attacks.inversion.context import Case
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, BOXES, TOKENS
+from pfl_audit.attacks.inversion.decision import decide
+from pfl_audit.errors import AuditError
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.open import open_gradient_model
+from tests.attacks.inversion import updates
+from tests.attacks.inversion.conftest import save_reader
+from tests.attacks.inversion.room import BUDGET, Room, other_weights
+from tests.attacks.inversion.template.drawn import form
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+Make = Callable[[Room, int], Case]
+
+
+def main(pages: int) -> None:
+    """Print a table for each model."""
+    with tempfile.TemporaryDirectory() as folder:
+        models = {
+            "LayoutLMv3 (small, random weights)": str(save_reader(Path(folder), "v3")[0]),
+            "Donut (embedded)": str(FIXTURES / "donut"),
+        }
+        for name, path in models.items():
+            room = Room(open_gradient_model(path, "cpu"), (form(), form(("Sum:", "Place:", "Who:"))))
+            print(f"\n{name}, {pages} pages\n")
+            print(
+                "| what is shared | tokens in place | boxes | level | in any order | false | level | cause | s a page |"
+            )
+            print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+            for kind, make in kinds().items():
+                print(row(room, kind, make, pages), flush=True)
+
+
+def row(room: Room, kind: str, make: Make, pages: int) -> str:
+    """One line."""
+    parts, bags, causes, seconds = [], [], set(), 0.0
+    try:
+        for page in range(pages):
+            case = make(room, page)
+            began = time.process_time()
+            bag = bag_of(room.model, case)
+            seconds += time.process_time() - began
+            causes |= {str(limit.cause) for limit in bag.limits}
+            parts.append(room.counts(case))
+            bags.append(bag_counts(room.model, case, bag))
+    except AuditError as error:
+        return f"| {kind} | – | – | – | – | – | – | {str(error).split(':')[0]} | – |"
+    found, shown = (
+        decide(parts, BUDGET),
+        decide([{name: lower_share(each[name]) for name in each} for each in bags], BUDGET),
+    )
+    assert found is not None
+    assert shown is not None
+    right, wanted, named = np.sum([each[ANY_ORDER][0] for each in bags], axis=0).tolist()
+
+    def share_of(measure: str) -> str:
+        if measure not in parts[0]:
+            return "–"
+        one, of = np.sum([part[measure][0] for part in parts], axis=0).tolist()
+        return f"{one} of {of}"
+
+    cells = [kind, share_of(TOKENS), share_of(BOXES), found.level, f"{right} of {wanted}", str(named - right),
+             shown.level, ", ".join(sorted(causes)) or "–", f"{seconds / pages:.2f}"]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def kinds() -> dict[str, Make]:
+    """Updates by what is done to them."""
+    halves = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+    changed: dict[str, Callable[[updates.Update], updates.Update]] = {
+        "one gradient": lambda given: given,
+        "clipped to 1": updates.clipped,
+        **{name: lambda given, kind=kind: updates.rounded(given, kind) for name, kind in halves.items()},  # type: ignore[misc]
+        "top 1 % of each tensor": updates.sparse,
+        "int8, a scale for each row": lambda given: updates.integers(given, by_row=True),
+        "int8, a scale for each tensor": updates.integers,
+        "4 bits, stochastic": lambda given: updates.integers(given, 7, seed=1),
+        "NF4": updates.nf4,
+        "word table frozen": lambda given: updates.frozen(given, "word_embeddings", "embed_tokens", "lm_head"),
+        "noise of 1e-4 an entry": lambda given: updates.noisy(given, 1e-4),
+        "noise of 1e-2 an entry": lambda given: updates.noisy(given, 1e-2),
+        "noise of 1 an entry": lambda given: updates.noisy(given, 1.0),
+    }
+    made: dict[str, Make] = {name: _changed(change) for name, change in changed.items()}
+    for steps in (1, 5, 20):
+        made[f"SGD, rate 1e-3, {steps} steps"] = _trained(steps, updates.sgd(1e-3))
+    for steps in (1, 5, 20):
+        made[f"AdamW, rate 1e-4, {steps} steps"] = _trained(steps, updates.adamw(1e-4))
+    for batch in (2, 4, 8):
+        made[f"batch of {batch}"] = lambda room, page, batch=batch: room.case(page, batch=batch)  # type: ignore[misc]
+    made["sum of 5 clients"] = _summed
+    made["control: another page of the form"] = lambda room, page: _other(room, page, 2 * page)
+    made["control: a page of another form"] = lambda room, page: _other(room, page, 2 * page + 1)
+    made["control: another page, another model"] = _other_model
+    made["control: noise alone"] = _changed(lambda given: {n: torch.randn(p.shape) for n, p in given.items()})
+    return made
+
+
+def _changed(change: Callable[[updates.Update], updates.Update]) -> Make:
+    return lambda room, page: room.case(page, gradient=change(dict(room.case(page).seen.gradient)))
+
+
+def _trained(steps: int, optimizer: updates.Optimizer) -> Make:
+    return lambda room, page: room.case(
+        page, gradient=updates.trained(room.model, room.case(page).truths, steps, optimizer)
+    )
+
+
+def _summed(room: Room, page: int) -> Case:
+    case = room.case(page, batch=5)
+    return room.case(page, batch=5, gradient=updates.added([share(room.model, [one]) for one in case.truths]))
+
+
+def _other(room: Room, page: int, number: int) -> Case:
+    return room.case(page, gradient=share(room.model, [room.clients.page("batch", number)]))
+
+
+def _other_model(room: Room, page: int) -> Case:
+    model: GradientModel = room.model
+    with other_weights(model, page):
+        given = share(model, [room.clients.page("batch", 2 * page)])
+    return room.case(page, gradient=given)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
