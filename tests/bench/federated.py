@@ -5,10 +5,12 @@ read, scale and encode the page of every question of every batch, tokenise its w
 difference over every entry of the state. The fair loop is what a competent user of torch and peft writes: one
 model, words tokenised and pages encoded once, the trained tensors set back for each provider, a fused optimiser;
 torch and the C library as they come. Each way runs in a process of its own, turn by turn in one run, with the same
-batches; the sums of the clipped updates must be the same. Every provider takes part twice, as in the papers' ten
-rounds at a rate of 0.2. Pages have the size of scans: a letter page at 200 dots an inch.
+batches; the sums of the clipped updates must be the same. Every provider takes part as often as in the papers' ten
+rounds at a rate of 0.2, or with the private recipe (docs/results/private_learning.sh) in its 20 rounds. Pages have the
+size of scans: a letter page at 200 dots an inch.
 
-OMP_NUM_THREADS=1 compares the ways with one thread each: there what differs is the step alone, not the second core.
+Two ratios are printed: of everything, pages included, and of the updates alone. OMP_NUM_THREADS=1 compares the ways with
+one thread each: there what differs is the step alone, not the second core. Names of recipes as arguments run those.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 import torch
-from peft.tuners.lora import Linear
 from PIL import Image
 from torch import Tensor
 
@@ -43,7 +45,6 @@ from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.secure_rng import seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.federated.worker_pool import trainer_for
-from pfl_audit.training.fused_lora import FusedLinear
 from pfl_audit.training.loop import set_training
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.optimizers import make_optimizer
@@ -53,26 +54,52 @@ from pfl_audit.training.trainable import Trainable, choose_trainable
 START = Path(str(resources.files("pfl_audit.fixtures"))) / "vt5-pretrained"
 CORPUS = Path("build/bench/corpus")
 RECIPE = Recipe(members=30, non_members=30, red_providers=1, documents=2, seed=11)
-SETTINGS = FederatedSettings(batch_size=8, local_steps=2, learning_rate=1e-3)
 BOUND = 0.5
 SCANNED = (1700, 2200)
-TAKES_PART = 2
 REPEATS = 3
 FEW = 4
 WANTED = {"fair": 3.0, "naive": 10.0}
 
 
-def main() -> None:
-    """Time all ways in turn, whole tensors and adapters, and print the median ratios."""
+@dataclass(frozen=True)
+class Training:
+    """What a local training is.
+
+    Attributes:
+        rank: Of the adapters, or 0 for whole tensors.
+        parts: What of the adapters is trained.
+        times: How often every provider takes part.
+    """
+
+    rank: int
+    parts: str
+    times: int
+    settings: FederatedSettings
+
+
+PAPERS = FederatedSettings(batch_size=8, local_steps=2, learning_rate=1e-3)
+TRAININGS = {
+    "whole-tensors": Training(0, "all", 2, PAPERS),
+    "adapters": Training(4, "all", 2, PAPERS),
+    "private": Training(4, "up", 4, FederatedSettings(batch_size=1, local_steps=1, learning_rate=0.9, optimizer="sgd")),
+}
+
+
+def main(names: Sequence[str] = ()) -> None:
+    """Time all ways in turn for each training, and print the median ratios."""
     if not (CORPUS / "scanned").is_file():
         shutil.rmtree(CORPUS, ignore_errors=True)
         make_corpus(RECIPE, CORPUS, Silent())
         scan(CORPUS)
-    for name, rank in (("whole tensors", 0), ("adapters of rank 4", 4)):
-        turns = [compare(f"{name}, turn {number + 1}", rank) for number in range(REPEATS)]
+    for name in names or TRAININGS:
+        turns = [compare(name, number + 1) for number in range(REPEATS)]
         for way, wanted in WANTED.items():
-            ratio = statistics.median(turn[way] for turn in turns)
-            print(f"{name}: {ratio:.2f} times the provider updates a second of the {way} loop (wanted: {wanted:.1f})")
+            whole, alone = (statistics.median(turn[way][at] for turn in turns) for at in (0, 1))
+            print(
+                f"{name}: {whole:.2f} times the provider updates a second of the {way} loop (wanted: {wanted:.1f}); "
+                f"without pages {alone:.2f}",
+                flush=True,
+            )
 
 
 def scan(folder: Path) -> None:
@@ -83,16 +110,18 @@ def scan(folder: Path) -> None:
     (folder / "scanned").touch()
 
 
-def compare(name: str, rank: int) -> dict[str, float]:
-    """Every provider as often as it takes part, each way; how many times the updates a second of the other ways."""
+def compare(name: str, turn: int) -> dict[str, tuple[float, float]]:
+    """Every way once; how many times the updates a second of the other ways, with the pages and without."""
     with tempfile.TemporaryDirectory() as folder:
-        found = {way: _elsewhere(way, rank, Path(folder) / way) for way in WAYS}
+        found = {way: _elsewhere(way, name, Path(folder) / way) for way in WAYS}
     ours = found.pop("ours")
-    ratios = {way: float(ours["rate"] / other["rate"]) for way, other in found.items()}
+    ratios = {}
     for way, other in found.items():
+        ratios[way] = float(ours["rate"] / other["rate"]), float(ours["alone"] / other["alone"])
         timed, threads = _apart(other["sum"], ours["sum"]), _apart(other["few"], ours["few"])
         print(
-            f"{name}: {way} {other['rate']:.2f}/s, ours {ours['rate']:.2f}/s, {ratios[way]:.2f} times; "
+            f"{name}, turn {turn}: {way} {other['rate']:.2f}/s, ours {ours['rate']:.2f}/s, {ratios[way][0]:.2f} times; "
+            f"without pages {other['alone']:.2f}/s, {ours['alone']:.2f}/s, {ratios[way][1]:.2f} times; "
             f"sums within {timed:.1e} of the norm, with one thread each {threads:.1e}",
             flush=True,
         )
@@ -103,60 +132,89 @@ def _apart(one: Tensor, other: Tensor) -> float:
     return float((one - other).norm() / one.norm())
 
 
-def _elsewhere(way: str, rank: int, out: Path) -> dict[str, Tensor]:
+def _elsewhere(way: str, name: str, out: Path) -> dict[str, Tensor]:
     """Provider updates a second, and the sums, from a process that does nothing else."""
-    subprocess.run([sys.executable, "-m", "tests.bench.federated", way, str(rank), str(out)], check=True)
+    subprocess.run([sys.executable, "-m", "tests.bench.federated", way, name, str(out)], check=True)
     found: dict[str, Tensor] = torch.load(out, weights_only=True)
     return found
 
 
-def one(way: str, rank: int, out: Path) -> None:
+@dataclass
+class Work:
+    """What all ways work on.
+
+    Attributes:
+        pages: Seconds spent on pages before the first update.
+    """
+
+    training: Training
+    model: TrainableVt5
+    trainable: Trainable
+    queries: Sequence[Query]
+    pages: float = 0.0
+
+
+Jobs = Sequence[tuple[int, Sequence[int]]]
+"""Number and rows of one provider after the other."""
+
+
+def one(way: str, name: str, out: Path) -> None:
     """Do it one way, and write what came out."""
     if way == "fair":
         torch_alone()
+    training = TRAININGS[name]
     queries, _ = split_queries(open_corpus(CORPUS, "blue"))
-    providers = merged(queries)[0].providers
+    providers = list(enumerate(merged(queries)[0].providers))
     model = open_training(START)
-    trainable = Adapters(model, rank, seed=0).trainable if rank else choose_trainable(model)
+    adapters = Adapters(model, training.rank, seed=0, parts=training.parts) if training.rank else None
+    trainable = adapters.trainable if adapters else choose_trainable(model)
     for module in model.network.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0  # so that all ways compute the same
-    start = trainable.read()
+    start, work = trainable.read(), Work(training, model, trainable, queries)
+    jobs = training.times * providers
     began = time.perf_counter()
-    total = WAYS[way](model, trainable, queries, providers)
-    rate = torch.tensor(TAKES_PART * len(providers) / (time.perf_counter() - began))
+    total = WAYS[way](work, jobs)
+    spent = time.perf_counter() - began
+    rates = {"rate": len(jobs) / spent, "alone": len(jobs) / (spent - work.pages)}
     torch.set_num_threads(1)  # AdamW makes whole steps of gradients that differ in rounding alone
     trainable.write(start)
-    few = WAYS[way](model, trainable, queries, providers[:FEW])
-    torch.save({"rate": rate, "sum": total, "few": few}, out)
+    few = WAYS[way](work, providers[:FEW])
+    torch.save({"sum": total, "few": few, **{name: torch.tensor(rate) for name, rate in rates.items()}}, out)
 
 
-def naive(
-    model: TrainableVt5, trainable: Trainable, queries: Sequence[Query], providers: Sequence[Sequence[int]]
-) -> Tensor:
+def optimizer_of(work: Work) -> torch.optim.Optimizer:
+    """A fresh optimiser of a local training."""
+    settings = work.training.settings
+    return make_optimizer(settings.optimizer, work.trainable.parameters, settings.learning_rate, settings.weight_decay)
+
+
+def batches(work: Work, number: int, rows: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Batches of a local training."""
+    settings = work.training.settings
+    order = seed_for(settings.seed, "order", 1, 0, number)
+    return local_batches(rows, lengths.__getitem__, settings.batch_size, 1, settings.local_steps, order)
+
+
+def naive(work: Work, jobs: Jobs) -> Tensor:
     """As a first version would."""
-    network = model.network
+    model, network, trainable = work.model, work.model.network, work.trainable
     start = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    lengths = [model.length(query) for query in queries]
+    lengths = [model.length(query) for query in work.queries]
     total = torch.zeros(trainable.size)
-    for number, rows in TAKES_PART * list(enumerate(providers)):
+    for number, rows in jobs:
         network.load_state_dict({name: tensor.clone() for name, tensor in start.items()})
-        optimizer = make_optimizer("adamw", trainable.parameters, SETTINGS.learning_rate, SETTINGS.weight_decay)
-        network.train()
-        network.visual_embedding.image_model.eval()
-        order, size = seed_for(SETTINGS.seed, "order", 1, 0, number), SETTINGS.batch_size
-        for batch in local_batches(rows, lengths.__getitem__, size, 1, SETTINGS.local_steps, order):
+        optimizer = optimizer_of(work)
+        for batch in batches(work, number, rows, lengths):
             again = TrainableVt5(LoadedVt5(network, model.inputs.tokenizer, ()), START)  # keeps no words
-            asked = [queries[row] for row in batch]
+            asked = [work.queries[row] for row in batch]
             pixels = torch.stack([again.page(query.document) for query in asked])
             with torch.no_grad():
                 pages = network.visual_embedding.encode(pixels).half().float()  # so that features are the same
             examples = [again.example(query) for query in asked]
-            network.train()
-            network.visual_embedding.image_model.eval()
+            set_training(network, model.page_encoder)
             optimizer.zero_grad()
-            loss = again.batch_loss(examples, pages)
-            torch.autograd.backward(loss)
+            torch.autograd.backward(again.padded_loss(examples, pages))
             optimizer.step()
         after = {name: tensor.clone() for name, tensor in network.state_dict().items()}
         update = {name: after[name] - start[name] for name in start}
@@ -165,51 +223,48 @@ def naive(
 
 
 def torch_alone() -> None:
-    """Leave out what the trainer changes beneath torch: the settings of the allocator, and its adapter layer."""
+    """Leave out what the trainer changes beneath torch: the settings of the allocator."""
     vt5_model.keep_freed_memory = lambda: None
-    FusedLinear.forward = Linear.forward
 
 
-def fair(
-    model: TrainableVt5, trainable: Trainable, queries: Sequence[Query], providers: Sequence[Sequence[int]]
-) -> Tensor:
-    """As a competent user of torch and peft would: everything that can be computed once is."""
-    examples = [model.example(query) for query in queries]
+def fair(work: Work, jobs: Jobs) -> Tensor:
+    """As a competent user of torch, transformers and peft would: everything that can be computed once is."""
+    model, trainable, began = work.model, work.trainable, time.perf_counter()
+    examples = [model.example(query) for query in work.queries]
     lengths = [example.length for example in examples]
-    places = {query.document.id: query.document for query in queries}
+    places = {query.document.id: query.document for query in work.queries}
     features = {}
     with torch.no_grad():
         for name, document in places.items():
             features[name] = model.page_features(model.page(document)[None])[0].half().float()
+    work.pages = time.perf_counter() - began
     start, total = [parameter.detach().clone() for parameter in trainable.parameters], torch.zeros(trainable.size)
-    for number, rows in TAKES_PART * list(enumerate(providers)):
+    for number, rows in jobs:
         with torch.no_grad():
             for parameter, value in zip(trainable.parameters, start, strict=True):
                 parameter.copy_(value)
-        optimizer = make_optimizer("adamw", trainable.parameters, SETTINGS.learning_rate, SETTINGS.weight_decay)
+        optimizer = optimizer_of(work)
         set_training(model.network, model.page_encoder)
-        order = seed_for(SETTINGS.seed, "order", 1, 0, number)
-        for batch in local_batches(rows, lengths.__getitem__, SETTINGS.batch_size, 1, SETTINGS.local_steps, order):
+        for batch in batches(work, number, rows, lengths):
             optimizer.zero_grad()
-            pages = torch.stack([features[queries[row].document.id] for row in batch])
-            torch.autograd.backward(model.batch_loss([examples[row] for row in batch], pages))
+            pages = torch.stack([features[work.queries[row].document.id] for row in batch])
+            torch.autograd.backward(model.padded_loss([examples[row] for row in batch], pages))
             optimizer.step()
         moved = zip(trainable.parameters, start, strict=True)
         total += clip(torch.cat([(new.detach() - old).reshape(-1) for new, old in moved]), BOUND)[0]
     return total
 
 
-def ours(
-    model: TrainableVt5, trainable: Trainable, queries: Sequence[Query], providers: Sequence[Sequence[int]]
-) -> Tensor:
+def ours(work: Work, jobs: Jobs) -> Tensor:
     """As the trainer does it, encoding of the pages included."""
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=CORPUS.parent) as folder:
-        examples = model.examples(queries, Silent(), Path(folder) / PAGES_FILE)
-        trainer = trainer_for(LocalTrainer(model, trainable, examples, SETTINGS), "cpu")
-        weights = trainable.read()
+        examples = work.model.examples(work.queries, Silent(), Path(folder) / PAGES_FILE)
+        work.pages = time.perf_counter() - began
+        local = LocalTrainer(work.model, work.trainable, examples, work.training.settings)
+        trainer, weights = trainer_for(local, "cpu"), work.trainable.read()
         total = torch.zeros_like(weights)
-        jobs = [(rows, (1, 0, number)) for number, rows in enumerate(providers)]
-        for update, _ in trainer.train_each(weights, TAKES_PART * jobs):
+        for update, _ in trainer.train_each(weights, [(rows, (1, 0, number)) for number, rows in jobs]):
             total += clip(update, BOUND)[0]
     return total
 
@@ -217,7 +272,7 @@ def ours(
 WAYS = {"naive": naive, "fair": fair, "ours": ours}
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        one(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    if len(sys.argv) == 4 and sys.argv[1] in WAYS:
+        one(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
     else:
-        main()
+        main(sys.argv[1:])

@@ -21,6 +21,7 @@ from pfl_audit.models.vt5.inputs import Text, collate, collate_labels
 from pfl_audit.models.vt5.marker_rows import MarkerRows
 from pfl_audit.models.vt5.markers import add_markers
 from pfl_audit.models.vt5.model import Vt5Responder
+from pfl_audit.models.vt5.packed import can_pack, token_losses
 
 _VISUAL = "visual_embedding.image_model."
 
@@ -85,15 +86,30 @@ class TrainableVt5(Vt5Responder, DenoisingModel):
 
     def batch_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
         """Mean cross-entropy over the answer tokens of the batch."""
+        if not can_pack(self.network):
+            return self.padded_loss(examples, pages)
+        return self.token_losses(examples, pages).mean()
+
+    def token_losses(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
+        """Cross-entropy of every answer token of all examples, float (tokens,); for networks that can_pack."""
+        ids, boxes, labels = ([one.tensors[name] for one in examples] for name in ("ids", "boxes", "labels"))
+        return token_losses(self.network, ids, boxes, self._encoded(pages), labels)
+
+    def padded_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
+        """``batch_loss`` by transformers' own T5 on a padded batch."""
         tensors = [example.tensors for example in examples]
         text = collate([Text(one["ids"].numpy(), one["boxes"].numpy()) for one in tensors]).to(self._device)
         labels = collate_labels([one["labels"] for one in tensors]).to(self._device)
+        embeddings, mask = self.network.embed(text, self._encoded(pages))
+        loss: Tensor = self.network.language_backbone(inputs_embeds=embeddings, attention_mask=mask, labels=labels).loss
+        return loss
+
+    def _encoded(self, pages: Tensor) -> Tensor:
+        """DiT features of pages, or of kept pixels where the DiT is trained."""
         pages = pages.to(self._device)
         if self._train_visual:
             pages = self.network.visual_embedding.encode(pages.to(torch.float32) / 127.5 - 1.0)
-        embeddings, mask = self.network.embed(text, pages)
-        loss: Tensor = self.network.language_backbone(inputs_embeds=embeddings, attention_mask=mask, labels=labels).loss
-        return loss
+        return pages
 
     def own_tensors(self) -> Mapping[str, Tensor]:
         """The network's tensors, tied copies once."""

@@ -1,0 +1,97 @@
+"""Operations on packed tokens with gradients of their own: the rows of all sequences follow one another, unpadded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class RootMeanSquareNorm(torch.autograd.Function):
+    """T5's layer norm in fewer passes over memory: x / root mean square of x, times a weight.
+
+    Arguments of ``apply``: rows, float (rows, width); weight, float (width,); epsilon.
+    """
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        """Return float (rows, width)."""
+        scale = torch.linalg.vecdot(x, x).div_(x.shape[1]).add_(epsilon).rsqrt_()[:, None]
+        context.save_for_backward(x, weight, scale)
+        return (x * scale).mul_(weight)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        """Return the gradients of rows and weight."""
+        x, weight, scale = context.saved_tensors
+        of_rows = of_weight = None
+        if context.needs_input_grad[1]:
+            of_weight = (gradients[0] * x).mul_(scale).sum(0)
+        if context.needs_input_grad[0]:
+            weighted = gradients[0] * weight
+            inner = torch.linalg.vecdot(weighted, x)[:, None] * scale**3 / -x.shape[1]
+            of_rows = weighted.mul_(scale).addcmul_(x, inner)
+        return of_rows, of_weight, None
+
+
+class Attention(torch.autograd.Function):
+    """Softmax attention of each sequence on its own, without scaling, so that scores stay in the processor's cache.
+
+    Arguments of ``apply``: queries, float (rows, width); keys and values, float (other rows, width); bias of the
+    scores, float (heads, longest, longest) whose upper left part every sequence uses, or None; heads; numbers of rows
+    of the sequences in the queries, and in the keys.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        bias: Tensor | None,
+        heads: int,
+        asking: Sequence[int],
+        asked: Sequence[int],
+    ) -> Tensor:
+        """Return float (rows, width)."""
+        context.counts = heads, asking, asked
+        context.biased = None if bias is None else bias.shape
+        out, kept = torch.empty_like(queries), []
+        parts = _parts(heads, (queries, asking), (keys, asked), (values, asked), (out, asking))
+        for query, key, value, place in parts:
+            if bias is None:
+                scores = torch.bmm(query, key.mT)
+            else:
+                scores = torch.baddbmm(bias[:, : query.shape[1], : key.shape[1]], query, key.mT)
+            kept.append(torch.softmax(scores, dim=-1))
+            place.copy_(torch.bmm(kept[-1], value))
+        context.save_for_backward(queries, keys, values, *kept)
+        return out
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of queries, keys, values and bias."""
+        queries, keys, values, *kept = context.saved_tensors
+        heads, asking, asked = context.counts
+        of = [torch.empty_like(rows) for rows in (queries, keys, values)]
+        of_bias = queries.new_zeros(context.biased) if context.needs_input_grad[3] else None
+        inputs = (queries, asking), (keys, asked), (values, asked), (gradients[0].contiguous(), asking)
+        outputs = zip(of, (asking, asked, asked), strict=True)
+        for shares, parts in zip(kept, _parts(heads, *inputs, *outputs), strict=True):
+            query, key, value, gradient, of_query, of_key, of_value = parts
+            of_value.copy_(torch.bmm(shares.mT, gradient))
+            of_shares = torch.bmm(gradient, value.mT)
+            of_scores = torch._softmax_backward_data(of_shares, shares, -1, shares.dtype)
+            of_query.copy_(torch.bmm(of_scores, key))
+            of_key.copy_(torch.bmm(of_scores.mT, query))
+            if of_bias is not None:
+                of_bias[:, : query.shape[1], : key.shape[1]] += of_scores
+        return *of, of_bias, None, None, None
+
+
+def _parts(heads: int, *rows: tuple[Tensor, Sequence[int]]) -> Any:
+    """Sequence after sequence, each tensor (rows, width) as (heads, rows of the sequence, width of a head)."""
+    split = [tensor.view(len(tensor), heads, -1).transpose(0, 1).split(list(counts), dim=1) for tensor, counts in rows]
+    return zip(*split, strict=True)
