@@ -48,7 +48,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def save_tiny_vt5(tokenizer: Path, folder: Path, seed: int) -> None:
+def save_tiny_vt5(tokenizer: Path, folder: Path, seed: int, dropout: float = 0.1) -> None:
     """A tiny VT5 with random weights, and the tokenizer of another folder."""
     import torch
     from transformers import T5Config
@@ -59,7 +59,16 @@ def save_tiny_vt5(tokenizer: Path, folder: Path, seed: int) -> None:
 
     torch.manual_seed(seed)
     config = Vt5Config(
-        T5Config(vocab_size=ROWS, d_model=32, d_kv=16, d_ff=48, num_layers=2, num_decoder_layers=1, num_heads=2),
+        T5Config(
+            vocab_size=ROWS,
+            d_model=32,
+            d_kv=16,
+            d_ff=48,
+            num_layers=2,
+            num_decoder_layers=1,
+            num_heads=2,
+            dropout_rate=dropout,
+        ),
         visual_config(
             hidden_size=24,
             num_hidden_layers=1,

@@ -72,6 +72,20 @@ class QuestionTraining(ABC):
     def batch_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
         """The training loss, float (), of examples and the stack of their pages or page features."""
 
+    def can_share(self, trained: Sequence[str]) -> bool:
+        """Whether ``owner_losses`` covers the model where the tensors of these names are trained."""
+        return False
+
+    def owner_losses(
+        self,
+        examples: Sequence[Sequence[Example]],
+        pages: Tensor,
+        tensors: Mapping[int, Sequence[Tensor]],
+        generators: Sequence[torch.Generator],
+    ) -> Tensor:
+        """As of QuestionExamples, with the pages of all examples."""
+        raise NotImplementedError
+
     @abstractmethod
     def own_tensors(self) -> Mapping[str, Tensor]:
         """Tensors of the network under the names of the checkpoint, tied ones once."""
@@ -157,6 +171,21 @@ class QuestionExamples:
 
     def reseed(self, seed: int) -> None:
         """Does nothing: nothing of an example is drawn at random."""
+
+    def can_share(self, trained: Sequence[str]) -> bool:
+        """Whether examples of several owners can share a pass, as of SharedPass."""
+        return self._model.can_share(trained)
+
+    def owner_losses(
+        self,
+        rows: Sequence[Sequence[int]],
+        tensors: Mapping[int, Sequence[Tensor]],
+        generators: Sequence[torch.Generator],
+    ) -> Tensor:
+        """The loss of the batch of every owner, float (owners,), as of SharedPass."""
+        examples = [[self._examples[row] for row in some] for some in rows]
+        pages = self._pages([row for some in rows for row in some])
+        return self._model.owner_losses(examples, pages, tensors, generators)
 
 
 class EncodedPages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Never
 
 import torch
@@ -56,21 +57,25 @@ class Trainable:
         """The vector, float32 (size,), on the CPU."""
         return torch.cat([parameter.detach().reshape(-1).to("cpu", torch.float32) for parameter in self.parameters])
 
+    def parts(self, vector: Tensor) -> list[Tensor]:
+        """Views of a vector, float32 (size,), in the shapes of the parameters."""
+        split = zip(torch.split(vector, self._sizes), self.parameters, strict=True)
+        return [part.view(parameter.shape) for part, parameter in split]
+
     def write(self, vector: Tensor) -> None:
         """Set the parameters to a vector, float32 (size,)."""
-        parts = [
-            part.view(parameter.shape)
-            for part, parameter in zip(torch.split(vector, self._sizes), self.parameters, strict=True)
-        ]
         with torch.no_grad():
-            for parameter, part in zip(self.parameters, parts, strict=True):
+            for parameter, part in zip(self.parameters, self.parts(vector), strict=True):
                 parameter.copy_(part)
 
-    def squared_distance(self, vector: Tensor) -> Tensor:
-        """Squared L2 distance from a vector, float32 (size,), with a gradient; float ()."""
-        parts = zip(torch.split(vector, self._sizes), self.parameters, strict=True)
-        distances = [(parameter - part.to(parameter).view(parameter.shape)).square().sum() for part, parameter in parts]
-        return torch.stack(distances).sum()
+    def squared_distance(self, vector: Tensor, tensors: Sequence[Tensor] | None = None) -> Tensor:
+        """Squared L2 distance from a vector, float32 (size,), with a gradient; float ().
+
+        Args:
+            tensors: In place of the parameters, of their shapes.
+        """
+        parts = zip(tensors or self.parameters, self.parts(vector), strict=True)
+        return torch.stack([(tensor - part.to(tensor)).square().sum() for tensor, part in parts]).sum()
 
     def moved(self, update: Tensor) -> Tensor:
         """Which tensors an update changes, bool (tensors,)."""

@@ -55,12 +55,17 @@ class SpatialEmbedding(nn.Module):
         self.dropout = nn.Dropout(config.spatial_dropout)
         self.spatial_emb_matcher = Projection(width, width)
 
-    def forward(self, boxes: Tensor) -> Tensor:
-        """Map int64 (batch, text, 4) to float (batch, text, width)."""
+    def positions(self, boxes: Tensor) -> Tensor:
+        """The normalised sum of four positions, before dropout: int64 (..., 4) to float (..., width)."""
         left, top, right, bottom = boxes.unbind(-1)
         total = self.x_position_embeddings(left) + self.y_position_embeddings(top)
         total = total + self.x_position_embeddings(right) + self.y_position_embeddings(bottom)
-        out: Tensor = self.spatial_emb_matcher(self.dropout(self.LayerNorm(total)))
+        out: Tensor = self.LayerNorm(total)
+        return out
+
+    def forward(self, boxes: Tensor) -> Tensor:
+        """Map int64 (batch, text, 4) to float (batch, text, width)."""
+        out: Tensor = self.spatial_emb_matcher(self.dropout(self.positions(boxes)))
         return out
 
 

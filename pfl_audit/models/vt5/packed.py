@@ -1,20 +1,23 @@
 """The training loss of a VT5 on packed tokens: no padding is computed, and every attention stays in the cache.
 
 The network, its weights and its adapters are those of ``modeling.Vt5``; padded batches give the same losses
-(``TrainableVt5.padded_loss``).
+(``TrainableVt5.padded_loss``). Several owners, such as providers, may share a pass: each has adapters and dropout of
+its own, and the frozen weights multiply the rows of all of them at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from pfl_audit.models.vt5.modeling import Vt5
-from pfl_audit.models.vt5.packed_functions import Attention, RootMeanSquareNorm
+from pfl_audit.models.vt5.packed_functions import Attention, LowRankUpdate, RootMeanSquareNorm
 from pfl_audit.models.vt5.tokenizer import PAD
 
 
@@ -24,38 +27,86 @@ def can_pack(network: Vt5) -> bool:
     return not config.dropout_rate and not config.is_gated_act and network.language_backbone.device.type == "cpu"
 
 
+@dataclass(frozen=True)
+class Owners:
+    """Whose examples share a pass, one owner after the other.
+
+    Attributes:
+        examples: Numbers of examples of the owners.
+        tensors: Trained tensor of the network, by ``id``, to that of every owner; others are the network's.
+        generators: Random generator of dropout of every owner; none for torch's own.
+    """
+
+    examples: Sequence[int]
+    tensors: Mapping[int, Sequence[Tensor]] = field(default_factory=dict)
+    generators: Sequence[torch.Generator] = ()
+
+    def rows(self, counts: Sequence[int]) -> list[int]:
+        """Numbers of rows of the owners, from those of the examples."""
+        rest = iter(counts)
+        return [sum(islice(rest, many)) for many in self.examples]
+
+    def of(self, tensor: Tensor) -> Sequence[Tensor]:
+        """A tensor of every owner."""
+        return self.tensors.get(id(tensor)) or [tensor] * len(self.examples)
+
+    def drop(self, dropout: Any, rows: Tensor, counts: Sequence[int]) -> Tensor:
+        """A dropout layer; each owner draws what it would draw alone."""
+        if not self.generators or not isinstance(dropout, nn.Dropout) or not dropout.training or not dropout.p:
+            out: Tensor = dropout(rows)
+            return out
+        kept = torch.empty_like(rows)
+        for part, generator in zip(torch.split(kept, self.rows(counts)), self.generators, strict=True):
+            part.bernoulli_(1 - dropout.p, generator=generator)
+        return rows * kept.div_(1 - dropout.p)
+
+
 def token_losses(
-    network: Vt5, ids: Sequence[Tensor], boxes: Sequence[Tensor], pages: Tensor, labels: Sequence[Tensor]
+    network: Vt5,
+    ids: Sequence[Tensor],
+    boxes: Sequence[Tensor],
+    pages: Tensor,
+    labels: Sequence[Tensor],
+    owners: Owners | None = None,
 ) -> Tensor:
     """Cross-entropy of every answer token.
 
     Args:
+        network: Network that ``can_pack``.
         ids: Of prompts and words of each example, int64 (tokens,).
         boxes: int64 (tokens, 4) each.
         pages: DiT features, float (examples, patches + 1, DiT width).
         labels: Answers, int64 (tokens,) each.
+        owners: Whose the examples are; None for one.
 
     Returns:
         float (answer tokens of all examples,).
     """
-    backbone = network.language_backbone
+    owners = owners or Owners([len(ids)])
+    backbone, spatial = network.language_backbone, network.spatial_embedding
     texts = [len(one) for one in ids]
-    words = backbone.shared(torch.cat(list(ids))) + network.spatial_embedding(torch.cat(list(boxes)))
-    parts = zip(words.split(texts), network.visual_embedding(pages), strict=True)
+    positions = owners.drop(spatial.dropout, spatial.positions(torch.cat(list(boxes))), texts)
+    words = backbone.shared(torch.cat(list(ids))) + spatial.spatial_emb_matcher(positions)
+    parts = zip(torch.split(words, texts), network.visual_embedding(pages), strict=True)
     tokens = torch.cat([part for pair in parts for part in pair])
     lengths = [count + pages.shape[1] for count in texts]
     answers = [len(one) for one in labels]
-    encoded = _stack(backbone.encoder, tokens, lengths)
+    encoded = _stack(backbone.encoder, owners, tokens, lengths)
     start = labels[0].new_full((1,), PAD)
     before = torch.cat([part for one in labels for part in (start, one[:-1])])
-    decoded = _stack(backbone.decoder, backbone.decoder.embed_tokens(before), answers, encoded, lengths)
+    decoded = _stack(backbone.decoder, owners, backbone.decoder.embed_tokens(before), answers, encoded, lengths)
     if backbone.config.scale_decoder_outputs:
         decoded = decoded * backbone.model_dim**-0.5
     return functional.cross_entropy(backbone.lm_head(decoded), torch.cat(list(labels)), reduction="none")
 
 
 def _stack(
-    stack: Any, rows: Tensor, counts: Sequence[int], encoded: Tensor | None = None, asked: Sequence[int] = ()
+    stack: Any,
+    owners: Owners,
+    rows: Tensor,
+    counts: Sequence[int],
+    encoded: Tensor | None = None,
+    asked: Sequence[int] = (),
 ) -> Tensor:
     """All blocks of an encoder, or with ``encoded`` of a decoder."""
     first = stack.block[0].layer[0].SelfAttention
@@ -63,10 +114,11 @@ def _stack(
     for block in stack.block:
         own = block.layer[0]
         normed = _norm(own.layer_norm, rows)
-        rows = _attend(own.SelfAttention, rows, normed, normed, bias, counts, counts)
+        rows = _attend(own.SelfAttention, owners, rows, (normed, counts), (normed, counts), bias)
         if encoded is not None:
             cross = block.layer[1]
-            rows = _attend(cross.EncDecAttention, rows, _norm(cross.layer_norm, rows), encoded, None, counts, asked)
+            asking = _norm(cross.layer_norm, rows)
+            rows = _attend(cross.EncDecAttention, owners, rows, (asking, counts), (encoded, asked), None)
         last = block.layer[-1]
         dense = last.DenseReluDense
         hidden = dense.act(functional.linear(_norm(last.layer_norm, rows), dense.wi.weight))
@@ -75,16 +127,38 @@ def _stack(
 
 
 def _norm(norm: Any, rows: Tensor) -> Tensor:
-    out: Tensor = RootMeanSquareNorm.apply(rows, norm.weight, norm.variance_epsilon)
+    out: Tensor = _apply(RootMeanSquareNorm)(rows, norm.weight, norm.variance_epsilon)
     return out
 
 
-def _attend(
-    layer: Any, rows: Tensor, asking: Tensor, asked: Tensor, bias: Tensor | None, *counts: Sequence[int]
-) -> Tensor:
+def _apply(function: type[torch.autograd.Function]) -> Callable[..., Tensor]:
+    """What computes a function: torch states no types for it."""
+    return cast("Callable[..., Tensor]", function.apply)
+
+
+Rows = tuple[Tensor, Sequence[int]]
+"""Rows of all sequences, float (rows, width), and the number of each."""
+
+
+def _attend(layer: Any, owners: Owners, rows: Tensor, asking: Rows, asked: Rows, bias: Tensor | None) -> Tensor:
     """An attention layer with its residual connection."""
-    found = Attention.apply(layer.q(asking), layer.k(asked), layer.v(asked), bias, layer.n_heads, *counts)
+    query, key, value = (
+        _project(linear, owners, *some) for linear, some in ((layer.q, asking), (layer.k, asked), (layer.v, asked))
+    )
+    found = _apply(Attention)(query, key, value, bias, layer.n_heads, asking[1], asked[1])
     return torch.addmm(rows, found, layer.o.weight.t())
+
+
+def _project(linear: Any, owners: Owners, rows: Tensor, counts: Sequence[int]) -> Tensor:
+    """A linear layer without bias, with the adapter that peft placed in it, if any."""
+    if isinstance(linear, nn.Linear):
+        return functional.linear(rows, linear.weight)
+    out = functional.linear(rows, linear.base_layer.weight)
+    for name in linear.active_adapters:
+        halves = [*owners.of(linear.lora_A[name].weight), *owners.of(linear.lora_B[name].weight)]
+        dropped = owners.drop(linear.lora_dropout[name], rows, counts)
+        out = _apply(LowRankUpdate)(out, dropped, linear.scaling[name], owners.rows(counts), *halves)
+    return out
 
 
 def _position_bias(layer: Any, longest: int) -> Tensor:
@@ -99,4 +173,5 @@ def _position_bias(layer: Any, longest: int) -> Tensor:
     row = layer.relative_attention_bias(buckets).t()
     if layer.is_decoder:
         row = row.masked_fill(distances > 0, -torch.inf)
-    return row.unfold(1, longest, 1).flip(1).contiguous()
+    bias: Tensor = row.unfold(1, longest, 1).flip(1).contiguous()
+    return bias

@@ -21,7 +21,7 @@ from pfl_audit.models.vt5.inputs import Text, collate, collate_labels
 from pfl_audit.models.vt5.marker_rows import MarkerRows
 from pfl_audit.models.vt5.markers import add_markers
 from pfl_audit.models.vt5.model import Vt5Responder
-from pfl_audit.models.vt5.packed import can_pack, token_losses
+from pfl_audit.models.vt5.packed import Owners, can_pack, token_losses
 
 _VISUAL = "visual_embedding.image_model."
 
@@ -90,10 +90,27 @@ class TrainableVt5(Vt5Responder, DenoisingModel):
             return self.padded_loss(examples, pages)
         return self.token_losses(examples, pages).mean()
 
-    def token_losses(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
+    def token_losses(self, examples: Sequence[Example], pages: Tensor, owners: Owners | None = None) -> Tensor:
         """Cross-entropy of every answer token of all examples, float (tokens,); for networks that can_pack."""
         ids, boxes, labels = ([one.tensors[name] for one in examples] for name in ("ids", "boxes", "labels"))
-        return token_losses(self.network, ids, boxes, self._encoded(pages), labels)
+        return token_losses(self.network, ids, boxes, self._encoded(pages), labels, owners)
+
+    def can_share(self, trained: Sequence[str]) -> bool:
+        """Adapters alone, in a network that can be packed: they are what ``Owners`` covers."""
+        return can_pack(self.network) and all(".lora_A." in name or ".lora_B." in name for name in trained)
+
+    def owner_losses(
+        self,
+        examples: Sequence[Sequence[Example]],
+        pages: Tensor,
+        tensors: Mapping[int, Sequence[Tensor]],
+        generators: Sequence[torch.Generator],
+    ) -> Tensor:
+        """Mean cross-entropy over the answer tokens of every owner, float (owners,)."""
+        owners = Owners([len(some) for some in examples], tensors, generators)
+        losses = self.token_losses([one for some in examples for one in some], pages, owners)
+        answers = [sum(len(one.tensors["labels"]) for one in some) for some in examples]
+        return torch.stack([part.mean() for part in torch.split(losses, answers)])
 
     def padded_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
         """``batch_loss`` by transformers' own T5 on a padded batch."""
@@ -106,10 +123,8 @@ class TrainableVt5(Vt5Responder, DenoisingModel):
 
     def _encoded(self, pages: Tensor) -> Tensor:
         """DiT features of pages, or of kept pixels where the DiT is trained."""
-        pages = pages.to(self._device)
-        if self._train_visual:
-            pages = self.network.visual_embedding.encode(pages.to(torch.float32) / 127.5 - 1.0)
-        return pages
+        pages = pages.to(self._device, self.network.language_backbone.dtype)
+        return self.network.visual_embedding.encode(pages / 127.5 - 1.0) if self._train_visual else pages
 
     def own_tensors(self) -> Mapping[str, Tensor]:
         """The network's tensors, tied copies once."""

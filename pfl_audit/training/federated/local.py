@@ -14,18 +14,18 @@ from pfl_audit.training.batching import local_batches
 from pfl_audit.training.federated.optimizer_memory import KeepsState, OptimizerMemory
 from pfl_audit.training.federated.secure_rng import seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.federated.together import Job, SharedPass, jobs_together, train_together
 from pfl_audit.training.loop import prepare_process, set_training, take_step
 from pfl_audit.training.optimizers import make_optimizer
 from pfl_audit.training.trainable import Trainable
-
-Job = tuple[Sequence[int], tuple[int, ...]]
-"""Rows of the examples, and whose they are: round, client and perhaps provider."""
 
 
 class Trainer(Protocol):
     """Does local trainings."""
 
     trainable: Trainable
+    together: int
+    """Number of local trainings that share a pass of the network."""
 
     def train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
         """One training: as LocalTrainer.train."""
@@ -62,6 +62,7 @@ class LocalTrainer:
         self._examples = examples
         self._settings = settings
         self._memory = memory
+        self.together = 1 if memory else jobs_together(examples, trainable.names, settings)
 
     @property
     def numbers(self) -> int:
@@ -69,8 +70,21 @@ class LocalTrainer:
         return sum(parameter.numel() for parameter in self._network.parameters())
 
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
-        """Train for one after the other, each from the same weights."""
-        return (self.train(weights, rows, *who) for rows, who in jobs)
+        """Train for each from the same weights, group by group."""
+        return (found for group in self.groups(jobs) for found in self.train_group(weights, group))
+
+    def groups(self, jobs: Sequence[Job]) -> list[Sequence[Job]]:
+        """The jobs in order, those together that share a pass."""
+        return [jobs[at : at + self.together] for at in range(0, len(jobs), self.together)]
+
+    def train_group(self, weights: Tensor, jobs: Sequence[Job]) -> list[tuple[Tensor, float]]:
+        """Train for the jobs of a group, results in their order."""
+        if self.together == 1 or not isinstance(self._examples, SharedPass):
+            return [self.train(weights, rows, *who) for rows, who in jobs]
+        set_training(self._network, self._page_encoder)
+        found = train_together(self.trainable, self._examples, self._settings, weights, jobs)
+        self._network.eval()
+        return found
 
     def train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
         """Train on some examples.

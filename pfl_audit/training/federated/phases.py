@@ -148,8 +148,9 @@ def _engine(
     examples = model.examples(train, progress, federation.pages or federation.out / PAGES_FILE)
     memory = None if plan else OptimizerMemory(federation.out, federation.digest)
     alone = LocalTrainer(model, trainable, examples, federation.settings, memory)
-    # Without privacy a client is one training, and torch's threads share its matrices.
-    trainer = trainer_for(alone, federation.device) if plan else alone
     clients = federation.clients(train)
+    # One client a round without privacy is one training, and torch's threads share its matrices.
+    several = plan or federation.settings.clients_drawn(len(clients)) > 1
+    trainer = trainer_for(alone, federation.device) if several else alone
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     return LocalEngine(workers, CODECS.named(federation.settings.codec), start)

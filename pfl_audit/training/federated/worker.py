@@ -14,11 +14,12 @@ from torch import Tensor
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.dual import DualMemory
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise, clip
-from pfl_audit.training.federated.local import Job, Trainer
+from pfl_audit.training.federated.local import Trainer
 from pfl_audit.training.federated.messages import Report
 from pfl_audit.training.federated.partial import Partial
 from pfl_audit.training.federated.secure_rng import SecretStream, smallest
 from pfl_audit.training.federated.settings import PrivacySettings
+from pfl_audit.training.federated.together import Job
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,17 @@ class Worker:
         self, client: Client, trainer: Trainer, privacy: ClientPrivacy | None, partial: Partial | None = None
     ) -> None:
         self.client = client
-        self._trainer = trainer
+        self.trainer = trainer
         self._privacy = privacy
         self._partial = partial
         self._moved: Tensor | None = None
         self._checked = False
         self._whole = True
+
+    @property
+    def private(self) -> bool:
+        """Whether its providers are virtual clients, clipped and noised."""
+        return self._privacy is not None
 
     def drawn(self, round_number: int) -> list[int]:
         """Indices of the participating providers: each drawn independently, or a group of a fixed size."""
@@ -82,13 +88,8 @@ class Worker:
             AuditError: The first report left a trainable tensor as it was, or moved a frozen one.
         """
         if self._privacy is None:
-            rows = [row for held in self.client.providers for row in held]
-            update, loss = self._train(weights, rows, round_number, self.client.number)
-            self._check()
-            advance(1)
-            if not bool(torch.isfinite(update).all()):
-                return Report(torch.zeros_like(update), Counter(dropped=1))
-            return Report(update, Counter(kept=1), (loss,), len(rows))
+            rows, who = self.whole_job(round_number)
+            return self.whole_report(self._train(weights, rows, *who), advance)
         kept = self._partial.load(round_number, self.client.number) if self._partial else None
         done, total, tally, losses = kept or (0, torch.zeros_like(weights), Counter(), [])
         self._whole = not done
@@ -98,9 +99,9 @@ class Worker:
         drawn = self.drawn(round_number)
         jobs: list[Job] = [
             (self.client.providers[provider], (round_number, self.client.number, self.client.tags[provider]))
-            for provider in drawn[done:]
+            for provider in drawn
         ]
-        for at, (update, loss) in enumerate(self._train_each(weights, jobs), done + 1):
+        for at, (update, loss) in enumerate(self._train_each(weights, jobs, done), done + 1):
             clipped, verdict = clip(update if dual is None else update + dual, self._privacy.settings.clip)
             total += clipped
             tally[verdict] += 1
@@ -114,21 +115,51 @@ class Worker:
             memory.keep(round_number, dual, weights, total)
         return Report(total, tally, tuple(losses))
 
-    def _train_each(self, weights: Tensor, jobs: list[Job]) -> Iterator[tuple[Tensor, float]]:
-        """Train for every provider; one at a time, and checked, until one has moved what it should."""
-        alone = 0
+    def whole_job(self, round_number: int) -> Job:
+        """The one local training of a round without privacy: on everything that the client holds."""
+        rows = [row for held in self.client.providers for row in held]
+        return rows, (round_number, self.client.number)
+
+    def whole_report(self, found: tuple[Tensor, float], advance: Callable[[int], None]) -> Report:
+        """The report without privacy, from update and mean loss of ``whole_job``.
+
+        Raises:
+            AuditError: As of ``report``.
+        """
+        update, loss = found
+        if self._moved is None and bool(torch.isfinite(update).all()) and bool(update.any()):
+            self._moved = self.trainer.trainable.late.clone()
+        self._note(update)
+        self._check()
+        advance(1)
+        if not bool(torch.isfinite(update).all()):
+            return Report(torch.zeros_like(update), Counter(dropped=1))
+        return Report(update, Counter(kept=1), (loss,), sum(map(len, self.client.providers)))
+
+    def _train_each(self, weights: Tensor, jobs: list[Job], done: int) -> Iterator[tuple[Tensor, float]]:
+        """Train for every provider from number ``done`` on.
+
+        One at a time, and checked, until one has moved what it should. Providers that share a pass share it with the
+        same ones in a run that was cut, so that rounding is the same: what was done alone or before is computed again.
+        """
+        alone, together = done, self.trainer.together
         while alone < len(jobs) and self._moved is None:
             rows, who = jobs[alone]
-            yield self._train(weights, rows, *who)
+            found = self._train(weights, rows, *who)
+            if together == 1:
+                yield found
             alone += 1
-        for update, loss in self._trainer.train_each(weights, jobs[alone:]):
-            self._note(update)
-            yield update, loss
+        wanted = alone if together == 1 else done
+        begin = wanted - wanted % together
+        for at, (update, loss) in enumerate(self.trainer.train_each(weights, jobs[begin:]), begin):
+            if at >= wanted:
+                self._note(update)
+                yield update, loss
 
     def _train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
-        trainable = self._trainer.trainable
+        trainable = self.trainer.trainable
         frozen = trainable.frozen_digest() if self._moved is None else None
-        update, loss = self._trainer.train(weights, rows, *who)
+        update, loss = self.trainer.train(weights, rows, *who)
         if frozen is not None and bool(torch.isfinite(update).all()) and bool(update.any()):
             trainable.require_frozen(frozen)
             self._moved = trainable.late.clone()
@@ -138,10 +169,10 @@ class Worker:
     def _note(self, update: Tensor) -> None:
         """Record which tensors have moved."""
         if not self._checked and self._moved is not None and bool(torch.isfinite(update).all()):
-            self._moved |= self._trainer.trainable.moved(update)
+            self._moved |= self.trainer.trainable.moved(update)
 
     def _check(self) -> None:
         """Check the first report that is not empty and was not begun by an earlier process."""
         if not self._checked and self._moved is not None and self._whole:
-            self._trainer.trainable.require_moved(self._moved)
+            self.trainer.trainable.require_moved(self._moved)
             self._checked = True

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
-from pfl_audit.training.federated.local import Job, LocalTrainer, Trainer
+from pfl_audit.training.federated.local import LocalTrainer, Trainer
+from pfl_audit.training.federated.together import Job
 
 _LARGEST = 50_000_000
 """Numbers of a network above which its own matrices fill the threads, and copies of it the memory."""
@@ -52,7 +53,7 @@ class WorkerPool:
     """
 
     def __init__(self, trainer: LocalTrainer, size: int) -> None:
-        self.trainable = trainer.trainable
+        self.trainable, self.together = trainer.trainable, trainer.together
         self._trainer = trainer
         self._size = size
         self._pool: ProcessPoolExecutor | None = None
@@ -75,11 +76,11 @@ class WorkerPool:
             self._size, mp_context=get_context("fork"), initializer=_begin, initargs=(self._trainer,)
         )
         # Not pool.map: it cancels its futures in this thread, while the pool's own thread may fail the same futures.
-        futures = deque(self._pool.submit(_train, weights.numpy(), job) for job in jobs)
+        futures = deque(self._pool.submit(_train, weights.numpy(), group) for group in self._trainer.groups(jobs))
         try:
             while futures:
-                update, loss = futures.popleft().result()
-                yield torch.from_numpy(update), loss
+                for update, loss in futures.popleft().result():
+                    yield torch.from_numpy(update), loss
         except BrokenProcessPool as error:
             time.sleep(_LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
             raise AuditError(
@@ -120,9 +121,7 @@ def _leave_with(parent: int) -> None:
     os._exit(1)
 
 
-def _train(weights: NDArray[np.float32], job: Job) -> tuple[NDArray[np.float32], float]:
+def _train(weights: NDArray[np.float32], jobs: Sequence[Job]) -> list[tuple[NDArray[np.float32], float]]:
     if _mine is None:
         raise RuntimeError("the process has no trainer")
-    rows, who = job
-    update, loss = _mine.train(torch.from_numpy(weights), rows, *who)
-    return update.numpy(), loss
+    return [(update.numpy(), loss) for update, loss in _mine.train_group(torch.from_numpy(weights), jobs)]

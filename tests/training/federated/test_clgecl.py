@@ -22,12 +22,12 @@ from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import FLOAT32
 from pfl_audit.training.federated.dual import FILES, DualMemory
 from pfl_audit.training.federated.engine import LocalEngine
-from pfl_audit.training.federated.local import Job
 from pfl_audit.training.federated.plan import plan_privacy
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
+from pfl_audit.training.federated.together import Job
 from pfl_audit.training.trainable import Trainable
 from tests.oracles import clgecl
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate
@@ -41,6 +41,8 @@ CLIENTS = replace(PRIVATE, sampling="clients", client_rate=0.5, public_providers
 
 class Toward:
     """Moves half of the way to the target of a row."""
+
+    together = 1
 
     def __init__(self) -> None:
         network = nn.Module()

@@ -12,7 +12,8 @@ from pfl_audit.errors import AuditError
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.clients import merged
-from pfl_audit.training.federated.local import Job, LocalTrainer
+from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.together import Job
 from pfl_audit.training.federated.worker_pool import WorkerPool, trainer_for
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.trainable import choose_trainable
@@ -71,3 +72,11 @@ def test_a_killed_process_of_the_crew_is_one_clear_line(work: tuple[LocalTrainer
     os.kill(next(iter(pool._pool._processes)), signal.SIGKILL)
     with pytest.raises(AuditError, match="was killed"):
         list(results)
+
+
+def test_clients_without_privacy_train_side_by_side(federate: Federate, threads: None) -> None:
+    federate("two", "fl")
+    torch.set_num_threads(1)
+    federate("one", "fl")
+    one, two = federate.weights("one"), federate.weights("two")
+    assert all(torch.equal(two[name], tensor) for name, tensor in one.items())

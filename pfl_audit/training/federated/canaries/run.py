@@ -23,10 +23,10 @@ from pfl_audit.training.federated.canaries.directions import Directions
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import FLOAT32
 from pfl_audit.training.federated.engine import LocalEngine
-from pfl_audit.training.federated.local import Job
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
+from pfl_audit.training.federated.together import Job
 from pfl_audit.training.trainable import Trainable
 
 LENGTH = 10.0
@@ -49,6 +49,8 @@ class Observation:
 
 class _CanaryTrainer:
     """Returns directions where LocalTrainer trains; the row of an example is the number of a canary."""
+
+    together = 1
 
     def __init__(self, directions: Directions, length: float) -> None:
         network = nn.Module()
