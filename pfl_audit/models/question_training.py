@@ -84,7 +84,7 @@ class QuestionTraining(ABC):
         generators: Sequence[torch.Generator],
     ) -> Tensor:
         """As of QuestionExamples, with the pages of all examples."""
-        raise NotImplementedError
+        raise AssertionError("can_share is false")
 
     @abstractmethod
     def own_tensors(self) -> Mapping[str, Tensor]:

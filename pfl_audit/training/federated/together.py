@@ -21,7 +21,7 @@ from pfl_audit.training.trainable import Trainable
 
 Job = tuple[Sequence[int], tuple[int, ...]]
 """Rows of the examples, and whose they are: round, client and perhaps provider."""
-_EXAMPLES = 8
+_EXAMPLES = 16
 """Examples of a pass: more of them no longer pay for the memory."""
 
 

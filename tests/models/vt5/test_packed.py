@@ -50,7 +50,7 @@ def test_loss_and_gradients_are_those_of_a_padded_batch(model: TrainableVt5, cor
     )
     torch.testing.assert_close(found[0], wanted[0], rtol=1e-7, atol=0)  # T5's norm has its mean square in float32
     for name, one, other in zip(trainable.names, found[1], wanted[1], strict=True):
-        assert float((one - other).norm()) < 1e-6 * float(other.norm()), name
+        assert float((one - other).norm()) < 1e-5 * float(other.norm()), name
     assert all(bool(gradient.any()) for gradient in wanted[1])
 
 
