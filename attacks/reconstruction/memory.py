@@ -11,8 +11,8 @@ from pfl_audit.metrics.intervals import Estimate
 def memory_level(found: Estimate, new: Estimate | None, p_value: float | None, units: int, budget: Budget) -> Level:
     """A weak sign at most, where both are sure: better than public knowledge, and more so than on new forms.
 
-    Of the second the bootstrap and a permutation of the units must be sure alike. Without new forms, memory of these
-    forms cannot be distinguished from knowing their kind.
+    Of the second the bootstrap and a permutation of the units must be sure alike; where the permutation alone is, the
+    finding is unresolved. Without new forms, memory of these forms cannot be distinguished from knowing their kind.
 
     Args:
         found: How far the attack lies above public knowledge on private forms.
@@ -24,4 +24,5 @@ def memory_level(found: Estimate, new: Estimate | None, p_value: float | None, u
     if new is not None and p_value is not None:
         effects.append(found.minus(new).above(0.0))
         p_values.append(p_value)
-    return at_most_weak(level_of(p_values, effects, budget, enough=units >= FEWEST_UNITS))
+    significant = any(p <= budget.weak for p in p_values)
+    return at_most_weak(level_of(p_values, effects, budget, enough=units >= FEWEST_UNITS, resolved=not significant))

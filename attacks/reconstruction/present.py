@@ -41,6 +41,10 @@ _FORMATS: Final[dict[str, Format]] = dict.fromkeys((TOKENS, PERFECT, _READ["PR"]
 """Formats of metrics that are shares of fields."""
 PRIVATE, NEW = "private forms", "new forms"
 _ALIKE = 1e-9
+DISAGREE = (
+    "A permutation of the units finds a difference between private and new forms, but an interval by resampling holds "
+    "0: more units are needed to tell."
+)
 
 
 class Presenter:
@@ -162,7 +166,7 @@ class Presenter:
         end = {
             "weak": f" {why}.{self.apart()}",
             "none": f" {none}.{self.learnt_little()}",
-            "unresolved": f" {self.too_few(units)}",
+            "unresolved": f" {self.too_few(units) if units < FEWEST_UNITS else DISAGREE}",
         }[level]
         return finding_of(
             level,
