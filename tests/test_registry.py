@@ -68,10 +68,9 @@ def test_the_files_of_packages_are_read_once_and_again_when_one_is_installed(
 ) -> None:
     install(packages, "first-thing", "A = 'first'", "a")
     registry, reads = Registry[str](GROUP, "thing"), []
-    monkeypatch.setattr(
-        "pfl_audit.registry.entry_points", lambda group: reads.append(group) or entry_points(group=group)
-    )
+    monkeypatch.setattr("pfl_audit.registry.entry_points", lambda: reads.append(True) or entry_points())
     assert [registry.installed() for _ in range(3)] == [{"a": "first"}] * 3
+    assert Registry[str]("tests.others", "other").installed() == {}
     assert len(reads) == 1
     install(packages, "second-thing", "B = 'second'", "b")
     assert registry.installed() == {"a": "first", "b": "second"}

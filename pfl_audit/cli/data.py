@@ -6,7 +6,6 @@ import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,6 +22,7 @@ from pfl_audit.documents.units import UnitName
 from pfl_audit.errors import EXIT_FINDING, NotAuditableError, UsageError
 from pfl_audit.files import require_new
 from pfl_audit.inputs import require_input
+from pfl_audit.registry import entries
 
 if TYPE_CHECKING:
     from pfl_audit.documents.check import CorpusCheck
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def _names(*groups: str) -> str:
     """Installed entry points of groups, without loading them."""
-    return ", ".join(sorted({point.name for group in groups for point in entry_points(group=f"pfl_audit.{group}")}))
+    return ", ".join(sorted({point.name for group in groups for point in entries(f"pfl_audit.{group}")}))
 
 
 app = App(rich_markup_mode=None, help="Check, convert, import and make corpora.")

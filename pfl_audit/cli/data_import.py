@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.files import require_new, write_text
 from pfl_audit.inputs import is_there, require_input
+from pfl_audit.registry import entries
 
 if TYPE_CHECKING:
     from pfl_audit.documents.corpus import Corpus
@@ -29,7 +29,7 @@ _OF_DOCUMENTS = ("labels", "accept", "questions", "ocr", "language", "dpi", "reg
 def _sources() -> str:
     """Installed importers and readers, without loading them."""
     groups = ("importers", "corpora")
-    names = {point.name for group in groups for point in entry_points(group=f"pfl_audit.{group}")}
+    names = {point.name for group in groups for point in entries(f"pfl_audit.{group}")}
     return ", ".join(sorted({DOCUMENTS, *names}))
 
 
