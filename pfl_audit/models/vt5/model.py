@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -20,12 +21,14 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.protocol import Guess, Response, Score, sorted_guesses
 from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.models.vt5.greedy import greedy_answers
 from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
 from pfl_audit.models.vt5.modeling import Vt5
+from pfl_audit.models.vt5.packed import can_encode, encode
 from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
 from pfl_audit.models.weights import fingerprint_files
 
-ADAPTER_VERSION = 1
+ADAPTER_VERSION = 2
 """Incremented whenever the adapter's results change, so that stored answers are not reused."""
 
 _ATTENTION_BYTES = 192 << 20
@@ -129,8 +132,14 @@ class Vt5Responder:
 
     def _encode(self, queries: Sequence[Query]) -> tuple[BaseModelOutput, Tensor]:
         """The encoder's output, (batch, tokens, width), and its mask, int64 (batch, tokens)."""
-        text = collate([self.inputs.text(query) for query in queries])
+        texts = [self.inputs.text(query) for query in queries]
         features = self._page_features([query.document for query in queries])
+        if can_encode(self.network):
+            ids, boxes = [torch.from_numpy(one.ids) for one in texts], [torch.from_numpy(one.boxes) for one in texts]
+            rows = encode(self.network, ids, boxes, features)
+            mask = pad_sequence([torch.ones(len(row), dtype=torch.int64) for row in rows], batch_first=True)
+            return BaseModelOutput(last_hidden_state=pad_sequence(rows, batch_first=True)), mask
+        text = collate(texts)
         embeddings, mask = self.network.embed(text.to(self._device), features)
         return self.network.language_backbone.encoder(inputs_embeds=embeddings, attention_mask=mask), mask
 
@@ -154,12 +163,20 @@ class Vt5Responder:
 
     def _generate(self, encoded: BaseModelOutput, mask: Tensor) -> tuple[list[str], list[float], EncoderDecoderCache]:
         """Greedy answers, the product of their tokens' probabilities (end and padding left out), and the cache."""
+        longest = self.network.config.max_answer_tokens
+        if can_encode(self.network):
+            found, across = greedy_answers(self.network, encoded.last_hidden_state, mask, longest)
+            cross = DynamicCache()
+            for layer, pair in enumerate(across):
+                cross.update(*pair, layer)
+            texts = [self.inputs.tokenizer.decode(one.tokens) for one in found]
+            return texts, [one.confidence for one in found], EncoderDecoderCache(DynamicCache(), cross)
         out = self.network.language_backbone.generate(
             encoder_outputs=encoded,
             attention_mask=mask,
             do_sample=False,
             num_beams=1,
-            max_length=self.network.config.max_answer_tokens,
+            max_length=longest,
             decoder_start_token_id=PAD,
             eos_token_id=EOS,
             pad_token_id=PAD,

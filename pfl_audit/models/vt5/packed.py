@@ -1,6 +1,6 @@
-"""The training loss of a VT5 on packed tokens: no padding is computed, and every attention stays in the cache.
+"""A VT5 on packed tokens: no padding is computed, and every attention stays in the cache.
 
-The network, its weights and its adapters are those of ``modeling.Vt5``; padded batches give the same losses
+The network, its weights and its adapters are those of ``modeling.Vt5``; padded batches give the same states and losses
 (``TrainableVt5.padded_loss``). Several owners, such as providers, may share a pass: each has adapters and dropout of
 its own, and the frozen weights multiply the rows of all of them at once.
 """
@@ -21,10 +21,15 @@ from pfl_audit.models.vt5.packed_functions import Attention, LowRankUpdate, Root
 from pfl_audit.models.vt5.tokenizer import PAD
 
 
+def can_encode(network: Vt5) -> bool:
+    """Whether ``encode`` covers a network that is not trained: no gates in its layers, and on the CPU."""
+    backbone = network.language_backbone
+    return not backbone.config.is_gated_act and backbone.device.type == "cpu"
+
+
 def can_pack(network: Vt5) -> bool:
-    """Whether ``token_losses`` covers a network: its T5 has no dropout of its own and is on the CPU."""
-    config = network.language_backbone.config
-    return not config.dropout_rate and not config.is_gated_act and network.language_backbone.device.type == "cpu"
+    """Whether ``token_losses`` covers a network as well: its T5 has no dropout of its own."""
+    return can_encode(network) and not network.language_backbone.config.dropout_rate
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,12 @@ class Owners:
         return rows * kept.div_(1 - dropout.p)
 
 
+def encode(network: Vt5, ids: Sequence[Tensor], boxes: Sequence[Tensor], pages: Tensor) -> list[Tensor]:
+    """Output of the encoder for each example, as of ``token_losses``: float (tokens and patches + 1, width)."""
+    rows, lengths = _encode(network, Owners([len(ids)]), ids, boxes, pages)
+    return list(torch.split(rows, lengths))
+
+
 def token_losses(
     network: Vt5,
     ids: Sequence[Tensor],
@@ -83,6 +94,21 @@ def token_losses(
         float (answer tokens of all examples,).
     """
     owners = owners or Owners([len(ids)])
+    backbone = network.language_backbone
+    encoded, lengths = _encode(network, owners, ids, boxes, pages)
+    answers = [len(one) for one in labels]
+    start = labels[0].new_full((1,), PAD)
+    before = torch.cat([part for one in labels for part in (start, one[:-1])])
+    decoded = _stack(backbone.decoder, owners, backbone.decoder.embed_tokens(before), answers, encoded, lengths)
+    if backbone.config.scale_decoder_outputs:
+        decoded = decoded * backbone.model_dim**-0.5
+    return functional.cross_entropy(backbone.lm_head(decoded), torch.cat(list(labels)), reduction="none")
+
+
+def _encode(
+    network: Vt5, owners: Owners, ids: Sequence[Tensor], boxes: Sequence[Tensor], pages: Tensor
+) -> tuple[Tensor, list[int]]:
+    """Output of the encoder, float (rows of all examples, width), and the number of rows of each."""
     backbone, spatial = network.language_backbone, network.spatial_embedding
     texts = [len(one) for one in ids]
     positions = owners.drop(spatial.dropout, spatial.positions(torch.cat(list(boxes))), texts)
@@ -90,14 +116,7 @@ def token_losses(
     parts = zip(torch.split(words, texts), network.visual_embedding(pages), strict=True)
     tokens = torch.cat([part for pair in parts for part in pair])
     lengths = [count + pages.shape[1] for count in texts]
-    answers = [len(one) for one in labels]
-    encoded = _stack(backbone.encoder, owners, tokens, lengths)
-    start = labels[0].new_full((1,), PAD)
-    before = torch.cat([part for one in labels for part in (start, one[:-1])])
-    decoded = _stack(backbone.decoder, owners, backbone.decoder.embed_tokens(before), answers, encoded, lengths)
-    if backbone.config.scale_decoder_outputs:
-        decoded = decoded * backbone.model_dim**-0.5
-    return functional.cross_entropy(backbone.lm_head(decoded), torch.cat(list(labels)), reduction="none")
+    return _stack(backbone.encoder, owners, tokens, lengths), lengths
 
 
 def _stack(
@@ -110,25 +129,30 @@ def _stack(
 ) -> Tensor:
     """All blocks of an encoder, or with ``encoded`` of a decoder."""
     first = stack.block[0].layer[0].SelfAttention
-    bias = _position_bias(first, max(counts))
+    bias = attention_bias(first, max(counts))
     for block in stack.block:
         own = block.layer[0]
-        normed = _norm(own.layer_norm, rows)
+        normed = norm(own.layer_norm, rows)
         rows = _attend(own.SelfAttention, owners, rows, (normed, counts), (normed, counts), bias)
         if encoded is not None:
             cross = block.layer[1]
-            asking = _norm(cross.layer_norm, rows)
+            asking = norm(cross.layer_norm, rows)
             rows = _attend(cross.EncDecAttention, owners, rows, (asking, counts), (encoded, asked), None)
-        last = block.layer[-1]
-        dense = last.DenseReluDense
-        hidden = dense.act(functional.linear(_norm(last.layer_norm, rows), dense.wi.weight))
-        rows = torch.addmm(rows, hidden, dense.wo.weight.t())
-    return _norm(stack.final_layer_norm, rows)
+        rows = feed_forward(block.layer[-1], rows)
+    return norm(stack.final_layer_norm, rows)
 
 
-def _norm(norm: Any, rows: Tensor) -> Tensor:
-    out: Tensor = _apply(RootMeanSquareNorm)(rows, norm.weight, norm.variance_epsilon)
+def norm(layer: Any, rows: Tensor) -> Tensor:
+    """T5's layer norm of rows, float (rows, width)."""
+    out: Tensor = _apply(RootMeanSquareNorm)(rows, layer.weight, layer.variance_epsilon)
     return out
+
+
+def feed_forward(layer: Any, rows: Tensor) -> Tensor:
+    """A feed-forward layer without gate, with its norm and its residual connection: float (rows, width)."""
+    dense = layer.DenseReluDense
+    hidden = dense.act(functional.linear(norm(layer.layer_norm, rows), dense.wi.weight))
+    return torch.addmm(rows, hidden, dense.wo.weight.t())
 
 
 def _apply(function: type[torch.autograd.Function]) -> Callable[..., Tensor]:
@@ -161,7 +185,7 @@ def _project(linear: Any, owners: Owners, rows: Tensor, counts: Sequence[int]) -
     return out
 
 
-def _position_bias(layer: Any, longest: int) -> Tensor:
+def attention_bias(layer: Any, longest: int) -> Tensor:
     """Relative position bias, float (heads, longest, longest), with the causal mask of a decoder.
 
     It depends on the distance of two tokens alone, so that one row of 2 longest - 1 numbers holds all of it.

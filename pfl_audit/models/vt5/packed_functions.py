@@ -60,14 +60,17 @@ class Attention(torch.autograd.Function):
         context.counts = heads, asking, asked
         context.biased = None if bias is None else bias.shape
         out, kept = torch.empty_like(queries), []
+        trained = any(context.needs_input_grad)
         parts = _parts(heads, (queries, asking), (keys, asked), (values, asked), (out, asking))
         for query, key, value, place in parts:
             if bias is None:
                 scores = torch.bmm(query, key.mT)
             else:
                 scores = torch.baddbmm(bias[:, : query.shape[1], : key.shape[1]], query, key.mT)
-            kept.append(torch.softmax(scores, dim=-1))
-            place.copy_(torch.bmm(kept[-1], value))
+            shares = torch.softmax(scores, dim=-1)
+            if trained:
+                kept.append(shares)
+            place.copy_(torch.bmm(shares, value))
         context.save_for_backward(queries, keys, values, *kept)
         return out
 
