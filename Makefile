@@ -33,6 +33,7 @@ bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops
 	$(BIN)/python -m tests.bench.fused_attention
 	$(BIN)/python -m tests.bench.report
 	$(BIN)/python -m tests.bench.candidates
+	$(BIN)/python -m tests.bench.workers
 
 bench-null: $(VENV)/.developed ## Count the false alarms of 500 audits of forms that no model has seen, and of 500 runs with canaries
 	$(BIN)/python -m tests.bench.null_reconstruction

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from math import isfinite
 from typing import Final
 
@@ -15,6 +16,7 @@ from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
+from pfl_audit.models.processes import Calls, InTurn
 from pfl_audit.models.protocol import (
     CandidateModel,
     Capability,
@@ -53,6 +55,7 @@ class QueryEngine:
 
     Args:
         store: Where answers are kept.
+        calls: What calls the model; in this process where not given.
 
     Attributes:
         asked: How many queries, and answers to compare, went to the model.
@@ -60,8 +63,11 @@ class QueryEngine:
         problems: Every problem so far, once each, in order.
     """
 
-    def __init__(self, model: DocumentModel, store: ResponseStore, progress: Progress) -> None:
+    def __init__(
+        self, model: DocumentModel, store: ResponseStore, progress: Progress, calls: Calls | None = None
+    ) -> None:
         self.model = model
+        self._calls = calls or InTurn(model)
         self.asked = 0
         self.reused = 0
         self.problems: dict[Problem, None] = {}
@@ -197,8 +203,12 @@ class QueryEngine:
     def _answered(self, pending: Mapping[str, Query], answers: Answers) -> Iterator[tuple[int, dict[str, Response]]]:
         """Ask; yields the number of questions that are done, and their responses, before anything more is asked."""
         if not isinstance(self.model, ConcurrentModel):
-            for batch in self._batches(pending):
-                yield len(batch), self._respond(batch, answers)
+            problems: dict[int, list[Problem]] = {}
+            batches = self._batches(pending)
+            for at, given in self._calls.each([partial(_responses, list(batch.values())) for batch in batches]):
+                problems[at] = []
+                yield len(batches[at]), self._taken(batches[at], given, problems[at])
+            answers.problems += [problem for at in sorted(problems) for problem in problems[at]]
             return
         keys = sorted(pending)  # hashes, so that the first ones are a random sample, as an estimate needs
         for at, found in self.model.respond_each([pending[key] for key in keys]):
@@ -209,19 +219,21 @@ class QueryEngine:
                 answers.problems.append(Problem(pending[keys[at]].document.id, found.reason))
                 yield 1, {}
 
-    def _respond(self, batch: Mapping[str, Query], answers: Answers) -> dict[str, Response]:
-        """Ask a batch; where a page of it cannot be read, ask one by one and leave that page out."""
-        try:
-            responses = self.model.respond(list(batch.values()))
-        except UnanswerableError as error:
-            if len(batch) == 1:
-                (query,) = batch.values()
-                answers.problems.append(Problem(query.document.id, error.reason))
-                return {}
-            parts = [self._respond({key: query}, answers) for key, query in batch.items()]
-            return {key: response for part in parts for key, response in part.items()}
-        self.asked += len(batch)
-        return dict(zip(batch, responses, strict=True))
+    def _taken(
+        self, batch: Mapping[str, Query], given: list[Response] | UnanswerableError, problems: list[Problem]
+    ) -> dict[str, Response]:
+        """The responses of a batch; where a page of it could not be read, asked one by one without that page."""
+        if not isinstance(given, UnanswerableError):
+            self.asked += len(batch)
+            return dict(zip(batch, given, strict=True))
+        if len(batch) == 1:
+            (query,) = batch.values()
+            problems.append(Problem(query.document.id, given.reason))
+            return {}
+        alone = [{key: query} for key, query in batch.items()]
+        each = InTurn(self.model).each([partial(_responses, list(one.values())) for one in alone])
+        parts = [self._taken(alone[at], response, problems) for at, response in each]
+        return {key: response for part in parts for key, response in part.items()}
 
     def _batches(self, pending: Mapping[str, Query], share: int = 1) -> list[dict[str, Query]]:
         """Group by length, longest first (what does not fit shows at once), a page's questions together.
@@ -252,6 +264,10 @@ class QueryEngine:
         content = [__version__, self._fingerprint, query.document.digest, asked, query.answers[0], *purpose]
         # Recorded answers go by id, and two pages of the same content may have different ones.
         return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])
+
+
+def _responses(queries: Sequence[Query], model: DocumentModel) -> list[Response]:
+    return model.respond(queries)
 
 
 _GUESSES: Final = TypeAdapter(list[Guess])

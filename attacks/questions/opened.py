@@ -23,6 +23,7 @@ from pfl_audit.errors import UsageError
 from pfl_audit.models.adapter_folder import base_of
 from pfl_audit.models.open import family_of, open_model
 from pfl_audit.models.page_reader import PageReader
+from pfl_audit.models.processes import Opening, Processes
 from pfl_audit.models.prompt_template import read_prompt
 from pfl_audit.models.protocol import Capability, ConcurrentModel, DocumentModel
 from pfl_audit.models.recorded import RecordedModel
@@ -118,11 +119,16 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     if prompt is not None and inputs.answers is not None:
         raise UsageError("recorded answers are not asked by a prompt", "Leave --prompt out")
 
+    processes = Processes(job.workers) if job.workers > 1 and job.model is not None else None
+
     def opened(name: str) -> DocumentModel:
         return open_model(name, device=job.device, download=job.download, prompt=prompt)
 
-    def engine(model: DocumentModel) -> QueryEngine:
-        return QueryEngine(model, job.store, job.progress)
+    def engine(model: DocumentModel, name: str | None) -> QueryEngine:
+        if processes is None or name is None:
+            return QueryEngine(model, job.store, job.progress)
+        opening = Opening(name, job.device, job.download, prompt, model.fingerprint)
+        return QueryEngine(model, job.store, job.progress, processes.calls(opening))
 
     red = audited_corpus(inputs)
     blue = training_corpus(inputs, red)
@@ -136,13 +142,13 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     _check_references(inputs.references, references, model)
     return OpenedQuestions(
         inputs=inputs,
-        target=engine(model),
+        target=engine(model, job.model),
         red=red,
-        pretrained=engine(before) if before else None,
+        pretrained=engine(before, inputs.pretrained) if before else None,
         blue=blue,
-        reader=engine(PageReader()) if inputs.ocr else None,
-        control=engine(control) if control else None,
-        references=tuple(map(engine, references)),
+        reader=engine(PageReader(), None) if inputs.ocr else None,
+        control=engine(control, inputs.control) if control else None,
+        references=tuple(map(engine, references, inputs.references)),
         weights={
             role: Path(name)
             for role, name in (("target", job.model), ("control", inputs.control), ("pre-trained", inputs.pretrained))

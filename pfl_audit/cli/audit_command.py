@@ -65,6 +65,7 @@ class Request:
         out: Folder of the run, or None.
         store: Response store, or None.
         device: torch's name of the device.
+        workers: Processes that ask models at the same time.
         gating: What decides the exit code beside findings.
     """
 
@@ -81,6 +82,7 @@ class Request:
     out: Path | None = None
     store: Path | None = None
     device: str = "cpu"
+    workers: int = 1
     gating: Gating = Gating()
 
 
@@ -124,7 +126,9 @@ class AuditCommand:
         parameters = [
             self._model(),
             *(parameter for group in groups for parameter in group.parameters()),
-            *_shared(download=self.download, gate=self.gate),
+            *_shared(
+                download=self.download, gate=self.gate, asks=any(group.owner == "questions" for group in self.inputs)
+            ),
             *(output_parameters() if self.gate else ()),
         ]
         command.__doc__ = self.help
@@ -175,6 +179,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         store=request.store or shared_store(request.out),
         seed=request.seed,
         device=request.device,
+        workers=request.workers,
         download=given.get("download", False),
         fail_on=given["fail_on"],
         require=request.gating.require,
@@ -220,6 +225,7 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
         out=given["out"],
         store=given["store"],
         device=given["device"],
+        workers=given.get("workers", 1),
         gating=_gating(given, tables.get(WAIVERS, [])),
     )
 
@@ -314,7 +320,7 @@ def _subjects() -> frozenset[str]:
     return frozenset(SUBJECTS.installed())
 
 
-def _shared(*, download: bool, gate: bool) -> list[inspect.Parameter]:
+def _shared(*, download: bool, gate: bool, asks: bool) -> list[inspect.Parameter]:
     """Options that every audit has."""
     made = [
         keyword("set_", Set, None),
@@ -336,4 +342,6 @@ def _shared(*, download: bool, gate: bool) -> list[inspect.Parameter]:
     ]
     if download:
         made.insert(5, keyword("download", options.Download, False))
+    if asks:
+        made.insert(5, keyword("workers", options.Workers, 1))
     return [parameter for parameter in made if gate or parameter.name not in _GATING]

@@ -11,6 +11,7 @@ from pfl_audit.cli.console import errors_as_json
 
 Release = Literal["public-api", "internal", "open-weights"]
 FailOn = Literal["leak", "weak", "never"]
+_MOST_WORKERS = 256
 _HIGHEST_SEED = 2**32 - 1 - 100
 """scikit-learn takes 32 bits, and the draws of an audit count up from the seed."""
 
@@ -65,6 +66,15 @@ Store = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=_HIGHEST_SEED, help="Seed of everything that is drawn.")]
 Device = Annotated[str, typer.Option("--device", help="torch's name of the device.")]
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        min=1,
+        max=_MOST_WORKERS,
+        help="Processes that ask a checkpoint at the same time; each holds a copy, and they share torch's threads.",
+    ),
+]
 Download = Annotated[
     bool, typer.Option("--download", help="Allow fetching hub ids; without it nothing touches the network.")
 ]

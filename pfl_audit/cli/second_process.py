@@ -6,9 +6,6 @@ process has asked a model, the other finds there.
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
 from collections.abc import Sequence
 from multiprocessing import get_context
@@ -17,14 +14,12 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from pfl_audit.child_process import LOOK, follow
 from pfl_audit.errors import AuditError
 
 if TYPE_CHECKING:
     from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.results import Results
-
-_LOOK = 1.0
-"""Seconds between two looks at whether the first process is still there."""
 
 
 class SecondProcess:
@@ -61,7 +56,7 @@ class SecondProcess:
         try:
             found: list[Results] | tuple[str, str] = self._found.recv()
         except EOFError as error:
-            time.sleep(_LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
+            time.sleep(LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
             raise AuditError(
                 "a process of the demo was killed, perhaps for want of memory", "Repeat the command to go on from there"
             ) from error
@@ -81,9 +76,7 @@ class SecondProcess:
 
 
 def _audit(plans: Sequence[AuditPlan], threads: int, there: Connection) -> None:
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    follow()
     from pfl_audit.cli.libraries import restrain
 
     restrain()
@@ -98,9 +91,3 @@ def _audit(plans: Sequence[AuditPlan], threads: int, there: Connection) -> None:
         there.send((error.problem, error.remedy))
     except Exception as error:  # whose text may hold a value
         there.send((f"internal error: {type(error).__name__}", "Repeat the command, and report it"))
-
-
-def _leave_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK)
-    os._exit(1)

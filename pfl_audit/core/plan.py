@@ -27,6 +27,7 @@ class AuditPlan:
         store: Response store; in ``out`` where it is None.
         seed: Seed of all random draws.
         device: torch's name of the device.
+        workers: Processes that ask models at the same time.
         download: Whether hub ids may be fetched.
         fail_on: Findings that make the command fail.
         require: Checks and attacks that have to be audited, whatever the findings.
@@ -49,6 +50,7 @@ class AuditPlan:
     store: Path | None = None
     seed: int = 0
     device: str = "cpu"
+    workers: int = 1
     download: bool = False
     fail_on: FailOn = "leak"
     require: tuple[str, ...] = ()

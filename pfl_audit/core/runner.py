@@ -217,6 +217,7 @@ class _Audit:
             self.progress,
             planned,
             plan.settings,
+            plan.workers,
         )
 
     def open(self, store: ResponseStore) -> None:

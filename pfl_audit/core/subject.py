@@ -57,6 +57,7 @@ class AuditJob:
         progress: Progress display.
         planned: How many questions about a corpus the checks of the audit are going to ask, as far as that is known.
         settings: Attack to the settings that the user gave it.
+        workers: Processes that ask models at the same time; 1 for this one alone.
     """
 
     model: str | None
@@ -68,6 +69,7 @@ class AuditJob:
     progress: Progress
     planned: Callable[[Corpus], int] = lambda corpus: len(corpus.queries)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    workers: int = 1
 
     def checkpoint(self, subject: str) -> str:
         """The checkpoint under audit.

@@ -15,7 +15,7 @@ from pfl_audit.errors import AuditError
 
 PARENT = """
 import subprocess, sys, time
-child = "import os; from pfl_audit.cli.second_process import _leave_with; _leave_with(os.getppid())"
+child = "import os; from pfl_audit.child_process import leave_with; leave_with(os.getppid())"
 print(subprocess.Popen([sys.executable, "-c", child]).pid, flush=True)
 time.sleep(600)
 """

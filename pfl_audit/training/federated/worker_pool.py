@@ -5,10 +5,7 @@ Small networks leave a second thread idle most of the time, while two providers 
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -22,13 +19,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.child_process import LOOK, follow
 from pfl_audit.errors import AuditError
 from pfl_audit.training.federated.local import LocalTrainer, Trainer
 from pfl_audit.training.federated.together import Job
 
 _LARGEST = 50_000_000
 """Numbers of a network above which its own matrices fill the threads, and copies of it the memory."""
-_LOOK = 1.0
 
 _mine: LocalTrainer | None = None
 """The trainer of a process of the pool."""
@@ -82,7 +79,7 @@ class WorkerPool:
                 for update, loss in futures.popleft().result():
                     yield torch.from_numpy(update), loss
         except BrokenProcessPool as error:
-            time.sleep(_LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
+            time.sleep(LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
             raise AuditError(
                 "a process of the training was killed, perhaps for want of memory",
                 "Repeat the command: it goes on; OMP_NUM_THREADS=1 needs the least memory",
@@ -104,21 +101,12 @@ def _one_thread() -> Iterator[None]:
 
 
 def _begin(trainer: LocalTrainer) -> None:
-    """In a new process: leave interrupts to the one that leads, and do not outlive it."""
+    """In a new process."""
     global _mine  # noqa: PLW0603 - a process has one
     _mine = trainer
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    follow()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
-
-
-def _leave_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK)
-    os._exit(1)
 
 
 def _train(weights: NDArray[np.float32], jobs: Sequence[Job]) -> list[tuple[NDArray[np.float32], float]]:
