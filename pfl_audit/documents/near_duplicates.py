@@ -1,112 +1,32 @@
-"""Near-duplicate pages by the Jaccard index of their word shingles, exactly and without comparing every pair."""
+"""Near-duplicate pages, by the Jaccard index of their word pairs."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from math import ceil
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-SHINGLE = 2
-"""Words per shingle: pages of one layout share words, but not the words that follow them."""
-_ROUNDING = 1e-9
-_CELLS = 1 << 23
-"""Largest number of elements of a dense matrix."""
-_OFTEN = 1 / 8
-"""Share of the sets above which an element is counted by a dense product, which is then faster."""
-_ROWS = 256
-"""Sets that are compared at once."""
+from pfl_audit.documents.set_index import SetIndex
 
-Numbers = NDArray[np.intp]
+_BITS = 32
+"""Of the number of a word."""
 
 
-def near_duplicates(pages: Sequence[Sequence[str]], threshold: float) -> Iterator[Numbers]:
-    """For each page, the indices of the pages whose shingles have a Jaccard index of at least ``threshold``.
+def word_pairs(pages: Iterable[Sequence[str]]) -> SetIndex:
+    """The pairs of consecutive words of each page, case-folded.
+
+    Pages of one layout share words, but not the words that follow them. A page of one word is that word, a page
+    without words has no pair.
 
     Args:
-        pages: Words of each page; case is ignored.
-        threshold: Smallest Jaccard index, above 0, up to 1.
-
-    Yields:
-        Ascending indices; empty for a page without words.
+        pages: Words of each page.
     """
-    yield from similar_sets([shingles(page) for page in pages], threshold)
+    return SetIndex(_numbered_pairs(pages))
 
 
-def similar_sets(sets: Sequence[AbstractSet[Hashable]], threshold: float) -> Iterator[Numbers]:
-    """For each set, the indices of the other sets with a Jaccard index of at least ``threshold``.
-
-    Exact. Two such sets share one of the rarest elements of both (prefix filter: Bayardo, Ma and Srikant, "Scaling up
-    all pairs similarity search", 2007), so only sets that share one are compared, as matrix products over blocks.
-
-    Args:
-        sets: Elements of each set.
-        threshold: Smallest Jaccard index, above 0, up to 1.
-
-    Yields:
-        Ascending indices; empty for an empty set.
-    """
-    sizes = np.array([len(elements) for elements in sets], dtype=np.float64)
-    often, rare, prefixes = _incidence(sets, threshold)
-    by_element = prefixes.T.tocsr()
-    step = max(1, min(_ROWS, _CELLS // max(1, len(sets))))
-    for start in range(0, len(sets), step):
-        rows = slice(start, start + step)
-        columns = np.unique((prefixes[rows] @ by_element).indices).astype(np.intp)
-        common = np.asarray(often[rows] @ often[columns].T, dtype=np.float64)
-        common += (rare[rows] @ rare[columns].T).toarray()
-        union = sizes[rows, None] + sizes[columns] - common
-        similar = (common > 0) & (common >= (threshold - _ROUNDING) * union)
-        for number, row in enumerate(similar, start=start):
-            found = columns[row]
-            yield found[found != number]
-
-
-def shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
-    """Runs of SHINGLE words, case-folded; a shorter page is one run, an empty page has none."""
-    folded = [word.casefold() for word in words]
-    last = max(len(folded) - SHINGLE + 1, min(len(folded), 1))
-    return frozenset(tuple(folded[at : at + SHINGLE]) for at in range(last))
-
-
-def jaccard(one: AbstractSet[Hashable], other: AbstractSet[Hashable]) -> float:
-    """Jaccard index of two sets, 0 to 1; 0 for two empty ones."""
-    union = len(one | other)
-    return len(one & other) / union if union else 0.0
-
-
-def _incidence(
-    sets: Sequence[AbstractSet[Hashable]], threshold: float
-) -> tuple[NDArray[np.float32], csr_array, csr_array]:
-    """Incidence of sets (rows) and elements (columns): dense for frequent elements, sparse for the others; prefixes.
-
-    Elements of a single set are left out, since no two sets share them. The prefix of a set holds as many of its
-    rarest elements as every similar set must share one of.
-    """
-    counts = Counter(element for elements in sets for element in elements)
-    shared = [element for element, count in counts.most_common() if count > 1]
-    columns = {element: column for column, element in enumerate(shared)}
-    most = _CELLS // max(1, len(sets))
-    dense = min(most, sum(counts[element] > _OFTEN * len(sets) for element in shared))
-    numbers = [sorted(columns[element] for element in elements if element in columns) for elements in sets]
-    rarest = [
-        row[len(row) - _rarest(len(row), len(elements), threshold) :]
-        for row, elements in zip(numbers, sets, strict=True)
-    ]
-    whole = _rows(numbers, len(shared))
-    return whole[:, :dense].toarray(), whole[:, dense:], _rows(rarest, len(shared))
-
-
-def _rarest(shared: int, size: int, threshold: float) -> int:
-    """How many of the ``shared`` elements of a set of ``size`` its prefix holds; it begins with those of no other."""
-    return min(shared, max(0, size - ceil((threshold - _ROUNDING) * size) + 1 - (size - shared)))
-
-
-def _rows(numbers: Sequence[Sequence[int]], columns: int) -> csr_array:
-    ends = np.cumsum([0, *map(len, numbers)])
-    flat = np.array([column for row in numbers for column in row], dtype=np.int64)
-    return csr_array((np.ones(len(flat), np.float32), flat, ends), shape=(len(numbers), columns))
+def _numbered_pairs(pages: Iterable[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
+    numbers: dict[str, int] = {}
+    for words in pages:
+        found = np.array([numbers.setdefault(word.casefold(), len(numbers) + 1) for word in words], dtype=np.int64)
+        yield np.unique((found[:-1] << _BITS) | found[1:] if len(found) > 1 else found)

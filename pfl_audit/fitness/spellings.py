@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 from rapidfuzz import fuzz, process
 
-from pfl_audit.documents.near_duplicates import similar_sets
 from pfl_audit.documents.scrubbing.normalization import to_latin
 from pfl_audit.documents.scrubbing.stop_words import LEGAL
+from pfl_audit.documents.set_index import SetIndex
+from pfl_audit.documents.similar_sets import similar_sets
 
 SIMILAR: Final = 92
 """Smallest similarity of names that are perhaps the same, 0 to 100 (rapidfuzz ``ratio``)."""
@@ -67,9 +68,13 @@ def spellings(names: Iterable[str]) -> list[Spelling]:
 
 
 def _similar(forms: Sequence[str]) -> list[tuple[str, str]]:
-    triples = [frozenset(form[at : at + _GRAM] for at in range(len(form) - _GRAM + 1)) for form in forms]
+    numbers: dict[str, int] = {}
+    triples = [
+        np.unique([numbers.setdefault(form[at : at + _GRAM], len(numbers)) for at in range(len(form) - _GRAM + 1)])
+        for form in forms
+    ]
     pairs = []
-    for number, others in enumerate(similar_sets(triples, _BLOCK)):
+    for number, others in enumerate(similar_sets(SetIndex(triples), _BLOCK)):
         later = [forms[other] for other in others if other > number]
         if later:
             (scores,) = process.cdist([forms[number]], later, scorer=fuzz.ratio, score_cutoff=SIMILAR)

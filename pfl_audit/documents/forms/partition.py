@@ -9,17 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus, FormPart
-from pfl_audit.documents.near_duplicates import near_duplicates
+from pfl_audit.documents.near_duplicates import word_pairs
+from pfl_audit.documents.similar_sets import last_similar, similar_groups
 from pfl_audit.errors import AuditError, UsageError
 
 SHARES = (0.2, 0.4, 0.4)
 """Shares of validation, public and private, about as in cdmi-reconstruction, Table 4."""
 THRESHOLD = 0.7
 """Smallest Jaccard index of near-duplicates."""
-MAX_FORMS = 20_000
-"""Largest number of forms; all pairs are compared, which takes about a minute."""
+MAX_FORMS = 100_000
+"""Largest number of forms, which takes minutes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,19 +104,17 @@ def _assign_given(
     forms: Sequence[Form], parts: Mapping[str, FormPart], threshold: float
 ) -> tuple[dict[FormPart, list[Form]], int]:
     """Forms by the parts of the source, and the number of forms with a near-duplicate."""
-    ranks = {part: rank for rank, part in enumerate(PARTS)}
-    ordered = sorted(forms, key=lambda form: ranks[parts[form.id]])
-    rank = np.array([ranks[parts[form.id]] for form in ordered])
-    kept = np.ones(len(ordered), dtype=bool)
-    with_duplicate = 0
-    for number, others in enumerate(near_duplicates([form.document.words for form in ordered], threshold)):
-        kept[number] = not (kept[others] & (rank[others] < rank[number])).any()
-        with_duplicate += bool(len(others))
+    ranks = np.array([PARTS.index(parts[form.id]) for form in forms])
+    pages = word_pairs(form.document.words for form in forms)
+    kept = np.ones(len(forms), dtype=bool)
+    for rank in range(1, len(PARTS)):
+        own, before = np.flatnonzero(ranks == rank), np.flatnonzero(kept & (ranks < rank))
+        kept[own] = [found < 0 for found in last_similar(pages, own, before, threshold)]
     assigned: dict[FormPart, list[Form]] = {part: [] for part in PARTS}
-    for form, keep in zip(ordered, kept, strict=True):
+    for form, keep in zip(forms, kept, strict=True):
         if keep:
             assigned[parts[form.id]].append(form)
-    return assigned, with_duplicate
+    return assigned, _in_groups(similar_groups(pages, threshold))
 
 
 def group_forms(forms: Sequence[Form], threshold: float) -> tuple[list[list[Form]], int]:
@@ -121,17 +123,23 @@ def group_forms(forms: Sequence[Form], threshold: float) -> tuple[list[list[Form
     Args:
         threshold: Smallest Jaccard index of near-duplicates, above 0, up to 1.
     """
-    first: dict[str, int] = {}
-    group = np.array([first.setdefault(form.document.file, number) for number, form in enumerate(forms)])
-    with_duplicate = 0
-    for number, others in enumerate(near_duplicates([form.document.words for form in forms], threshold)):
-        with_duplicate += bool(len(others))
-        for other in np.unique(group[others]):
-            group[group == other] = group[number]
+    alike = similar_groups(word_pairs(form.document.words for form in forms), threshold)
+    documents = {form.document.file: number for number, form in enumerate(forms)}
+    linked = np.array([documents[form.document.file] for form in forms], dtype=np.int64) + len(forms)
+    ends = np.concatenate([alike, linked]), np.tile(np.arange(len(forms)), 2)
+    _, joined = connected_components(
+        csr_array((np.ones(len(ends[0])), ends), shape=(2 * len(forms),) * 2), directed=False
+    )
     groups: defaultdict[int, list[Form]] = defaultdict(list)
-    for form, leader in zip(forms, group.tolist(), strict=True):
-        groups[leader].append(form)
-    return list(groups.values()), with_duplicate
+    for form, group in zip(forms, joined[: len(forms)].tolist(), strict=True):
+        groups[group].append(form)
+    return list(groups.values()), _in_groups(alike)
+
+
+def _in_groups(groups: NDArray[np.int64]) -> int:
+    """How many are in a group of two at least."""
+    sizes = np.bincount(groups) if len(groups) else groups
+    return int(sizes[sizes > 1].sum())
 
 
 def _assign_groups(groups: list[list[Form]], seed: int, shares: Sequence[float]) -> dict[FormPart, list[Form]]:

@@ -1,5 +1,4 @@
 import random
-import time
 from itertools import combinations
 from typing import cast
 
@@ -8,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfl_audit.documents import near_duplicates as module
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import PARTS, Field, Form, FormCorpus, FormPart
 from pfl_audit.documents.forms.partition import partition_forms
-from pfl_audit.documents.near_duplicates import near_duplicates, shingles
 from pfl_audit.errors import AuditError, UsageError
+
+from ...oracles.similar_sets import jaccard, shingles
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 Pages = list[list[str]]
@@ -49,7 +48,7 @@ def pages_with_copies(draw: st.DrawFn) -> Pages:
 
 
 def overlap(one: Form, other: Form) -> float:
-    return similarity(shingles(one.document.words), shingles(other.document.words))
+    return jaccard(shingles(one.document.words), shingles(other.document.words))
 
 
 @settings(max_examples=60, deadline=None)
@@ -150,46 +149,3 @@ def test_shares_out_of_range(shares: tuple[float, float, float]) -> None:
 def test_threshold_out_of_range(threshold: float) -> None:
     with pytest.raises(UsageError, match="threshold"):
         partition_forms(corpus_of(random_pages(9)), seed=0, threshold=threshold)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.lists(st.sampled_from("abcA"), max_size=7), max_size=10), st.floats(0.05, 1.0), st.sampled_from([1, 30])
-)
-def test_near_duplicates_are_those_of_comparing_all_with_all(pages: Pages, threshold: float, cells: int) -> None:
-    sets = [shingles(page) for page in pages]
-    pairs = [
-        (one, other)
-        for one, other in combinations(range(len(pages)), 2)
-        if similarity(sets[one], sets[other]) >= threshold - 1e-9
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_CELLS", cells)
-        assert pairs_of(pages, threshold) == pairs
-
-
-def test_a_few_changed_words_make_a_near_duplicate_and_one_layout_does_not() -> None:
-    page = random_pages(1)[0]
-    changed = [*page[:10], "new", *page[11:20], "other", *page[21:]]
-    values = [word if number % 3 else f"v{number}" for number, word in enumerate(page)]
-    assert pairs_of([page, changed, values], 0.7) == [(0, 1)]
-    assert pairs_of([[], [], ["One"], ["one"]], 0.7) == [(2, 3)]
-
-
-def test_three_thousand_pages_that_are_nearly_alike() -> None:
-    words = [f"w{number}" for number in range(300)]
-    pages = [[*words, *(f"v{number}-{at}" for at in range(120))] for number in range(3000)]
-    began = time.process_time()
-    assert not any(len(others) for others in near_duplicates(pages, 0.7))
-    assert time.process_time() - began < 20
-
-
-def pairs_of(pages: Pages, threshold: float) -> list[tuple[int, int]]:
-    found = enumerate(near_duplicates(pages, threshold))
-    return [(one, other) for one, others in found for other in others.tolist() if one < other]
-
-
-def similarity(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> float:
-    """Jaccard index, 0 to 1; 0 for two empty sets."""
-    union = len(one | other)
-    return len(one & other) / union if union else 0.0
