@@ -15,9 +15,11 @@ from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings,
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, Counts, noise_like, private_tokens
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.question_answer import answer_of
+from pfl_audit.attacks.inversion.table_words import words_of_tables
 from pfl_audit.attacks.inversion.word_text import solve
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.word_tables import LooksUpWords, WordTables
 
 _ROWS = (Cause.MISSING, Cause.NOISE, Cause.QUANTISED, Cause.SPARSE)
 _ORDER = ("pixels", "which token")
@@ -92,7 +94,7 @@ def bag_of(model: GradientModel, case: Case) -> Bag:
     encoder, decoder = model.word_encoder(), model.text_decoder()
     if encoder is not None:
         got = solve(model, case.seen)
-        items = {ANY_ORDER: frozenset(got.present.tolist())}
+        items: dict[str, frozenset[int]] = {ANY_ORDER: frozenset(got.present.tolist())}
         if got.coordinates:
             found = [rows + (_DOWN if name == "y" else 0) for name, rows in got.coordinates.items()]
             items[COORDINATES] = frozenset(torch.cat(found).tolist())
@@ -100,9 +102,15 @@ def bag_of(model: GradientModel, case: Case) -> Bag:
     if decoder is not None:
         read = recover_text(case.seen.gradient, decoder.first_layer())
         return Bag({ANY_ORDER: frozenset(read.present.tolist())}, _of_rows(read.limits))
-    raise NotAuditableError(
-        "this model has no table of words whose rows are looked up by absolute positions", "Use --method lbfgs"
-    )
+    if isinstance(model, LooksUpWords):
+        tokens, places, limits = words_of_tables(case.seen.gradient, model.word_tables())
+        items = {ANY_ORDER: tokens}
+        if places:
+            items[COORDINATES] = frozenset(
+                at + (_DOWN if name == "y" else 0) for name, rows in places.items() for at in rows
+            )
+        return Bag(items, limits)
+    raise NotAuditableError("this model has no table of words whose rows are looked up", "Use --method lbfgs")
 
 
 def _of_rows(limits: Iterable[Limit]) -> tuple[Limit, ...]:
@@ -152,11 +160,22 @@ def _private_and_public(model: GradientModel, case: Case, texts: Iterable[Text])
             ids, boxes = encoder.tokens(text), encoder.boxes(text)
             mask = private_tokens(boxes, case.seen.template)
             parts.append((_of_tokens(ids[mask], boxes[mask]), _of_tokens(ids[~mask], boxes[~mask])))
+        elif isinstance(model, LooksUpWords):
+            parts.append(_of_tables(model.word_tables(), case, text))
         elif decoder is not None:
             ids, mask = answer_of(decoder, text)
             parts.append(({ANY_ORDER: frozenset(ids[mask].tolist())}, {ANY_ORDER: frozenset(ids[~mask].tolist())}))
     private, public = zip(*parts, strict=True)
     return _together(private), _together(public)
+
+
+def _of_tables(tables: WordTables, case: Case, text: Text) -> tuple[Items, Items]:
+    ids, boxes = tables.tokens(text), tables.boxes(text)
+    mask = private_tokens(tables.places(text), case.seen.template)
+    own = _of_tokens(ids[mask], boxes[mask])
+    answer = frozenset(tables.answer(text).tolist())
+    form = _of_tokens(ids[~mask], boxes[~mask])
+    return {**own, ANY_ORDER: own[ANY_ORDER] | answer}, {**form, ANY_ORDER: form[ANY_ORDER] | tables.always}
 
 
 def _of_tokens(ids: Tensor, boxes: Tensor) -> Items:
@@ -170,7 +189,7 @@ def _together(parts: Sequence[Items]) -> Items:
 
 def _named(model: GradientModel, bag: Bag) -> dict[str, object]:
     """What is kept where there is no truth: texts of the tokens, and coordinates."""
-    reader = model.word_encoder() or model.text_decoder()
+    reader = model.word_tables() if isinstance(model, LooksUpWords) else model.word_encoder() or model.text_decoder()
     tokens = sorted(bag.items[ANY_ORDER])
     words = [reader.decode([token]).strip() for token in tokens] if reader is not None else []
     places = sorted(bag.items.get(COORDINATES, ()))

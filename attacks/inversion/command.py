@@ -40,13 +40,15 @@ def checks_of(methods: tuple[str, ...], model: Path) -> tuple[str, ...]:
 
 
 def _suitable(model: Path) -> tuple[str, ...]:
-    """The closed form where words and boxes have tables, else a search."""
+    """The closed forms where words have tables, else a search."""
     from pfl_audit.models.describe import describe_checkpoint
     from pfl_audit.models.family import Capability
 
     capabilities = describe_checkpoint(model, digests=False).capabilities
     if Capability.WORD_ENCODER in capabilities:
         return ("analytic", "words")
+    if Capability.WORD_TABLES in capabilities:
+        return ("words",)
     return ("text", "words", "lbfgs") if Capability.TEXT_DECODER in capabilities else ("lbfgs",)
 
 
@@ -78,7 +80,7 @@ COMMAND = AuditCommand(
         "choice",
         Choice,
         panel="Attack: docs/inversion.md",
-        defaults={"method": "text, words and lbfgs for Donut, else analytic and words"},
+        defaults={"method": "words for VT5; text, words and lbfgs for Donut; else analytic and words"},
     ),
     settings=(Options("inversion", InversionSettings, panel="Attack: docs/inversion.md"),),
     prepare=_prepare,

@@ -46,6 +46,8 @@ class Capability(StrEnum):
     """A decoder that reads question and answer as one sequence of tokens (`text_decoder.TextDecoder`)."""
     WORD_ENCODER = "encoder of words with position tables"
     """An encoder that adds up embedding tables of words, positions and boxes (`word_encoder.WordEncoder`)."""
+    WORD_TABLES = "tables of words"
+    """Tables of words and coordinates, without positions (`word_tables.LooksUpWords`)."""
     TRAINABLE = "trainable"
     """Training by ``pfl-audit train``."""
 

@@ -1,6 +1,7 @@
-"""What closed forms make of updates as clients send them: python -m tests.bench.inversion_updates [PAGES].
+"""What closed forms make of updates as clients send them: python -m tests.bench.inversion_updates [PAGES [MODEL]].
 
-A small LayoutLMv3 with random weights and the embedded Donut, drawn forms. One row for each kind of update, as
+A small LayoutLMv3 with random weights, the embedded Donut, the embedded VT5 and a VT5 of base size with random weights;
+drawn forms. One row for each kind of update, as
 Markdown: private tokens in place, private tokens in any order with the false ones beside them, the level of each
 finding at the budget of an audit with four findings. The last rows are controls: what was sent is not of the page that
 is scored.
@@ -26,23 +27,32 @@ from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.errors import AuditError
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.vt5.checkpoint import save_vt5
+from pfl_audit.models.word_tables import LooksUpWords
+from pfl_audit.training.scratch import new_vt5
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.conftest import save_reader
 from tests.attacks.inversion.room import BUDGET, Room, other_weights
 from tests.attacks.inversion.template.drawn import form
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
+_WORD_TABLES = ("word_embeddings", "embed_tokens", "lm_head", "shared")
 Make = Callable[[Room, int], Case]
 
 
-def main(pages: int) -> None:
+def main(pages: int, chosen: str = "") -> None:
     """Print a table for each model."""
     with tempfile.TemporaryDirectory() as folder:
         models = {
             "LayoutLMv3 (small, random weights)": str(save_reader(Path(folder), "v3")[0]),
             "Donut (embedded)": str(FIXTURES / "donut"),
+            "VT5 (embedded)": str(FIXTURES / "vt5-finetuned"),
+            "VT5 of base size (random weights)": str(Path(folder) / "base"),
         }
+        save_vt5(new_vt5("base", 1000, seed=0), FIXTURES / "vt5-finetuned", Path(folder) / "base", extra={})
         for name, path in models.items():
+            if chosen not in name:
+                continue
             room = Room(open_gradient_model(path, "cpu"), (form(), form(("Sum:", "Place:", "Who:"))))
             print(f"\n{name}, {pages} pages\n")
             print(
@@ -63,26 +73,25 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
             bag = bag_of(room.model, case)
             seconds += time.process_time() - began
             causes |= {str(limit.cause) for limit in bag.limits}
-            parts.append(room.counts(case))
+            if not isinstance(room.model, LooksUpWords):
+                parts.append(room.counts(case))
             bags.append(bag_counts(room.model, case, bag))
     except AuditError as error:
         return f"| {kind} | – | – | – | – | – | – | {str(error).split(':')[0]} | – |"
-    found, shown = (
-        decide(parts, BUDGET),
-        decide([{name: lower_share(each[name]) for name in each} for each in bags], BUDGET),
-    )
-    assert found is not None
+    found = decide(parts, BUDGET) if parts else None
+    shown = decide([{name: lower_share(each[name]) for name in each} for each in bags], BUDGET)
     assert shown is not None
     right, wanted, named = np.sum([each[ANY_ORDER][0] for each in bags], axis=0).tolist()
 
     def share_of(measure: str) -> str:
-        if measure not in parts[0]:
+        if not parts or measure not in parts[0]:
             return "–"
         one, of = np.sum([part[measure][0] for part in parts], axis=0).tolist()
         return f"{one} of {of}"
 
-    cells = [kind, share_of(TOKENS), share_of(BOXES), found.level, f"{right} of {wanted}", str(named - right),
-             shown.level, ", ".join(sorted(causes)) or "–", f"{seconds / pages:.2f}"]  # fmt: skip
+    level = found.level if found else "–"
+    cells = [kind, share_of(TOKENS), share_of(BOXES), level, f"{right} of {wanted}", str(named - right), shown.level,
+             ", ".join(sorted(causes)) or "–", f"{seconds / pages:.2f}"]  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
 
@@ -98,7 +107,9 @@ def kinds() -> dict[str, Make]:
         "int8, a scale for each tensor": updates.integers,
         "4 bits, stochastic": lambda given: updates.integers(given, 7, seed=1),
         "NF4": updates.nf4,
-        "word table frozen": lambda given: updates.frozen(given, "word_embeddings", "embed_tokens", "lm_head"),
+        "word table frozen": lambda given: updates.frozen(
+            given, "word_embeddings", "embed_tokens", "lm_head", "shared"
+        ),
         "noise of 1e-4 an entry": lambda given: updates.noisy(given, 1e-4),
         "noise of 1e-2 an entry": lambda given: updates.noisy(given, 1e-2),
         "noise of 1 an entry": lambda given: updates.noisy(given, 1.0),
@@ -146,4 +157,4 @@ def _other_model(room: Room, page: int) -> Case:
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5, *sys.argv[2:])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pfl_audit.models.family import QUESTIONS, Capability, Settings
 
 if TYPE_CHECKING:
+    from pfl_audit.models.gradient_protocol import GradientModel
     from pfl_audit.models.protocol import DocumentModel
     from pfl_audit.models.training_protocol import QuestionModel
 
@@ -27,14 +28,25 @@ class Vt5Family:
         return "by 'question: … context: ' and the page's words with their boxes, the page image beside them"
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
-        """Answers with their probabilities, and training."""
-        return QUESTIONS | {Capability.GUESSES, Capability.TRAINABLE}
+        """Answers with their probabilities, the training gradient, and training."""
+        return QUESTIONS | {
+            Capability.GUESSES,
+            Capability.GRADIENT,
+            Capability.WORD_TABLES,
+            Capability.TRAINABLE,
+        }
 
     def open(self, folder: Path, *, device: str) -> DocumentModel:
         """Open a checkpoint to answer questions."""
         from pfl_audit.models.vt5.model import Vt5Model
 
         return Vt5Model(folder, device)
+
+    def open_gradients(self, folder: Path, *, device: str) -> GradientModel:
+        """Open a checkpoint to take its training gradient."""
+        from pfl_audit.models.vt5.gradients import Vt5Gradients
+
+        return Vt5Gradients(folder, device)
 
     def open_training(self, folder: Path, *, device: str, train_visual: bool) -> QuestionModel:
         """Open a checkpoint to train it further."""

@@ -1,0 +1,127 @@
+"""VT5 as a GradientModel: the loss that its training takes, as a function of the page's pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional
+
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.images import Box
+from pfl_audit.files import sha256_json
+from pfl_audit.models.gradient_protocol import Sample, Text
+from pfl_audit.models.vt5.config import BoxScale
+from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
+from pfl_audit.models.vt5.inputs import Text as Encoded
+from pfl_audit.models.vt5.model import Vt5Model
+from pfl_audit.models.vt5.modeling import Vt5
+from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
+from pfl_audit.models.word_encoder import Table
+
+GRADIENT_VERSION = 1
+"""Incremented whenever the loss below changes."""
+
+
+class Vt5Gradients(Vt5Model):
+    """A VT5 checkpoint whose training gradient can be taken, its DiT included.
+
+    The text of a sample is ``ids`` (int64, (tokens,)), ``boxes`` and ``places`` (int64, (tokens, 4)), and ``labels``
+    (int64, (answer tokens,)). The loss is the mean cross-entropy of a sample's own label tokens, then the mean over the
+    samples: a batch's gradient is the mean of its samples'.
+    """
+
+    reads = True
+    sees_page = True
+    fusion: tuple[str, ...] | None = ("spatial_embedding.", "visual_embedding.")
+    patch_embedding = "visual_embedding.image_model.embeddings.patch_embeddings.projection.weight"
+
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
+        super().__init__(folder, device)
+        self.network.visual_embedding.image_model.set_attn_implementation("eager")  # has second derivatives
+        self.network.requires_grad_(True)
+        self.fingerprint = sha256_json(["gradients", GRADIENT_VERSION, self.fingerprint])
+        side = int(self.network.config.visual.image_size)
+        self.page = (side, side)
+        self._places = InputBuilder(replace(self.network.config, box_scale=BoxScale.THOUSANDTHS), self.inputs.tokenizer)
+
+    def text_decoder(self) -> None:
+        """None: the question is part of the encoder's input."""
+
+    def word_encoder(self) -> None:
+        """None: a T5 has no absolute positions."""
+
+    def word_tables(self) -> Vt5Tables:
+        """The table of tokens, which is tied to the output, and those of coordinates."""
+        return Vt5Tables(self.network, self.inputs.tokenizer)
+
+    def see(self, page: Image.Image) -> NDArray[np.uint8]:
+        """Scale a page to the network's size, without regard to its proportions: uint8 (*page, 3)."""
+        rows, columns = self.page
+        return np.asarray(page.convert("RGB").resize((columns, rows), Image.Resampling.BILINEAR))
+
+    def place(self, box: Box, size: tuple[int, int]) -> Box:
+        """The box itself, since pages are scaled without regard to their proportions."""
+        return box
+
+    def text(self, sample: Sample) -> Text:
+        """Prompt, words and end, with the labels."""
+        query = Query("", Document("", "", sample.words, sample.boxes), sample.question, (sample.answer,))
+        encoded, placed = self.inputs.text(query), self._places.text(query)
+        return {
+            "ids": torch.from_numpy(encoded.ids),
+            "boxes": torch.from_numpy(encoded.boxes),
+            "places": torch.from_numpy(placed.boxes),
+            "labels": self.inputs.answer(sample.answer),
+        }
+
+    def loss(self, pixels: Tensor, texts: Sequence[Text]) -> Tensor:
+        """The training loss: pixels float (samples, 3, *page), 0 to 1; float ()."""
+        features = self.network.visual_embedding.encode(pixels * 2 - 1)
+        rows = collate([Encoded(text["ids"].numpy(), text["boxes"].numpy()) for text in texts])
+        embeddings, mask = self.network.embed(rows.to(str(pixels.device)), features)
+        labels = collate_labels([text["labels"] for text in texts]).to(pixels.device)
+        logits = self.network.language_backbone(inputs_embeds=embeddings, attention_mask=mask, labels=labels).logits
+        losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
+        return (losses.sum(dim=1) / (labels != IGNORED).sum(dim=1)).mean()
+
+
+class Vt5Tables:
+    """The tables of a VT5, as WordTables."""
+
+    def __init__(self, network: Vt5, tokenizer: Tokenizer) -> None:
+        backbone, spatial = network.language_backbone, network.spatial_embedding
+        self.word = Table("shared.weight", tuple(backbone.shared.weight.shape))
+        self.edges = {
+            "x": Table("x_position_embeddings.weight", tuple(spatial.x_position_embeddings.weight.shape)),
+            "y": Table("y_position_embeddings.weight", tuple(spatial.y_position_embeddings.weight.shape)),
+        }
+        self.always = frozenset({PAD, EOS})
+        self.tied = backbone.lm_head.weight is backbone.shared.weight
+        self._tokenizer = tokenizer
+
+    def tokens(self, text: Text) -> Tensor:
+        """``ids`` of a sample."""
+        return text["ids"]
+
+    def boxes(self, text: Text) -> Tensor:
+        """``boxes`` of a sample."""
+        return text["boxes"]
+
+    def places(self, text: Text) -> Tensor:
+        """``places`` of a sample."""
+        return text["places"]
+
+    def answer(self, text: Text) -> Tensor:
+        """``labels`` of a sample, without the end."""
+        return text["labels"][:-1]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of tokens."""
+        return self._tokenizer.decode(list(ids))
