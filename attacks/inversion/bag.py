@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_text, unscored
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, Counts, noise_like, private_tokens
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
@@ -103,7 +104,9 @@ def bag_of(model: GradientModel, case: Case) -> Bag:
         read = recover_text(case.seen.gradient, decoder.first_layer())
         return Bag({ANY_ORDER: frozenset(read.present.tolist())}, _of_rows(read.limits))
     if isinstance(model, LooksUpWords):
-        tokens, places, limits = words_of_tables(case.seen.gradient, model.word_tables())
+        tables = model.word_tables()
+        weights = find_tensor(dict(model.network.named_parameters()), tables.word.name, tables.word.shape)
+        tokens, places, limits = words_of_tables(case.seen.gradient, tables, weights)
         items = {ANY_ORDER: tokens}
         if places:
             items[COORDINATES] = frozenset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import sqrt
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,17 +18,25 @@ from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.errors import AuditError
 from pfl_audit.models.word_tables import WordTables
 
+_WHOLE = 1e-3
+"""Largest distance from a whole number that is one."""
+_MOST = 0.99
+"""Share of whole numbers from which on an update is a difference of weights: of a gradient 0.2 % are."""
+_DIFFERENCE = 2 * sqrt(2 / 12)
+"""Standard deviation of the rounding of both weights, in half steps."""
 _HALF_STEP = 2.0**-24 / sqrt(12)
 """Standard deviation of the rounding of a half-precision number near 0."""
 
 
 def words_of_tables(
-    update: Mapping[str, Tensor], tables: WordTables
+    update: Mapping[str, Tensor], tables: WordTables, weights: Tensor | None = None
 ) -> tuple[frozenset[int], dict[str, frozenset[int]], tuple[Limit, ...]]:
     """Tokens and coordinates that were looked up.
 
     Args:
         update: By the names of the parameters.
+        weights: Of the table of words before the update, (vocabulary, width), whose precision limits a difference of
+            weights.
 
     Returns:
         Tokens; coordinates by table, where it was shared; and why something may be missing.
@@ -49,8 +58,8 @@ def words_of_tables(
         return frozenset(), places, (*limits, missing("the table of words", "they are unknown"))
     if not tables.tied:
         return frozenset(rows_of(word, noise).tolist()), places, tuple(limits)
-    half = torch.equal(word.half().to(word), word)
-    found = rows_beside_output(word.double().numpy(), noise.rounding, max(noise.sigma, _HALF_STEP if half else 0.0))
+    sigma = max(noise.sigma, _HALF_STEP if torch.equal(word.half().to(word), word) else 0.0, _of_weights(word, weights))
+    found = rows_beside_output(word.double().numpy(), noise.rounding, sigma)
     if not found.separate:
         limits.append(
             Limit(
@@ -64,6 +73,19 @@ def words_of_tables(
         places,
         restated(limits, traits_of(update, [table.name for table in tables.edges.values()])),
     )
+
+
+def _of_weights(word: Tensor, weights: Tensor | None) -> float:
+    """Standard deviation of the rounding of a difference of weights; 0 for a gradient.
+
+    A difference of two numbers in single precision is a whole number of the steps between numbers of their size.
+    """
+    if weights is None:
+        return 0.0
+    steps = np.spacing(np.abs(weights.detach().float().cpu().numpy())) / 2
+    many = word.double().numpy() / steps
+    share = float((np.abs(many - np.round(many)) < _WHOLE).mean())
+    return float(np.sqrt((steps**2).mean())) * _DIFFERENCE if share > _MOST else 0.0
 
 
 def _noise(looked_up: list[Tensor], word: Tensor | None) -> Noise:

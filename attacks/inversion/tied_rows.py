@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _QUIET: Final = 0.5
-"""Share of the rows, those of the smallest norm, that the span is fitted to."""
+"""Share of the rows, those of the smallest norm, that the span is fitted to; where most of them are below the errors,
+it is fitted to what stands above them, of which nearly all was looked up."""
 _BESIDE: Final = 0.1
 """Share of a row outside the span from which on it was looked up."""
 _CLEAR: Final = 0.02
@@ -68,12 +69,14 @@ def rows_beside_output(table: Floats, rounding: float, sigma: float = 0.0) -> Be
         return Beside(clear, 0, float((norms > 0).any()))
     units = table[clear] / norms[clear, None]
     errors = rounding**2 + (sigma / norms[clear]) ** 2 * width
-    quiet = norms[clear] <= np.quantile(norms[clear], _QUIET)
-    basis = _span(units[quiet], max(_FLOOR * float(errors[quiet].mean()) / width, _LEAST))
+    low = norms[clear] <= np.quantile(norms, _QUIET)
+    fitted = low if 2 * low.sum() > _QUIET * len(norms) else np.ones(len(clear), dtype=bool)
+    basis = _span(units[fitted], max(_FLOOR * float(errors[fitted].mean()) / width, _LEAST))
     if basis.shape[1] >= width // 2:  # noise has no span
         return Beside(clear[:0], basis.shape[1], 1.0)
     outside = np.linalg.norm(units - (units @ basis) @ basis.T, axis=1)
-    found = Beside(clear[outside > _BESIDE], basis.shape[1], float(np.median(outside[quiet])))
+    blurred = float(np.median(outside[fitted])) if fitted is low else 0.0
+    found = Beside(clear[outside > _BESIDE], basis.shape[1], blurred)
     return found if found.separate else Beside(clear[:0], found.dimensions, found.blurred)
 
 
@@ -87,6 +90,8 @@ def _span(units: Floats, floor: float) -> Floats:
         values, vectors = np.linalg.eigh(units.T @ units / len(units))
         basis, energy = vectors[:, values > floor], values[values > floor]
         together = ((units @ basis) ** 2 / (len(units) * energy)).sum(axis=1) < _ALONE
-        if together.all() or not together.any():
+        if together.all():
             return basis
+        if not together.any():
+            return basis[:, :0]
         units = units[together]

@@ -22,7 +22,7 @@ from pfl_audit.attacks.inversion.bag import bag_of, lower_share
 from pfl_audit.attacks.inversion.bag import counts_of as bag_counts
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, BOXES, TOKENS
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, BOXES, COORDINATES, TOKENS
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.errors import AuditError
 from pfl_audit.models.gradient_protocol import GradientModel
@@ -56,9 +56,10 @@ def main(pages: int, chosen: str = "") -> None:
             room = Room(open_gradient_model(path, "cpu"), (form(), form(("Sum:", "Place:", "Who:"))))
             print(f"\n{name}, {pages} pages\n")
             print(
-                "| what is shared | tokens in place | boxes | level | in any order | false | level | cause | s a page |"
+                "| what is shared | tokens in place | boxes | level | in any order | false | coordinates | level | "
+                "cause | s a page |"
             )
-            print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+            print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
             for kind, make in kinds().items():
                 print(row(room, kind, make, pages), flush=True)
 
@@ -77,7 +78,7 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
                 parts.append(room.counts(case))
             bags.append(bag_counts(room.model, case, bag))
     except AuditError as error:
-        return f"| {kind} | – | – | – | – | – | – | {str(error).split(':')[0]} | – |"
+        return f"| {kind} | – | – | – | – | – | – | – | {str(error).split(':')[0]} | – |"
     found = decide(parts, BUDGET) if parts else None
     shown = decide([{name: lower_share(each[name]) for name in each} for each in bags], BUDGET)
     assert shown is not None
@@ -89,9 +90,11 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
         one, of = np.sum([part[measure][0] for part in parts], axis=0).tolist()
         return f"{one} of {of}"
 
-    level = found.level if found else "–"
-    cells = [kind, share_of(TOKENS), share_of(BOXES), level, f"{right} of {wanted}", str(named - right), shown.level,
-             ", ".join(sorted(causes)) or "–", f"{seconds / pages:.2f}"]  # fmt: skip
+    level, edges = found.level if found else "–", "–"
+    if COORDINATES in bags[0]:
+        edges = "{} of {}".format(*np.sum([each[COORDINATES][0] for each in bags], axis=0).tolist())
+    cells = [kind, share_of(TOKENS), share_of(BOXES), level, f"{right} of {wanted}", str(named - right), edges,
+             shown.level, ", ".join(sorted(causes)) or "–", f"{seconds / pages:.2f}"]  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
 
