@@ -164,7 +164,7 @@ def test_inspect_says_how_a_checkpoint_was_opened(make_checkpoint: Make, capsys:
     assert run(["inspect", str(make_checkpoint(0)), "--open"]) == 0
     out = capsys.readouterr().out
     assert "boxes: thousandths" in out
-    assert "answer; confidence; likely answers; live; loss; trainable" in out
+    assert "answer; confidence; likely answers; live; loss; tables of words; trainable; training gradient" in out
 
 
 def test_inspect_reads_headers_alone(make_checkpoint: Make) -> None:
@@ -199,6 +199,8 @@ def test_an_interrupt_that_falls_into_a_destructor_is_given_again() -> None:
     code = """
 import os, signal, time
 import pfl_audit.cli.main as cli
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it starts with &
 
 class Doomed:
     def __del__(self):

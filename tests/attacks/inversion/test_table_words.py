@@ -18,6 +18,7 @@ from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
 from pfl_audit.errors import AuditError
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.vt5.gradients import Vt5Gradients
+from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import Room, other_weights
 from tests.attacks.inversion.template.drawn import form
 from tests.oracles.tied_rows import rows_beside
@@ -73,6 +74,32 @@ def test_all_words_of_a_batch_come_back(room: Room, kind: torch.dtype, batch: in
     assert found is not None
     assert (found.level, found.share) == ("leak", 1.0)
     assert found.chance < 0.7
+
+
+def test_a_step_of_sgd_gives_words_away_as_a_difference_of_weights(room: Room) -> None:
+    """Rows of the output are below the rounding of the weights, of which the numbers of the update show the size."""
+    case = room.case(0)
+    change = updates.trained(room.model, case.truths, 1, updates.sgd(1e-3))
+    seen = replace(case, seen=replace(case.seen, gradient=change))
+    found = set(bag_of(room.model, seen).items[ANY_ORDER])
+    assert len(found & words_of(room, case)) > 0.8 * len(words_of(room, case))
+    decision = room.in_any_order(seen)
+    assert decision is not None
+    assert decision.level == "leak"
+
+
+def test_noise_hides_words_before_coordinates(room: Room) -> None:
+    case = room.case(0)
+    found = {}
+    for size in (1e-6, 1e-2, 1.0):
+        noisy = updates.noisy(dict(case.seen.gradient), size)
+        found[size] = bag_of(room.model, replace(case, seen=replace(case.seen, gradient=noisy)))
+    words = words_of(room, case)
+    assert set(found[1e-6].items[ANY_ORDER]) >= words
+    assert found[1e-2].items[ANY_ORDER] == frozenset()
+    assert len(found[1e-2].items[COORDINATES]) > 10
+    assert [limit.cause for limit in found[1e-2].limits] == ["noise"]
+    assert len(found[1.0].items[COORDINATES]) < 3
 
 
 def test_coordinates_come_back(room: Room) -> None:
