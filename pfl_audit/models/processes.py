@@ -7,7 +7,6 @@ had; another takes its place. Nothing that a process holds is written: results c
 from __future__ import annotations
 
 import logging
-import pickle
 import sys
 import warnings
 import weakref
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pickle import PicklingError
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pfl_audit.child_process import follow
@@ -182,7 +182,7 @@ class _Process:
             self.connection.send((opening, call))
         except OSError:  # it has died, which receive() says
             return
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
+        except (PicklingError, TypeError, AttributeError) as error:
             raise AuditError(
                 "documents of this format cannot be given to another process", "Use --workers 1"
             ) from error
@@ -218,15 +218,17 @@ def _serve(connection: Connection, threads: int) -> None:
     models: dict[Opening, DocumentModel] = {}
     while True:
         try:
-            message = connection.recv_bytes()
+            opening, call = connection.recv()
         except (EOFError, OSError):
             return
-        connection.send(_reply(models, message))
+        except Exception as error:  # a call of code that this process cannot import
+            connection.send(_failed(error))
+        else:
+            connection.send(_reply(models, opening, call))
 
 
-def _reply(models: dict[Opening, DocumentModel], message: bytes) -> _Reply[Any]:
+def _reply(models: dict[Opening, DocumentModel], opening: Opening, call: Call[T]) -> _Reply[T]:
     try:
-        opening, call = pickle.loads(message)
         if opening not in models:
             models[opening] = _opened(opening)
         return _Reply(call(models[opening]))
@@ -234,11 +236,16 @@ def _reply(models: dict[Opening, DocumentModel], message: bytes) -> _Reply[Any]:
         return _Reply(unanswerable=(error.problem, error.remedy, error.reason))
     except AuditError as error:
         return _Reply(failed=(error.problem, error.remedy))
-    except Exception as error:  # whose text may hold a value
-        kind = type(error).__name__
-        if isinstance(error, MemoryError) or kind == "OutOfMemoryError":  # the latter is torch's
-            return _Reply(failed=("out of memory", "Repeat the command with fewer --workers: it goes on"))
-        return _Reply(failed=(f"internal error: {kind}", "Repeat the command with --workers 1, and report it"))
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> _Reply[Any]:
+    """What no call foresees, without its text, which may hold a value."""
+    kind = type(error).__name__
+    if isinstance(error, MemoryError) or kind == "OutOfMemoryError":  # the latter is torch's
+        return _Reply(failed=("out of memory", "Repeat the command with fewer --workers: it goes on"))
+    return _Reply(failed=(f"internal error: {kind}", "Repeat the command with --workers 1, and report it"))
 
 
 def _opened(opening: Opening) -> DocumentModel:
