@@ -119,7 +119,9 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     if prompt is not None and inputs.answers is not None:
         raise UsageError("recorded answers are not asked by a prompt", "Leave --prompt out")
 
-    processes = Processes(job.workers) if job.workers > 1 and job.model is not None else None
+    if job.workers > 1 and job.model is None:
+        raise UsageError("recorded answers and endpoints are not asked by several processes", "Leave --workers out")
+    processes = Processes(job.workers) if job.workers > 1 else None
 
     def opened(name: str) -> DocumentModel:
         return open_model(name, device=job.device, download=job.download, prompt=prompt)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.command_server import CommandServer
 
 Make = Callable[[int], Path]
@@ -55,18 +57,19 @@ def without_times(run: Path) -> dict[str, Any]:
     return results
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 def test_mia_goes_on_and_ends_with_the_same_results(
-    commands: CommandServer, make_checkpoint: Make, corpus_folder: Path, tmp_path: Path
+    commands: CommandServer, make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, workers: int
 ) -> None:
-    def arguments(out: Path) -> list[object]:
+    def arguments(out: Path, workers: int = 1) -> list[object]:
         return [
             "mia", "--model", make_checkpoint(0), "--pretrained", make_checkpoint(1), "--red", corpus_folder,
-            "--s", 0, "--seeds", 1, "--out", out,
+            "--s", 0, "--seeds", 1, "--out", out, "--workers", workers,
         ]  # fmt: skip
 
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     commands.run(*arguments(whole))
-    process = commands.start(*arguments(cut))
+    process = commands.start(*arguments(cut, workers))
     deadline = time.monotonic() + 120
     while answered(cut / "responses.sqlite") < 20 and time.monotonic() < deadline:
         time.sleep(0.002)

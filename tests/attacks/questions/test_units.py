@@ -56,6 +56,11 @@ def both(folder: Path) -> tuple[str, ...]:
     return ("--members", str(folder / "in"), "--non-members", str(folder / "out"))
 
 
+def test_recorded_answers_are_not_asked_by_several_processes(sides: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(sides, *both(sides), "--workers", "2") == 4
+    assert "Leave --workers out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("unit", "many", "size"), [("document", "documents", 24), ("person", "persons", 12)])
 def test_intervals_findings_and_words_follow_the_unit(unit: str, many: str, size: int, sides: Path) -> None:
     checks = ("membership.azk", "memorization.generalisation")
