@@ -1,8 +1,8 @@
 """What noise of a stated size allows at most: the only ground on which an audit may say that nothing comes back.
 
-With Gaussian noise of sigma on every entry, two pages whose updates are a distance D apart cannot be told apart better
-than two normal distributions that are D / sigma apart: whoever guesses right with probability k without the update
-guesses right with Phi(Phi^-1(k) + D / sigma) at most with it (Dong, Roth and Su, Gaussian differential privacy, 2022;
+With Gaussian noise of sigma on every entry, two pages whose updates are a distance D apart cannot be distinguished
+better than two normal distributions that are D / sigma apart: an observer who is right with probability k without the
+update is right with Phi(Phi^-1(k) + D / sigma) at most with it (Dong, Roth and Su, Gaussian differential privacy, 2022;
 Hayes, Mahloujifar and Balle, Bounding training data reconstruction in DP-SGD, 2023). An update that was clipped to a
 norm C is 2 C at most from any other. Where nothing was clipped, D is measured on other fillings of the form, and holds
 for those alone: it is printed, and shows nothing.
@@ -66,7 +66,7 @@ class NoiseBound:
             else f"the largest distance of {self.measured} other fillings, for which alone this holds"
         )
         text = (
-            f"With the stated noise of {self.sigma:.2g} an entry, whoever has the update and chooses between the page "
+            f"With the stated noise of {self.sigma:.2g} an entry, an observer who chooses between the page "
             f"and one other is right in {100 * self.largest(HALF):.1f} % of cases at most (by guessing 50 %), by {of}."
         )
         if self.largest(HALF) > HALF + SMALL:

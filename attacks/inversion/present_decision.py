@@ -19,7 +19,7 @@ REMEDIES = [
     "Do not count on clipping or on a step of SGD instead of a gradient: both are factors, which hide nothing.",
     "Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms.",
 ]
-BOUNDED = "The noise on the update hides the client's page, even from whoever knows that it is one of two."
+BOUNDED = "The noise on the update hides the client's page, even from an observer who knows that it is one of two."
 NOT_SHOWN = "Nothing came back that the form and the question do not give away. That does not show that nothing can."
 
 

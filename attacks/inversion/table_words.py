@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.signals import rows_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
-from pfl_audit.attacks.inversion.update.traits import traits_of
+from pfl_audit.attacks.inversion.update.traits import Traits, traits_of
 from pfl_audit.errors import AuditError
 from pfl_audit.models.word_tables import WordTables
 
+_NOISE = Limit(
+    Cause.NOISE,
+    "words: rows that were looked up cannot be distinguished from those of the output, which every token has",
+)
+_ADAM = Limit(Cause.SIGNS, "words: the rows of all tokens changed by about the same amount, as after steps of Adam")
+_ALIKE = 0.1
+"""Median norm of a row over the largest one from which on all rows are alike: of gradients it is below 0.001."""
 _WHOLE = 1e-3
 """Largest distance from a whole number that is one."""
 _MOST = 0.99
@@ -58,21 +66,22 @@ def words_of_tables(
         return frozenset(), places, (*limits, missing("the table of words", "they are unknown"))
     if not tables.tied:
         return frozenset(rows_of(word, noise).tolist()), places, tuple(limits)
+    cause = _hidden(word, noise, traits_of(update, [table.name for table in tables.edges.values()]))
+    if cause is not None and cause.cause in (Cause.SIGNS, Cause.NOISE):
+        return frozenset(), places, (*limits, cause)
     sigma = max(noise.sigma, _HALF_STEP if torch.equal(word.half().to(word), word) else 0.0, _of_weights(word, weights))
     found = rows_beside_output(word.double().numpy(), noise.rounding, sigma)
-    if not found.separate:
-        limits.append(
-            Limit(
-                Cause.NOISE,
-                "words: rows that were looked up cannot be told from those of the output, which every token of the "
-                "vocabulary has",
-            )
-        )
-    return (
-        frozenset(found.rows.tolist()),
-        places,
-        restated(limits, traits_of(update, [table.name for table in tables.edges.values()])),
-    )
+    if cause is None and not found.separate:
+        cause = _NOISE
+    return frozenset(found.rows.tolist()), places, (*limits, *((cause,) if cause is not None else ()))
+
+
+def _hidden(word: Tensor, noise: Noise, traits: Traits) -> Limit | None:
+    """What was done to the update that hides rows of the table of words, by its numbers."""
+    norms = word.double().norm(dim=1)
+    if float(norms.median()) > _ALIKE * float(norms.max()):
+        return _NOISE if noise.everywhere else _ADAM
+    return sent(replace(traits, rounded=None))
 
 
 def _of_weights(word: Tensor, weights: Tensor | None) -> float:

@@ -2,7 +2,7 @@
 
 Where the table of tokens scores the answer as well, its gradient is L + P^T H: L has the signals of tokens that were
 looked up, in their rows alone; P, (answer tokens, vocabulary), has the errors of the scores and H, (answer tokens,
-width), the decoder's states. Rows that nobody looked up lie in the span of H, which has as many dimensions as the
+width), the decoder's states. Rows that were not looked up lie in the span of H, which has as many dimensions as the
 answers have tokens. A signal that was looked up lies in it by chance alone.
 """
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 _QUIET: Final = 0.5
 """Share of the rows, those of the smallest norm, that the span is fitted to; where most of them are below the errors,
-it is fitted to what stands above them, of which nearly all was looked up."""
+it is fitted to the others, nearly all of which were looked up."""
 _BESIDE: Final = 0.1
 """Share of a row outside the span from which on it was looked up."""
 _CLEAR: Final = 0.02
@@ -37,7 +37,7 @@ class Beside:
 
     Attributes:
         rows: int64 (found,), numbers of rows that were looked up.
-        dimensions: Of the span: tokens of the answers, as far as their directions can be told from rounding.
+        dimensions: Of the span: tokens of the answers, as far as their directions can be distinguished from rounding.
         blurred: Median share of quiet rows outside the span: 0 for an exact gradient, near 1 for noise.
     """
 

@@ -88,6 +88,24 @@ def test_a_step_of_sgd_gives_words_away_as_a_difference_of_weights(room: Room) -
     assert decision.level == "leak"
 
 
+@pytest.mark.parametrize("steps", [1, 5])
+def test_steps_of_adam_change_all_rows_alike_and_name_no_word(room: Room, steps: int) -> None:
+    case = room.case(0)
+    change = updates.trained(room.model, case.truths, steps, updates.adamw(1e-4))
+    bag = bag_of(room.model, replace(case, seen=replace(case.seen, gradient=change)))
+    assert bag.items[ANY_ORDER] == frozenset()
+    assert len(bag.items[COORDINATES]) > 10
+    assert [limit.cause for limit in bag.limits] == ["signs"]
+
+
+def test_what_was_left_out_is_named(room: Room) -> None:
+    case = room.case(0)
+    for given, cause in ((updates.sparse, "sparse"), (updates.integers, "quantised")):
+        changed = given(dict(case.seen.gradient))
+        bag = bag_of(room.model, replace(case, seen=replace(case.seen, gradient=changed)))
+        assert [limit.cause for limit in bag.limits] == [cause]
+
+
 def test_noise_hides_words_before_coordinates(room: Room) -> None:
     case = room.case(0)
     found = {}

@@ -1,0 +1,162 @@
+"""How words and coordinates are read from an update, by what the model offers, and which of them a sample has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor
+from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, private_tokens
+from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
+from pfl_audit.attacks.inversion.question_answer import answer_of
+from pfl_audit.attacks.inversion.table_words import words_of_tables
+from pfl_audit.attacks.inversion.template.template import Template
+from pfl_audit.attacks.inversion.update.decay import without_decay
+from pfl_audit.attacks.inversion.word_text import solve
+from pfl_audit.errors import NotAuditableError
+from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.text_decoder import TextDecoder
+from pfl_audit.models.word_encoder import WordEncoder
+from pfl_audit.models.word_tables import LooksUpWords, WordTables
+
+_ROWS = (Cause.MISSING, Cause.NOISE, Cause.QUANTISED, Cause.SPARSE)
+_ORDER = ("pixels", "which token")
+"""Words of limits on what is no part of a bag: the page, and where tokens stand."""
+DOWN = 10_000
+"""Added to the coordinates of upper and lower edges, to distinguish them from those of left and right ones."""
+Items = Mapping[str, frozenset[int]]
+"""Measure to tokens, or to coordinates in thousandths."""
+
+
+@dataclass(frozen=True)
+class Bag:
+    """What occurs on any page of an update.
+
+    Attributes:
+        items: By measure.
+        limits: Why something may be missing.
+    """
+
+    items: Items
+    limits: tuple[Limit, ...]
+
+
+class BagReader(Protocol):
+    """One kind of model."""
+
+    def read(self, seen: Observation) -> Bag:
+        """What the rows of an update's tables show.
+
+        Raises:
+            AuditError: The update holds nothing of the tables.
+        """
+
+    def split(self, text: Text, template: Template) -> tuple[Items, Items]:
+        """Tokens and coordinates of the private fields of a sample, and those of the form and the question."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of tokens."""
+
+
+def reader_of(model: GradientModel) -> BagReader:
+    """The reader of a model.
+
+    Raises:
+        NotAuditableError: The model has no tables that are looked up.
+    """
+    if (encoder := model.word_encoder()) is not None:
+        return _OfEncoder(model, encoder)
+    if (decoder := model.text_decoder()) is not None:
+        return _OfDecoder(decoder)
+    if isinstance(model, LooksUpWords):
+        return _OfTables(model, model.word_tables())
+    raise NotAuditableError("this model has no table of words whose rows are looked up", "Use --method lbfgs")
+
+
+class _OfEncoder:
+    """Encoders of words with absolute positions."""
+
+    def __init__(self, model: GradientModel, encoder: WordEncoder) -> None:
+        self._model, self._encoder = model, encoder
+        self.decode = encoder.decode
+
+    def read(self, seen: Observation) -> Bag:
+        got = solve(self._model, seen)
+        edges = {name: rows.tolist() for name, rows in got.coordinates.items()}
+        return Bag(_items(got.present.tolist(), edges), _of_rows(got.limits))
+
+    def split(self, text: Text, template: Template) -> tuple[Items, Items]:
+        ids, boxes = self._encoder.tokens(text), self._encoder.boxes(text)
+        return _by_field(ids, boxes, private_tokens(boxes, template))
+
+
+class _OfDecoder:
+    """Decoders that read question and answer, and no page words."""
+
+    def __init__(self, decoder: TextDecoder) -> None:
+        self._decoder = decoder
+        self.decode = decoder.decode
+
+    def read(self, seen: Observation) -> Bag:
+        read = recover_text(seen.gradient, self._decoder.first_layer())
+        return Bag(_items(read.present.tolist()), _of_rows(read.limits))
+
+    def split(self, text: Text, template: Template) -> tuple[Items, Items]:
+        ids, mask = answer_of(self._decoder, text)
+        return _items(ids[mask].tolist()), _items(ids[~mask].tolist())
+
+
+class _OfTables:
+    """Models without absolute positions."""
+
+    def __init__(self, model: GradientModel, tables: WordTables) -> None:
+        self._tables, self._weights = tables, dict(model.network.named_parameters())
+        self._edges = tuple(
+            name for table in tables.edges.values() for name in self._weights if name.endswith(table.name)
+        )
+        self.decode = tables.decode
+
+    def read(self, seen: Observation) -> Bag:
+        word = find_tensor(self._weights, self._tables.word.name, self._tables.word.shape)
+        decay = without_decay(seen.gradient, self._weights, self._edges)
+        tokens, places, limits = words_of_tables(decay.update, self._tables, word)
+        return Bag(_items(tokens, places), limits)
+
+    def split(self, text: Text, template: Template) -> tuple[Items, Items]:
+        ids, boxes = self._tables.tokens(text), self._tables.boxes(text)
+        own, form = _by_field(ids, boxes, private_tokens(self._tables.places(text), template))
+        answer = self._tables.answer(text).tolist()
+        return together([own, _items(answer)]), together([form, _items(self._tables.always)])
+
+
+def together(parts: Sequence[Items]) -> Items:
+    """All items of several samples, by measure."""
+    measures = {measure for part in parts for measure in part}
+    return {measure: frozenset().union(*(part.get(measure, ()) for part in parts)) for measure in measures}
+
+
+def _items(tokens: Iterable[int], edges: Mapping[str, Iterable[int]] | None = None) -> Items:
+    items = {ANY_ORDER: frozenset(tokens)}
+    if edges:
+        items[COORDINATES] = frozenset(at + DOWN * (name == "y") for name, rows in edges.items() for at in rows)
+    return items
+
+
+def _by_field(ids: Tensor, boxes: Tensor, private: Tensor) -> tuple[Items, Items]:
+    def of(mask: Tensor) -> Items:
+        edges = {"x": boxes[mask][:, [0, 2]], "y": boxes[mask][:, [1, 3]]}
+        return _items(ids[mask].tolist(), {name: torch.flatten(rows).tolist() for name, rows in edges.items()})
+
+    return of(private), of(~private)
+
+
+def _of_rows(limits: Iterable[Limit]) -> tuple[Limit, ...]:
+    """Limits that leave rows unknown; what is mixed or crowded lacks its order alone."""
+    kept = [limit for limit in limits if limit.cause in _ROWS and not any(word in limit.words for word in _ORDER)]
+    return tuple(dict.fromkeys(kept))
