@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
-from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, private_tokens
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.question_answer import answer_of
 from pfl_audit.attacks.inversion.table_words import words_of_tables
 from pfl_audit.attacks.inversion.template.template import Template
-from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.attacks.inversion.word_text import solve
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
@@ -117,15 +115,10 @@ class _OfTables:
 
     def __init__(self, model: GradientModel, tables: WordTables) -> None:
         self._tables, self._weights = tables, dict(model.network.named_parameters())
-        self._edges = tuple(
-            name for table in tables.edges.values() for name in self._weights if name.endswith(table.name)
-        )
         self.decode = tables.decode
 
     def read(self, seen: Observation) -> Bag:
-        word = find_tensor(self._weights, self._tables.word.name, self._tables.word.shape)
-        decay = without_decay(seen.gradient, self._weights, self._edges)
-        tokens, places, limits = words_of_tables(decay.update, self._tables, word)
+        tokens, places, limits = words_of_tables(seen.gradient, self._tables, self._weights, seen.steps)
         return Bag(_items(tokens, places), limits)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:

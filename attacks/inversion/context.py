@@ -30,12 +30,14 @@ class Observation:
             are placed on them.
         gradient: float32, by parameter; each tied tensor once. What a client shared, with its noise.
         batch: Samples that it is the mean over.
+        steps: Optimiser steps that it is the difference of weights of; 1 for a gradient.
     """
 
     name: str
     template: Template
     gradient: Mapping[str, Tensor]
     batch: int = 1
+    steps: int = 1
 
     @property
     def stem(self) -> str:

@@ -72,7 +72,7 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
             numbers = range(number * (inputs.batch - 1), (number + 1) * (inputs.batch - 1))
             truths = [own or clients.page("document", number), *(clients.page("batch", other) for other in numbers)]
             gradient = clients.noisy(clipped(share(opened, truths), inputs.clip), inputs.noise, number)
-        seen = Observation(f"document {number + 1}", placed[number % len(placed)], gradient, inputs.batch)
+        seen = Observation(f"document {number + 1}", placed[number % len(placed)], gradient, inputs.batch, inputs.steps)
         asked = [(page, truth.question) for page, truth in zip((number, *numbers), truths, strict=False)]
         filling = partial(clients.filling, asked)
         remember = inputs.documents * inputs.batch <= _REMEMBERED

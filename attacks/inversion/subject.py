@@ -62,6 +62,11 @@ class GradientInputs(Settings):
         allow_inf_nan=False,
         description="Norm that the client clips the gradient to, before noise; of a given gradient, what it was.",
     )
+    steps: Annotated[int, Flag("--local-steps", panel=_CLIENT)] = Field(
+        default=1,
+        ge=1,
+        description="Optimiser steps that a given difference of weights holds.",
+    )
     words: Annotated[Path | None, Flag(default="read by OCR", panel=_CLIENT)] = Field(
         default=None, description="Words and boxes that the client's model read on --document (as in fields.json)."
     )
@@ -101,6 +106,8 @@ class GradientInputs(Settings):
                 raise UsageError(f"{name} is of one form, and {folder} is a folder", "Name its template.png")
         if self.gradient is not None and self.stage:
             raise UsageError("a gradient that is given is taken as it is", "Leave --stage out")
+        if self.gradient is None and self.steps > 1:
+            raise UsageError("a gradient that is computed here is of one step", "Leave --local-steps out")
         if self.words is not None and self.document is None:
             raise UsageError("--words are those of --document", "Give the page as well")
         if self.gradient is not None and self.document is not None and self.batch > 1:

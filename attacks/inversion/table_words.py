@@ -8,20 +8,25 @@ from math import sqrt
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.adam_rows import rows_beside_common
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.signals import rows_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
+from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.attacks.inversion.update.traits import Traits, traits_of
 from pfl_audit.errors import AuditError
 from pfl_audit.models.word_tables import WordTables
 
+Floats = NDArray[np.float64]
+
 _NOISE = Limit(
     Cause.NOISE,
-    "words: rows that were looked up cannot be distinguished from those of the output, which every token has",
+    "words: rows that were looked up may be below the errors of noise or rounding, or among the rows of the output",
 )
 _ADAM = Limit(Cause.SIGNS, "words: the rows of all tokens changed by about the same amount, as after steps of Adam")
 _ALIKE = 0.1
@@ -37,14 +42,14 @@ _HALF_STEP = 2.0**-24 / sqrt(12)
 
 
 def words_of_tables(
-    update: Mapping[str, Tensor], tables: WordTables, weights: Tensor | None = None
+    shared: Mapping[str, Tensor], tables: WordTables, weights: Mapping[str, Tensor] | None = None, steps: int = 1
 ) -> tuple[frozenset[int], dict[str, frozenset[int]], tuple[Limit, ...]]:
     """Tokens and coordinates that were looked up.
 
     Args:
-        update: By the names of the parameters.
-        weights: Of the table of words before the update, (vocabulary, width), whose precision limits a difference of
-            weights.
+        shared: The update, by the names of the parameters.
+        weights: What it was added to, by parameter: their decay is subtracted, and their precision limits a difference.
+        steps: Optimiser steps of a difference of weights, each of which rounds.
 
     Returns:
         Tokens; coordinates by table, where it was shared; and why something may be missing.
@@ -52,28 +57,37 @@ def words_of_tables(
     Raises:
         AuditError: None of the tables is in the update, or a tensor is not that of the model.
     """
+    weights = weights or {}
+    names = [name for table in tables.edges.values() for name in weights if name.endswith(table.name)]
+    update = without_decay(shared, weights, tuple(names)).update
     word = find_tensor(update, tables.word.name, tables.word.shape)
-    edges = {name: find_tensor(update, table.name, table.shape) for name, table in tables.edges.items()}
-    shared = {name: part for name, part in edges.items() if part is not None}
-    limits = [missing(f"the table of {name} coordinates", "they are unknown") for name in edges if name not in shared]
-    if word is None and not shared:
+    found = {name: find_tensor(update, table.name, table.shape) for name, table in tables.edges.items()}
+    edges = {name: part for name, part in found.items() if part is not None}
+    limits = [missing(f"the table of {name} coordinates", "they are unknown") for name in found if name not in edges]
+    if word is None and not edges:
         raise AuditError(
             "the gradient holds nothing of the tables of words and coordinates", "Share them, or use another method"
         )
-    noise = _noise([*shared.values(), *([word] if word is not None and not tables.tied else [])], word)
-    places = {name: frozenset(rows_of(part, noise).tolist()) for name, part in shared.items()}
+    noise = _noise([*edges.values(), *([word] if word is not None and not tables.tied else [])], word)
+    places = {name: frozenset(rows_of(part, noise).tolist()) for name, part in edges.items()}
     if word is None:
         return frozenset(), places, (*limits, missing("the table of words", "they are unknown"))
     if not tables.tied:
         return frozenset(rows_of(word, noise).tolist()), places, tuple(limits)
     cause = _hidden(word, noise, traits_of(update, [table.name for table in tables.edges.values()]))
-    if cause is not None and cause.cause in (Cause.SIGNS, Cause.NOISE):
+    if cause is _NOISE:
         return frozenset(), places, (*limits, cause)
-    sigma = max(noise.sigma, _HALF_STEP if torch.equal(word.half().to(word), word) else 0.0, _of_weights(word, weights))
-    found = rows_beside_output(word.double().numpy(), noise.rounding, sigma)
-    if cause is None and not found.separate:
+    if cause is _ADAM:
+        own = rows_beside_common(word.double().numpy())
+        return frozenset(own.tolist()), places, (*limits, cause)
+    sent_as, begun = (find_tensor(part, tables.word.name, tables.word.shape) for part in (shared, weights))
+    errors = np.maximum(noise.sigma, steps * _rounded(word, sent_as, begun))
+    if cause is not None and not word.any(dim=1).double().median():  # no quiet row was sent
+        return frozenset(word.any(dim=1).nonzero()[:, 0].tolist()), places, (*limits, cause)
+    beside = rows_beside_output(word.double().numpy(), noise.rounding, errors)
+    if cause is None and beside.hidden:
         cause = _NOISE
-    return frozenset(found.rows.tolist()), places, (*limits, *((cause,) if cause is not None else ()))
+    return frozenset(beside.rows.tolist()), places, (*limits, *((cause,) if cause is not None else ()))
 
 
 def _hidden(word: Tensor, noise: Noise, traits: Traits) -> Limit | None:
@@ -84,17 +98,25 @@ def _hidden(word: Tensor, noise: Noise, traits: Traits) -> Limit | None:
     return sent(replace(traits, rounded=None))
 
 
-def _of_weights(word: Tensor, weights: Tensor | None) -> float:
-    """Standard deviation of the rounding of a difference of weights; 0 for a gradient.
+def _rounded(word: Tensor, sent_as: Tensor | None, weights: Tensor | None) -> Floats:
+    """Standard deviation of the rounding of an entry, beside that of its own size, float64 (vocabulary,).
 
     A difference of two numbers in single precision is a whole number of the steps between numbers of their size.
+
+    Args:
+        word: Table of the update, without weight decay.
+        sent_as: The same as it was sent.
+        weights: Of the table, which the update is added to.
     """
-    if weights is None:
-        return 0.0
-    steps = np.spacing(np.abs(weights.detach().float().cpu().numpy())) / 2
-    many = word.double().numpy() / steps
-    share = float((np.abs(many - np.round(many)) < _WHOLE).mean())
-    return float(np.sqrt((steps**2).mean())) * _DIFFERENCE if share > _MOST else 0.0
+    least = np.full(len(word), _HALF_STEP if torch.equal(word.half().to(word), word) else 0.0)
+    if weights is None or sent_as is None:
+        return least
+    steps = np.spacing(np.abs(weights.detach().float().cpu().numpy())).astype(np.float64) / 2
+    many = sent_as.double().numpy() / steps
+    if float((np.abs(many - np.round(many)) < _WHOLE).mean()) <= _MOST:
+        return least
+    rounded: Floats = np.maximum(least, np.sqrt((steps**2).mean(axis=1)) * _DIFFERENCE)
+    return rounded
 
 
 def _noise(looked_up: list[Tensor], word: Tensor | None) -> Noise:

@@ -14,21 +14,30 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.attacks.inversion.analytic.noise import chi_square
+
 Floats = NDArray[np.float64]
 
 _QUIET: Final = 0.5
-"""Share of the rows, those of the smallest norm, that the span is fitted to; where most of them are below the errors,
-it is fitted to the others, nearly all of which were looked up."""
+"""Share of the rows, those of the smallest norm, nearly all of which were not looked up."""
+_CAP: Final = 1.5
+"""Norm over the largest that errors explain, to which longer rows are shortened for the fit: none decides it alone."""
 _BESIDE: Final = 0.1
 """Share of a row outside the span from which on it was looked up."""
-_CLEAR: Final = 0.02
-"""Largest error of a row over its norm with which its direction is known."""
-_LEAST: Final = 1e-14
-"""Share of the energy that double precision leaves beside a span."""
+_STRIKING: Final = 5.0
+"""Standard deviations by which a row stands out of the errors."""
+_NEAR: Final = 3.0
+"""Norm of a found row over the largest that errors explain, up to which others may be below the errors."""
 _ALONE: Final = 0.5
 """Leverage from which on a row is alone in its direction, as no row of the output is."""
-_FLOOR: Final = 16.0
-"""Times the variance of errors below which a direction of unit rows is none."""
+_FLOOR: Final = 1.2
+"""Times the largest eigenvalue of errors (Marchenko and Pastur, 1967) below which a direction is none."""
+_DOUBLE: Final = 1e-14
+"""Share of the energy that double precision leaves beside a span."""
+_CLOSE: Final = 0.01
+"""Relative change of the size of errors at which the fit has converged."""
+_FITS: Final = 30
+_LEAST: Final = 1e-300
 
 
 @dataclass(frozen=True)
@@ -37,61 +46,78 @@ class Beside:
 
     Attributes:
         rows: int64 (found,), numbers of rows that were looked up.
-        dimensions: Of the span: tokens of the answers, as far as their directions can be distinguished from rounding.
-        blurred: Median share of quiet rows outside the span: 0 for an exact gradient, near 1 for noise.
+        dimensions: Of the span: tokens of the answers, as far as their directions can be distinguished from errors.
+        hidden: Whether rows that were looked up may be below the errors, since those that were found come near them.
     """
 
     rows: NDArray[np.int64]
     dimensions: int
-    blurred: float
-
-    @property
-    def separate(self) -> bool:
-        """Whether the span explains the quiet rows, so that the others stand out."""
-        return self.blurred < _BESIDE / 2
+    hidden: bool
 
 
-def rows_beside_output(table: Floats, rounding: float, sigma: float = 0.0) -> Beside:
+def rows_beside_output(table: Floats, rounding: float, sigma: Floats | float = 0.0) -> Beside:
     """Find the rows that were looked up.
+
+    The span and the size of the errors are fitted in turn: a direction is one that the rows share beyond errors of this
+    size, and the errors are what it leaves of the quiet rows.
 
     Args:
         table: float64 (vocabulary, width), gradient of the tied table.
         rounding: Relative error of an entry, by the precision of the gradient.
-        sigma: Standard deviation of what every entry has beside that: noise, or the steps of half precision at 0.
+        sigma: Standard deviation of what every entry has beside that, such as noise or the rounding of weights that
+            were subtracted; float64 (vocabulary,) where rows differ.
 
     Returns:
-        No rows where the span is not separate from noise.
+        No rows where they share as many directions as noise has.
     """
     width = table.shape[1]
     norms = np.linalg.norm(table, axis=1)
-    clear = np.flatnonzero(norms * _CLEAR > sigma * np.sqrt(width))
-    if not len(clear):
-        return Beside(clear, 0, float((norms > 0).any()))
-    units = table[clear] / norms[clear, None]
-    errors = rounding**2 + (sigma / norms[clear]) ** 2 * width
-    low = norms[clear] <= np.quantile(norms, _QUIET)
-    fitted = low if 2 * low.sum() > _QUIET * len(norms) else np.ones(len(clear), dtype=bool)
-    basis = _span(units[fitted], max(_FLOOR * float(errors[fitted].mean()) / width, _LEAST))
-    if basis.shape[1] >= width // 2:  # noise has no span
-        return Beside(clear[:0], basis.shape[1], 1.0)
-    outside = np.linalg.norm(units - (units @ basis) @ basis.T, axis=1)
-    blurred = float(np.median(outside[fitted])) if fitted is low else 0.0
-    found = Beside(clear[outside > _BESIDE], basis.shape[1], blurred)
-    return found if found.separate else Beside(clear[:0], found.dimensions, found.blurred)
+    errors = np.maximum(np.sqrt(np.square(sigma) + (rounding * norms) ** 2 / width), _LEAST)
+    rows = table / errors[:, None]
+    sizes = np.linalg.norm(rows, axis=1)
+    moved = norms > 0
+    if not moved.any():
+        return Beside(np.flatnonzero(moved), 0, hidden=False)
+    quiet = moved & (sizes <= np.quantile(sizes[moved], _QUIET))
+    scale, dimensions, outside = max(1.0, float(np.median(sizes[quiet])) / np.sqrt(width)), 0, sizes
+    for _ in range(_FITS):
+        basis = _span(rows[moved], scale)
+        dimensions = basis.shape[1]
+        if dimensions >= width // 2:  # noise has no span
+            return Beside(np.flatnonzero(moved)[:0], dimensions, hidden=True)
+        outside = np.linalg.norm(rows - (rows @ basis) @ basis.T, axis=1)
+        before, scale = scale, max(1.0, float(np.median(outside[quiet])) / np.sqrt(width - dimensions))
+        if abs(scale - before) <= _CLOSE * before:
+            break
+    most = _most(scale, width - dimensions)
+    beside = outside > np.sqrt(most**2 + (_BESIDE * sizes) ** 2)
+    hidden = not beside.any() or bool(outside[beside].min() < _NEAR * most)
+    return Beside(np.flatnonzero(beside), dimensions, hidden)
 
 
-def _span(units: Floats, floor: float) -> Floats:
-    """Directions, float64 (width, dimensions), that rows of norm 1 share; rows alone in theirs are left out.
+def _span(rows: Floats, scale: float) -> Floats:
+    """Directions, float64 (width, dimensions), that rows share; rows alone in theirs are left out.
 
     Args:
-        floor: Mean energy of a direction that errors explain.
+        rows: float64 (n, width), not zero.
+        scale: Standard deviation of errors of their entries.
     """
+    width = rows.shape[1]
+    shorter = np.minimum(1.0, _CAP * _most(scale, width) / np.linalg.norm(rows, axis=1))
+    rows = rows * shorter[:, None]
+    edge = float(np.square(scale * shorter).mean()) * (1 + np.sqrt(width / len(rows))) ** 2
+    floor = max(_FLOOR * edge, _DOUBLE * float(np.square(rows).sum(axis=1).mean()))
     while True:
-        values, vectors = np.linalg.eigh(units.T @ units / len(units))
+        values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
         basis, energy = vectors[:, values > floor], values[values > floor]
-        together = ((units @ basis) ** 2 / (len(units) * energy)).sum(axis=1) < _ALONE
+        together = ((rows @ basis) ** 2 / (len(rows) * energy)).sum(axis=1) < _ALONE
         if together.all():
             return basis
         if not together.any():
             return basis[:, :0]
-        units = units[together]
+        rows = rows[together]
+
+
+def _most(scale: float, width: int) -> float:
+    """Largest norm of a row that errors of this size explain."""
+    return scale * float(np.sqrt(width * chi_square(_STRIKING, width)))

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -137,9 +138,11 @@ def _changed(change: Callable[[updates.Update], updates.Update]) -> Make:
 
 
 def _trained(steps: int, optimizer: updates.Optimizer) -> Make:
-    return lambda room, page: room.case(
-        page, gradient=updates.trained(room.model, room.case(page).truths, steps, optimizer)
-    )
+    def make(room: Room, page: int) -> Case:
+        case = room.case(page, gradient=updates.trained(room.model, room.case(page).truths, steps, optimizer))
+        return replace(case, seen=replace(case.seen, steps=steps))
+
+    return make
 
 
 def _summed(room: Room, page: int) -> Case:
