@@ -58,6 +58,8 @@ def write_federation(
     if run.pretraining:
         on_pages(run.pretraining, open_trainable(run.start, settings, run.device))  # refuses a family that lacks it
     held_out = str(data.resolve()) if data else ""
-    server = ServerConfig(str(run.start.resolve()), str(run.out.resolve()), held_out, run.half, run.device)
+    server = ServerConfig(
+        str(run.start.resolve()), str(run.out.resolve()), held_out, run.half, run.device, keep_updates=run.keep_updates
+    )
     write_app(app, agreement, server)
     note(f"{app}: app of a federation of {clients} clients. Start it with: flwr run {app} (see docs/federation.md)")

@@ -63,6 +63,10 @@ class Choice:
     train_visual: Annotated[
         bool, Field(description="Train the visual encoder of VT5 or Donut as well; by default it is frozen.")
     ] = False
+    keep_updates: Annotated[
+        bool,
+        Field(description="Keep every message as the server sees it beside the checkpoint, for invert --round."),
+    ] = False
     engine: Annotated[
         Literal["local", "flower"], Field(description="local trains here; flower writes the app of a federation.")
     ] = "local"
@@ -136,6 +140,7 @@ PRIVACY = OptionGroup(
         "noise_seed": "a secret key",
     },
 )  # fmt: skip
+KEPT = OptionGroup(Choice, ("keep_updates",), ROUNDS.panel)
 _FL = ("clients_per_round", "client_fraction", "weighting")
 """Options of the mode fl alone."""
 LEDGER = OptionGroup(
@@ -181,7 +186,19 @@ def _request(values: Values) -> tuple[TrainRun, Settings, PrivacySettings | None
     """What is trained, and how."""
     from pfl_audit.training.run import TrainRun
 
-    names = ("out", "start", "size", "vocabulary", "half", "mode", "device", "lora", "providers_share", *LEDGER.names)
+    names = (
+        "out",
+        "start",
+        "size",
+        "vocabulary",
+        "half",
+        "mode",
+        "device",
+        "lora",
+        "providers_share",
+        *LEDGER.names,
+        *KEPT.names,
+    )
     run = TrainRun(
         data=values["data"] or Path(),
         pretraining=pretraining(values),
@@ -246,7 +263,7 @@ def _unused(values: Values) -> dict[str, str]:
     mode, here = values["mode"], f"with --mode {values['mode']}"
     found = unused_of_pretraining(values)
     if mode == "central":
-        found |= dict.fromkeys(set(ROUNDS.names) - set(_FL), here)
+        found |= dict.fromkeys({*ROUNDS.names, *KEPT.names} - set(_FL), here)
     else:
         found |= dict.fromkeys(("steps", "save_every"), here)
         found["refuse"] = f"{here}: only the mode central trains refusals"
@@ -263,7 +280,7 @@ def _unused(values: Values) -> dict[str, str]:
     if mode != "fl-dp":
         found["client_memory"] = here
     if mode == "central-dp":
-        found["codec"] = f"{here}: no message is sent"
+        found |= dict.fromkeys(("codec", *KEPT.names), f"{here}: no message is sent")
     if values["strategy"] in ("fedavg", "fedavgm"):
         found["server_rate"] = f"with --strategy {values['strategy']}"
     if mode not in ("central-dp", "fl-dp"):
@@ -289,7 +306,7 @@ def _unused(values: Values) -> dict[str, str]:
     if values["task"] not in ("ee-spade", "el"):
         found["labelled_tokens"] = here
     found |= {"mode": f"{here}: forms belong to no client and no provider, so they are trained centrally"}
-    groups = (CENTRAL, ROUNDS, PRETRAINING, PRIVACY, LEDGER, CANARIES, FLOWER)
+    groups = (CENTRAL, ROUNDS, KEPT, PRETRAINING, PRIVACY, LEDGER, CANARIES, FLOWER)
     questions = {*(name for group in groups for name in group.names), "lora", *_AFTER} - {"half"}
     return found | dict.fromkeys(questions - set(FORMS.names), here)
 
@@ -301,6 +318,7 @@ train = make_command(
         CENTRAL,
         OptionGroup(Choice, _AFTER),
         ROUNDS,
+        KEPT,
         PRETRAINING,
         PRIVACY,
         LEDGER,

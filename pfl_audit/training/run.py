@@ -30,6 +30,8 @@ from pfl_audit.provenance import package_versions
 from pfl_audit.training import canaries
 from pfl_audit.training.canaries import CanarySettings
 from pfl_audit.training.central import train_central_phases
+from pfl_audit.training.federated.kept import kept_path
+from pfl_audit.training.federated.kept import read_record as read_kept
 from pfl_audit.training.federated.phases import train_federated
 from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
@@ -64,6 +66,7 @@ class TrainRun:
         budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
         pretraining: Self-pretraining before, on the same pages; None without.
         canaries: Document canaries that are planted among the providers, or None.
+        keep_updates: Whether every message of a federation is kept beside the checkpoint; no part of its identity.
     """
 
     data: Path
@@ -80,6 +83,7 @@ class TrainRun:
     budget_cap: float | None = None
     pretraining: Pretraining | None = None
     canaries: CanarySettings | None = None
+    keep_updates: bool = False
 
     @property
     def budget(self) -> Ledger:
@@ -128,6 +132,8 @@ def run_training(
     """
     prepared = prepare(run, settings, privacy)
     if (record := finished(run.out, prepared.identity, progress)) is not None:
+        if run.keep_updates:
+            read_kept(kept_path(run.out))
         return record
     with training_folder(run.out, prepared.identity) as folder:
         record = _train(run, settings, progress, privacy, prepared)
@@ -179,6 +185,7 @@ def _train(
                 ledger=run.budget,
                 budget_cap=run.budget_cap,
                 pretraining=run.pretraining,
+                kept=kept_path(run.out) if run.keep_updates else None,
             )
             done = train_federated(federation, model, trainable, train, prepared.valid, progress, pages)
     data = {

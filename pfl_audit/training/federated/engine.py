@@ -49,4 +49,4 @@ class LocalEngine:
         if workers:
             found = workers[0].trainer.train_each(weights, [worker.whole_job(task.number) for worker in workers])
             for worker, one in zip(workers, found, strict=True):
-                yield worker.whole_report(one, advance)
+                yield worker.whole_report(task.number, one, advance)

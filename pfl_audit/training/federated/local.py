@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from pfl_audit.models.training_protocol import TrainableModel, TrainingSet
-from pfl_audit.training.batching import local_batches
 from pfl_audit.training.federated.optimizer_memory import KeepsState, OptimizerMemory
 from pfl_audit.training.federated.secure_rng import seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
-from pfl_audit.training.federated.together import Job, SharedPass, jobs_together, train_together
+from pfl_audit.training.federated.together import Job, SharedPass, batches_of, jobs_together, train_together
 from pfl_audit.training.loop import prepare_process, set_training, take_step
 from pfl_audit.training.optimizers import make_optimizer
 from pfl_audit.training.trainable import Trainable
@@ -32,6 +31,9 @@ class Trainer(Protocol):
 
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
         """Many from the same weights, results in the order of the jobs."""
+
+    def batches(self, rows: Sequence[int], *who: int) -> Iterator[list[int]]:
+        """Rows of the batches of a training."""
 
 
 class LocalTrainer:
@@ -109,9 +111,7 @@ class LocalTrainer:
         set_training(self._network, self._page_encoder)
         torch.manual_seed(seed_for(settings.seed, "dropout", *who))
         self._examples.reseed(seed_for(settings.seed, "mask", *who))
-        order = seed_for(settings.seed, "order", *who)
-        size, epochs, most = settings.batch_size, settings.local_epochs, settings.local_steps
-        for batch in local_batches(rows, self._examples.length, size, epochs, most, order):
+        for batch in self.batches(rows, *who):
             every = (self._examples.loss(some) + self._proximal(weights) for some in [batch])
             losses.append(take_step(optimizer, self.trainable, every))
             if not math.isfinite(losses[-1]):
@@ -120,6 +120,10 @@ class LocalTrainer:
         if self._memory and kept:
             self._memory.save(who[0], who[1], kept.read_state())
         return self.trainable.read() - weights, sum(losses) / len(losses)
+
+    def batches(self, rows: Sequence[int], *who: int) -> Iterator[list[int]]:
+        """Rows of the batches of a training, in their order."""
+        return batches_of(self._settings, rows, self._examples.length, who)
 
     def _proximal(self, weights: Tensor) -> Tensor | float:
         """Mu / 2 times the squared distance from the weights of the round, summed over tensors (FedProx)."""

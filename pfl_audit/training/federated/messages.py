@@ -37,12 +37,14 @@ class Report:
         tally: How many updates were kept, clipped, zero, dropped; "absent" where the round goes on without the client.
         losses: Mean loss of each local training.
         queries: Number of queries that the update was trained on; 0 if it is unusable or private.
+        rows: Rows of the queries that it was trained on, where the client is simulated here; never sent.
     """
 
     update: Tensor
     tally: Counter[str] = field(default_factory=Counter)
     losses: tuple[float, ...] = ()
     queries: int = 0
+    rows: tuple[int, ...] = ()
 
 
 class Engine(Protocol):

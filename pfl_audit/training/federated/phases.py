@@ -76,7 +76,7 @@ def train_federated(
             return _engine(part, pages, trainable, start, plan, one_a_page(train), progress)
         return _engine(part, model, trainable, start, plan, train, progress)
 
-    return {**lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress), **kept}
+    return {**lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress, train), **kept}
 
 
 def lead_phases(
@@ -89,11 +89,13 @@ def lead_phases(
     engine: Callable[[Federation, PrivacyPlan | None], Engine],
     valid: Sequence[Query],
     progress: Progress,
+    train: Sequence[Query] = (),
 ) -> dict[str, Any]:
     """The server's side of all phases, for any engine.
 
     Args:
         engine: Maps a phase and its privacy guarantee to what runs its rounds.
+        train: Questions by row, where clients are simulated here.
 
     Returns:
         As run.lead; of self-pretraining its rounds, history and tally.
@@ -102,10 +104,10 @@ def lead_phases(
     if federation.pretraining and pages:
         progress.say(f"self-pretraining: {federation.pretraining.pretrain}")
         phase = federation.first(federation.pretraining)
-        before = _pretrain(phase, pages, trainable, clients, plan, engine, valid, progress)
+        before = _pretrain(phase, pages, trainable, clients, plan, engine, valid, progress, train)
         kept["pretraining"] = {"rounds": before.round, "history": before.history, "updates": dict(before.tally)}
     last = engine(federation, plan)
-    return {**lead(federation, model, trainable, clients, plan, last, valid, progress, before), **kept}
+    return {**lead(federation, model, trainable, clients, plan, last, valid, progress, before, train), **kept}
 
 
 def _pretrain(
@@ -117,6 +119,7 @@ def _pretrain(
     engine: Callable[[Federation, PrivacyPlan | None], Engine],
     valid: Sequence[Query],
     progress: Progress,
+    train: Sequence[Query],
 ) -> ServerState:
     """Run the rounds of self-pretraining, unless they are done; the model gets their weights."""
     state = ServerState.restore(phase.out / STATE_FILE, phase.digest, trainable.read())
@@ -127,7 +130,8 @@ def _pretrain(
             )
         if plan is not None and phase.privacy is not None:
             plan = replace(plan, settings=phase.privacy)
-        state = run_rounds(phase, model, trainable, clients, plan, engine(phase, plan), valid, progress)
+        own = one_a_page(train)
+        state = run_rounds(phase, model, trainable, clients, plan, engine(phase, plan), valid, progress, own)
     forget_secrets(phase.out)
     require_finite(state.weights)
     trainable.write(state.weights)

@@ -23,6 +23,7 @@ from pfl_audit.training.federated.clients import Client, merged, partition
 from pfl_audit.training.federated.codecs import CODECS, payload_bytes
 from pfl_audit.training.federated.dual import DualMemory
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
+from pfl_audit.training.federated.kept import Kept, KeptMessages
 from pfl_audit.training.federated.local import Trainer
 from pfl_audit.training.federated.messages import Engine
 from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
@@ -51,6 +52,7 @@ class Federation:
         budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
         pretraining: Phase of self-pretraining before, which spends of the same budget; None without.
         pages: File of the page features, or None for one in the folder.
+        kept: Folder where every message is kept, or None.
     """
 
     mode: Mode
@@ -64,6 +66,7 @@ class Federation:
     budget_cap: float | None = None
     pretraining: Pretraining | None = None
     pages: Path | None = None
+    kept: Path | None = None
 
     @property
     def digest(self) -> str:
@@ -91,6 +94,7 @@ class Federation:
             ledger=None,
             pretraining=None,
             pages=self.out / PAGES_FILE,
+            kept=self.kept / FOLDER if self.kept else None,
         )
 
     def clients(self, queries: Sequence[Query]) -> tuple[Client, ...]:
@@ -185,6 +189,20 @@ class Federation:
         folders = (self.out, self.out / FOLDER)
         return any((folder / name).is_file() for folder in folders for name in (KEY_FILE, STATE_FILE))
 
+    def messages(
+        self, trainable: Trainable, clients: int, plan: PrivacyPlan | None, train: Sequence[Query]
+    ) -> KeptMessages | None:
+        """Keeps the messages of this phase; None where they are not to be kept.
+
+        Args:
+            train: Questions by row, where clients are simulated here.
+        """
+        if self.kept is None:
+            return None
+        clip = plan.settings.clip if plan else None
+        record = Kept(run=self.digest, clients=clients, settings=self.settings.to_dict(), clip=clip)
+        return KeptMessages(self.kept, record, trainable, plan, train, secure=self.secure)
+
     def stream(self) -> SecretStream:
         """The secret random stream of the run; its key is drawn at the start and stored until the last round is done.
 
@@ -238,9 +256,10 @@ def lead(
     valid: Sequence[Query],
     progress: Progress,
     before: ServerState | None = None,
+    train: Sequence[Query] = (),
 ) -> dict[str, Any]:
     """The server's side of a run after self-pretraining, if any, for any engine: see phases.train_federated."""
-    state = run_rounds(federation, model, trainable, clients, plan, engine, valid, progress)
+    state = run_rounds(federation, model, trainable, clients, plan, engine, valid, progress, train)
     forget_secrets(federation.out)
     trainable.write(state.weights)
     model.network.eval()
@@ -256,8 +275,13 @@ def run_rounds(
     engine: Engine,
     valid: Sequence[Query],
     progress: Progress,
+    train: Sequence[Query] = (),
 ) -> ServerState:
-    """The rounds of a phase; one that was cut continues."""
+    """The rounds of a phase; one that was cut continues.
+
+    Args:
+        train: Questions by row, where clients are simulated here: kept messages name theirs.
+    """
     settings = federation.settings
 
     def look(state: ServerState) -> dict[str, float]:
@@ -269,7 +293,8 @@ def run_rounds(
 
     numbers = [client.number for client in clients]
     path, before = federation.out / STATE_FILE, federation.rounds_before
-    server = Server(settings, numbers, plan, federation.stream(), path, federation.digest, before)
+    kept = federation.messages(trainable, len(clients), plan, train)
+    server = Server(settings, numbers, plan, federation.stream(), path, federation.digest, before, kept)
     return server.train(trainable.read(), engine, look, progress)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from pfl_audit.models.tensor_record import read_state, write_state
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
+from pfl_audit.training.federated.kept import KeptMessages
 from pfl_audit.training.federated.messages import SERVER, Engine, Report, RoundTask
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.secure_rng import SecretStream, seed_for
@@ -86,6 +87,7 @@ class Server:
         stream: Secret, for sampling and for the noise of empty rounds.
         run: Digest of what decides the run.
         rounds_before: Rounds of an earlier phase, which spent of the same budget.
+        kept: Keeps every message of the rounds; None keeps none.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Server:
         path: Path,
         run: str,
         rounds_before: int = 0,
+        kept: KeptMessages | None = None,
     ) -> None:
         self._settings = settings
         self._clients = sorted(clients)
@@ -106,6 +109,7 @@ class Server:
         self._path = path
         self._run = run
         self._before = rounds_before
+        self._kept = kept
 
     def task(self, number: int) -> RoundTask:
         """Participants of a round: K of N, or each drawn independently, possibly none; with privacy in secret."""
@@ -139,6 +143,9 @@ class Server:
         """
         state = ServerState.restore(self._path, self._run, weights)
         rounds = self._settings.rounds
+        if self._kept is not None:
+            taking = sum(len(self.task(number).clients) for number in range(1, rounds + 1))
+            self._kept.begin(rounds + taking, begun=state.round + state.done > 0)
         work = [engine.work(self.task(number)) for number in range(1, rounds + 1)]
         if self._plan is not None:  # how many are drawn is as secret as who is
             work = [1] * rounds
@@ -175,9 +182,13 @@ class Server:
         task = replace(self.task(state.round + 1), absent=tuple(state.absent))
         total = state.total if state.total is not None else torch.zeros_like(state.weights)
         saved = time.monotonic()
+        if self._kept is not None:
+            self._kept.model(task.number, state.weights)
         for report in engine.run(task, state.weights, advance, state.done):
             if report.tally["absent"]:
                 state.absent.append(task.clients[state.done])
+            elif self._kept is not None:
+                self._kept.message(task, state.done, report)
             weight = self._weight(report)
             total += report.update if weight == 1 else report.update * weight
             state.tally += report.tally

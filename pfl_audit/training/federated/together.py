@@ -7,7 +7,7 @@ Each has a copy of the trained tensors, an optimiser and random numbers of its o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -57,6 +57,14 @@ def jobs_together(examples: object, trained: Sequence[str], settings: FederatedS
     return 1
 
 
+def batches_of(
+    settings: FederatedSettings, rows: Sequence[int], length: Callable[[int], int], who: tuple[int, ...]
+) -> Iterator[list[int]]:
+    """Rows of the batches of a local training, in their order; ``who`` is as in a job."""
+    order = seed_for(settings.seed, "order", *who)
+    return local_batches(rows, length, settings.batch_size, settings.local_epochs, settings.local_steps, order)
+
+
 def train_together(
     trainable: Trainable, examples: SharedPass, settings: FederatedSettings, weights: Tensor, jobs: Sequence[Job]
 ) -> list[tuple[Tensor, float]]:
@@ -98,9 +106,7 @@ class _Owner:
         self.tensors = [nn.Parameter(part.to(parameter, copy=True)) for part, parameter in parts]
         self.optimizer = make_optimizer(settings.optimizer, self.tensors, settings.learning_rate, settings.weight_decay)
         self.generator = torch.Generator().manual_seed(seed_for(settings.seed, "dropout", *who))
-        order = seed_for(settings.seed, "order", *who)
-        size, epochs, most = settings.batch_size, settings.local_epochs, settings.local_steps
-        self.batches = list(local_batches(rows, examples.length, size, epochs, most, order))
+        self.batches = list(batches_of(settings, rows, examples.length, who))
         self.losses: list[float] = []
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,7 +89,7 @@ class Worker:
         """
         if self._privacy is None:
             rows, who = self.whole_job(round_number)
-            return self.whole_report(self._train(weights, rows, *who), advance)
+            return self.whole_report(round_number, self._train(weights, rows, *who), advance)
         kept = self._partial.load(round_number, self.client.number) if self._partial else None
         done, total, tally, losses = kept or (0, torch.zeros_like(weights), Counter(), [])
         self._whole = not done
@@ -113,14 +113,14 @@ class Worker:
         total += self._privacy.noise.share(len(total), round_number, self.client.number, 1 if memory else participants)
         if memory and dual is not None:
             memory.keep(round_number, dual, weights, total)
-        return Report(total, tally, tuple(losses))
+        return Report(total, tally, tuple(losses), rows=self._rows(jobs))
 
     def whole_job(self, round_number: int) -> Job:
         """The one local training of a round without privacy: on everything that the client holds."""
         rows = [row for held in self.client.providers for row in held]
         return rows, (round_number, self.client.number)
 
-    def whole_report(self, found: tuple[Tensor, float], advance: Callable[[int], None]) -> Report:
+    def whole_report(self, round_number: int, found: tuple[Tensor, float], advance: Callable[[int], None]) -> Report:
         """The report without privacy, from update and mean loss of ``whole_job``.
 
         Raises:
@@ -134,7 +134,12 @@ class Worker:
         advance(1)
         if not bool(torch.isfinite(update).all()):
             return Report(torch.zeros_like(update), Counter(dropped=1))
-        return Report(update, Counter(kept=1), (loss,), sum(map(len, self.client.providers)))
+        queries = sum(map(len, self.client.providers))
+        return Report(update, Counter(kept=1), (loss,), queries, self._rows([self.whole_job(round_number)]))
+
+    def _rows(self, jobs: Iterable[Job]) -> tuple[int, ...]:
+        """Rows that jobs train on."""
+        return tuple(row for rows, who in jobs for batch in self.trainer.batches(rows, *who) for row in batch)
 
     def _train_each(self, weights: Tensor, jobs: list[Job], done: int) -> Iterator[tuple[Tensor, float]]:
         """Train for every provider from number ``done`` on.

@@ -60,6 +60,10 @@ class WorkerPool:
         with _one_thread():
             return self._trainer.train(weights, rows, *who)
 
+    def batches(self, rows: Sequence[int], *who: int) -> Iterator[list[int]]:
+        """As LocalTrainer.batches."""
+        return self._trainer.batches(rows, *who)
+
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
         """All of them from the same weights, results in the order of the jobs.
 

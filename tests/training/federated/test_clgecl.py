@@ -55,6 +55,10 @@ class Toward:
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
         return (self.train(weights, rows, *who) for rows, who in jobs)
 
+    def batches(self, rows: Sequence[int], *who: int) -> Iterator[list[int]]:
+        """One."""
+        yield list(rows)
+
 
 def federation(folder: Path, privacy: PrivacySettings, settings: FederatedSettings) -> tuple[Federation, list[Client]]:
     held = [tuple((row,) for row in range(5 * number, 5 * number + 5)) for number in range(3)]

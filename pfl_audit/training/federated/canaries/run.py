@@ -65,6 +65,9 @@ class _CanaryTrainer:
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
         return (self.train(weights, rows, *who) for rows, who in jobs)
 
+    def batches(self, rows: Sequence[int], *who: int) -> Iterator[list[int]]:
+        yield list(rows)
+
 
 def observe(
     claim: PrivacyGuarantee,

@@ -25,6 +25,7 @@ class ServerConfig:
         wait: Longest time until every client has joined, in seconds.
         timeout: Longest time until a round's answers are in, in seconds.
         grace: Longest wait for the other clients of a round once a quorum has answered, in seconds.
+        keep_updates: Whether every message is kept beside the checkpoint.
     """
 
     start: str
@@ -35,6 +36,7 @@ class ServerConfig:
     wait: float = 600.0
     timeout: float = 36000.0
     grace: float = 600.0
+    keep_updates: bool = False
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> ServerConfig:

@@ -33,6 +33,7 @@ from pfl_audit.training.federated.flower.engine import FlowerEngine
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
 from pfl_audit.training.federated.flower.round_config import FINISH, question
+from pfl_audit.training.federated.kept import kept_path
 from pfl_audit.training.federated.messages import Engine
 from pfl_audit.training.federated.phases import lead_phases
 from pfl_audit.training.federated.plan import PrivacyPlan
@@ -107,6 +108,7 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
         federation = Federation(
             agreement.mode, agreement.settings, agreement.privacy, out, identity, config.device,
             secure=agreement.secure, pretraining=agreement.pretraining,
+            kept=kept_path(out) if config.keep_updates else None,
         )  # fmt: skip
         if agreement.privacy:
             held_record(out, identity, resumed=federation.begun)

@@ -53,15 +53,18 @@ class Parties:
     def grid(self, agreement: Agreement, watch: Watch | None = None) -> LocalGrid:
         return LocalGrid(self.nodes, flatten_dict(agreement.to_config()), watch)
 
-    def lead(self, name: str, agreement: Agreement, grid: LocalGrid | None = None, wait: float = 0.0) -> dict[str, Any]:
-        place = ServerConfig(str(self.start), str(self.folder / name), str(self.corpus), wait=wait, timeout=0.5)
+    def lead(
+        self, name: str, agreement: Agreement, grid: LocalGrid | None = None, wait: float = 0.0, *, keep: bool = False
+    ) -> dict[str, Any]:
+        out = str(self.folder / name)
+        place = ServerConfig(str(self.start), out, str(self.corpus), wait=wait, timeout=0.5, keep_updates=keep)
         return lead_federation(grid or self.grid(agreement), agreement, place, Silent())
 
-    def local(self, name: str, agreement: Agreement) -> dict[str, Any]:
+    def local(self, name: str, agreement: Agreement, *, keep: bool = False) -> dict[str, Any]:
         out, mode = self.folder / name, agreement.mode
         run = TrainRun(self.corpus, out, self.start, "small", 150, half=False, mode=mode, lora=agreement.lora)
         ledger = self.folder / f"{name}.ledger.json"
-        run = replace(run, ledger=ledger, pretraining=agreement.pretraining)
+        run = replace(run, ledger=ledger, pretraining=agreement.pretraining, keep_updates=keep)
         return run_training(run, agreement.settings, Silent(), agreement.privacy)
 
     def weights(self, name: str) -> dict[str, torch.Tensor]:

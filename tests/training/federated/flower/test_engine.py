@@ -14,6 +14,7 @@ pytest.importorskip("flwr")
 import torch
 from flwr.app import Message
 from flwr.common.config import flatten_dict
+from safetensors.torch import load_file
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
@@ -27,6 +28,7 @@ from pfl_audit.training.federated.flower.app_folder import write_app
 from pfl_audit.training.federated.flower.client_state import FILE as JOURNAL
 from pfl_audit.training.federated.flower.config import ServerConfig
 from pfl_audit.training.federated.flower.server_app import RUN_FILE
+from pfl_audit.training.federated.kept import kept_path, messages_of
 from pfl_audit.training.federated.run import KEY_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.records import RECORD, commitment, private_path
@@ -50,6 +52,22 @@ def test_both_engines_end_with_the_same_model(parties: Parties, privacy: Privacy
     ).read_text()
     kept = {path.name for path in (parties.folder / "flower").iterdir()}
     assert kept == {path.name for path in (parties.folder / "local").iterdir()}
+
+
+@pytest.mark.parametrize("privacy", [None, PRIVATE])
+def test_both_engines_keep_the_same_messages(parties: Parties, privacy: PrivacySettings | None) -> None:
+    agreement = parties.agreement(privacy)
+    parties.lead("flower", agreement, keep=True)
+    parties.local("local", agreement, keep=True)
+    ours, local = (list(messages_of(kept_path(parties.folder / name))) for name in ("flower", "local"))
+    assert [(one.round, one.origin.clients, one.origin.noise) for one in ours] == [
+        (one.round, one.origin.clients, one.origin.noise) for one in local
+    ]
+    assert {one.origin.queries for one in ours} == {None}  # a server does not know them
+    for one, other in zip(ours, local, strict=True):
+        wanted = load_file(other.path)
+        for name, tensor in load_file(one.path).items():
+            torch.testing.assert_close(tensor, wanted[name], rtol=1e-4, atol=1e-6)
 
 
 def test_frozen_embeddings_are_sent_by_neither_engine(parties: Parties) -> None:

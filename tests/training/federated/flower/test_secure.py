@@ -14,6 +14,7 @@ from flwr.app import Message
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.training.federated.flower import client, engine, scale, secure
 from pfl_audit.training.federated.flower.masks import masks
+from pfl_audit.training.federated.kept import kept_path, messages_of
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.settings import PrivacySettings
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
@@ -24,13 +25,16 @@ def test_a_secure_sum_is_the_sum(parties: Parties, privacy: PrivacySettings | No
     settings = replace(QUICK, clients_per_round=3, rounds=1)
     agreement = parties.agreement(privacy, settings=settings)
     parties.lead("plain", agreement)
-    record = parties.lead("secure", replace(agreement, secure=True))
+    record = parties.lead("secure", replace(agreement, secure=True), keep=True)
     parties.require_equal("secure", "plain", rtol=0.0, atol=2e-6)
     assert record["secure_aggregation"]
     sent = record["communication"]  # an update is masked as 64-bit numbers
     assert sent["bytes_an_update"] == 2 * sent["bytes_a_message"]
     assert sent["bytes"] == 3 * sent["messages"] * sent["bytes_a_message"] // 2
     assert record["updates"] == ({} if privacy else {"kept": 3})
+    (kept,) = messages_of(kept_path(parties.folder / "secure"))  # the server sees no other message
+    assert (kept.path.stem, kept.origin.clients) == ("sum", (0, 1, 2))
+    assert kept.origin.noise == pytest.approx(PRIVATE.clip * 0.8 if privacy else 0.0)
 
 
 def test_error_of_a_secure_sum_is_as_stated(parties: Parties, monkeypatch: pytest.MonkeyPatch) -> None:
