@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.attacks.inversion.subject import GRADIENT
+from pfl_audit.attacks.inversion.subject import GRADIENT, MESSAGES
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Review
 from pfl_audit.models.family import Capability
@@ -57,6 +57,18 @@ WORDS = CheckSpec(
     optional=True,
     review=_REVIEW,
 )
+FEDERATION = CheckSpec(
+    "inversion.messages",
+    "Words and coordinates of clients' pages in the messages of a federation",
+    frozenset({Capability.GRADIENT, MESSAGES}),
+    {
+        "knows": "the model's architecture",
+        "sees": "every message of the federation, as its server does",
+        "does": "looks at which rows of the tables of words and coordinates each message changed",
+    },
+    optional=True,
+    review=_REVIEW,
+)
 SEARCH = "lbfgs"
 """The search that runs by default."""
 SEARCHES = {
@@ -81,7 +93,7 @@ class InversionAttack:
 
     name = "inversion"
     subject = "gradients"
-    specs = (TEXT, ANALYTIC, WORDS, *SEARCHES.values())
+    specs = (TEXT, ANALYTIC, WORDS, FEDERATION, *SEARCHES.values())
     Settings = InversionSettings
 
     def run(self, context: GradientContext, settings: InversionSettings) -> list[Check]:
@@ -90,8 +102,11 @@ class InversionAttack:
         Raises:
             UsageError: The reading engine is not to be had.
         """
-        from pfl_audit.attacks.inversion.run import run_check, runner
+        from pfl_audit.attacks.inversion.rounds.opened import RoundContext
+        from pfl_audit.attacks.inversion.run import run_check, run_federation, runner
 
+        if isinstance(context, RoundContext):
+            return [run_federation(context)] if FEDERATION.id in context.checks else []
         work = runner(context, settings)
         return [run_check(work, spec) for spec in self.specs if spec.id in context.checks]
 

@@ -49,7 +49,7 @@ def attack(context: GradientContext) -> list[Bagged]:
             if case.truths:
                 found.append(_compare(context, case, bag))
             else:
-                keep_text(context, "words", case, _named(context.model, bag))
+                keep_text(context, "words", case, named_of(context.model, bag))
             task.advance()
     if not found:
         raise unscored()
@@ -99,7 +99,7 @@ def lower_share(rows: NDArray[np.int64]) -> Counts:
     return np.stack([rows[:, 0], rows[:, 1:].max(axis=1)], axis=1)
 
 
-def _named(model: GradientModel, bag: Bag) -> dict[str, object]:
+def named_of(model: GradientModel, bag: Bag) -> dict[str, object]:
     """What is kept where there is no truth: texts of the tokens, and coordinates."""
     reader, tokens = reader_of(model), sorted(bag.items[ANY_ORDER])
     words = [reader.decode([token]).strip() for token in tokens]

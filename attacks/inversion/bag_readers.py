@@ -118,7 +118,7 @@ class _OfTables:
         self.decode = tables.decode
 
     def read(self, seen: Observation) -> Bag:
-        tokens, places, limits = words_of_tables(seen.gradient, self._tables, self._weights, seen.steps)
+        tokens, places, limits = words_of_tables(seen.gradient, self._tables, seen.weights or self._weights, seen.steps)
         return Bag(_items(tokens, places), limits)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:

@@ -31,11 +31,13 @@ class NoiseBound:
         sigma: Stated standard deviation of the noise on every entry.
         apart: Largest distance between updates of two pages, as a norm over all entries.
         measured: Number of other fillings that it was measured on; None where it follows from clipping.
+        unit: What the updates are apart in.
     """
 
     sigma: float
     apart: float
     measured: int | None = None
+    unit: str = "page"
 
     def largest(self, prior: float) -> float:
         """Largest chance to be right, of who is right with probability ``prior`` without the update."""
@@ -66,7 +68,7 @@ class NoiseBound:
             else f"the largest distance of {self.measured} other fillings, for which alone this holds"
         )
         text = (
-            f"With the stated noise of {self.sigma:.2g} an entry, an observer who chooses between the page "
+            f"With the stated noise of {self.sigma:.2g} an entry, an observer who chooses between the {self.unit} "
             f"and one other is right in {100 * self.largest(HALF):.1f} % of cases at most (by guessing 50 %), by {of}."
         )
         if self.largest(HALF) > HALF + SMALL:

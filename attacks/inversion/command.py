@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import Field
 
-from pfl_audit.attacks.inversion.attack import ATTACK
+from pfl_audit.attacks.inversion.attack import ATTACK, FEDERATION
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
@@ -16,7 +16,7 @@ from pfl_audit.cli.settings_options import Options
 from pfl_audit.core.settings import Settings
 from pfl_audit.errors import UsageError
 
-METHODS: Final = tuple(spec.id.split(".")[1].replace("_", "-") for spec in ATTACK.specs)
+METHODS: Final = tuple(spec.id.split(".")[1].replace("_", "-") for spec in ATTACK.specs if spec is not FEDERATION)
 """Names of the methods; each is a check of the attack."""
 
 
@@ -53,6 +53,12 @@ def _suitable(model: Path) -> tuple[str, ...]:
 
 
 def _prepare(request: Request) -> bool:
+    run = request.inputs.get("gradients", {}).get("round")
+    if run is not None:
+        if Choice.model_validate(request.choice).method:
+            raise UsageError("--method is of single gradients, and --round is a whole federation", "Leave it out")
+        request.model, request.checks = request.model or str(run), (FEDERATION.id,)
+        return True
     request.model = request.model or str(embedded("donut"))
     inputs = request.inputs.setdefault("gradients", {})
     if "template" not in inputs:

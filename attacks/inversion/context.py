@@ -31,6 +31,7 @@ class Observation:
         gradient: float32, by parameter; each tied tensor once. What a client shared, with its noise.
         batch: Samples that it is the mean over.
         steps: Optimiser steps that it is the difference of weights of; 1 for a gradient.
+        weights: What it was added to, by parameter, where that is not the model as it is.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Observation:
     gradient: Mapping[str, Tensor]
     batch: int = 1
     steps: int = 1
+    weights: Mapping[str, Tensor] | None = None
 
     @property
     def stem(self) -> str:

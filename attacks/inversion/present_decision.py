@@ -107,7 +107,7 @@ def closed_finding(
         said = "none" if weakest.shows else said
         text = f"{text} {weakest.words}"
     if said == "unresolved":
-        text = f"{text} {_unresolved(causes)}"
+        text = f"{text} {unresolved(causes)}"
         if not any(bound.measured is None for bound in stated):
             text += (
                 " That nothing can come back is only shown by noise of a stated size and clipping (--noise, --clip)."
@@ -125,7 +125,7 @@ def closed_finding(
     )
 
 
-def _unresolved(causes: Sequence[Limit]) -> str:
+def unresolved(causes: Sequence[Limit]) -> str:
     """Why something is missing, and under which condition it would come back."""
     if not causes:
         return "Unresolved, and no cause was found."

@@ -13,7 +13,7 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 from pfl_audit.attacks.inversion import bag, closed_form, question_answer
-from pfl_audit.attacks.inversion.attack import ANALYTIC, TEXT, WORDS
+from pfl_audit.attacks.inversion.attack import ANALYTIC, FEDERATION, TEXT, WORDS
 from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of, keep_page, unscored
 from pfl_audit.attacks.inversion.gradients import observation_key
 from pfl_audit.attacks.inversion.methods import METHODS
@@ -21,6 +21,9 @@ from pfl_audit.attacks.inversion.present import Presenter
 from pfl_audit.attacks.inversion.present_bag import bag_check
 from pfl_audit.attacks.inversion.reading import ReadingEngine, open_engine
 from pfl_audit.attacks.inversion.reconstruction import reconstruct
+from pfl_audit.attacks.inversion.rounds.opened import RoundContext
+from pfl_audit.attacks.inversion.rounds.present import messages_check
+from pfl_audit.attacks.inversion.rounds.read import read_messages
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.texts import given_for
@@ -63,6 +66,14 @@ def run_check(work: Runner, spec: CheckSpec) -> Check:
         return work.say.search(spec, _search(work.context, work.settings, work.engine, spec))
     except Exception as error:  # a method that fails never stops another
         return spec.not_run(*failure(error, spec.id, work.context))
+
+
+def run_federation(context: RoundContext) -> Check:
+    """The check of kept messages; an exception ends it with its reason."""
+    try:
+        return messages_check(FEDERATION, context, read_messages(context))
+    except Exception as error:
+        return FEDERATION.not_run(*failure(error, FEDERATION.id, context))
 
 
 def _search(

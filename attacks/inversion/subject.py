@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.opened import OpenedGradients
 
 GRADIENT = "a shared gradient and its template (--template)"
-OFFERS = frozenset({GRADIENT})
+MESSAGES = "the kept messages of a federation (--round)"
+OFFERS = frozenset({GRADIENT, MESSAGES})
 """Needs of checks that these inputs can meet."""
 _CLIENT = "Client"
+_WHOLE = "A whole federation"
 
 
 class GradientInputs(Settings):
@@ -76,6 +78,15 @@ class GradientInputs(Settings):
     stage_rate: Annotated[float, Flag(hidden=True)] = Field(
         default=1e-3, gt=0, allow_inf_nan=False, description="Learning rate of these steps."
     )
+    round: Annotated[Path | None, Flag(panel=_WHOLE)] = Field(
+        default=None, description="Checkpoint of a federation that kept its messages (train --keep-updates)."
+    )
+    rounds: Annotated[tuple[int, ...], Flag(panel=_WHOLE, default="all")] = Field(
+        default=(), description="Number of a round to audit (repeat)."
+    )
+    data: Annotated[Path | None, Flag(panel=_WHOLE)] = Field(
+        default=None, description="Corpus that it trained on, for scores."
+    )
     public_form: Annotated[bool, Flag(hidden=True)] = Field(
         default=False,
         description="The empty form holds nothing that identifies, as the embedded ones do: masked reports show it.",
@@ -89,6 +100,8 @@ class GradientInputs(Settings):
     def check(self) -> None:
         """Raise UsageError where inputs contradict each other."""
         folder = self.template if self.template is not None and self.template.is_dir() else None
+        if self.rounds or self.data is not None:
+            raise UsageError("--rounds and --data belong to --round", "Give the checkpoint of the federation")
         if (self.question is None) != (self.answer is None):
             raise UsageError("--question and --answer belong together", "Give both, or neither")
         if self.document is not None and self.asked is None:
@@ -115,11 +128,23 @@ class GradientInputs(Settings):
                 "the other pages of the batch are unknown, so that nothing can be scored", "Leave --document out"
             )
 
+    def check_round(self) -> None:
+        """Raise UsageError where inputs of single gradients stand beside those of a federation."""
+        ours, fields = ("round", "rounds", "data", "template", "public_form"), type(self).model_fields
+        given = [name for name in fields if name not in ours and getattr(self, name) != fields[name].default]
+        if given:
+            raise UsageError(f"{given[0]} is of single gradients, and --round is a whole federation", "Leave it out")
+
 
 def _open(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
+    if inputs.round is not None:
+        from pfl_audit.attacks.inversion.rounds.opened import open_rounds
+
+        inputs.check_round()
+        return open_rounds(inputs, inputs.round, job)
     from pfl_audit.attacks.inversion.gradients import open_gradients
 
     return open_gradients(inputs, job)
 
 
-SUBJECT = LazySubject("gradients", "shared gradients", GradientInputs, OFFERS, ("template",), GRADIENT, _open)
+SUBJECT = LazySubject("gradients", "shared gradients", GradientInputs, OFFERS, ("template", "round"), GRADIENT, _open)

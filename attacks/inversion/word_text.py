@@ -46,7 +46,7 @@ def solve(model: GradientModel, seen: Observation) -> Recovery:
     """
     encoder = encoder_of(model)
     layout = encoder.layout
-    weights = dict(model.network.named_parameters())
+    weights = seen.weights or dict(model.network.named_parameters())
     tables = [table.name for name, table in layout.tables.items() if name in ("word", "position", "x", "y", "h", "w")]
     names = tuple(name for ending in tables for name in weights if name.endswith(ending))
     decay = without_decay(seen.gradient, weights, names)

@@ -1,0 +1,1 @@
+"""What each message of a whole federation gives away."""

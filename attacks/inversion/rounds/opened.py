@@ -1,0 +1,225 @@
+"""The kept messages of a federation, opened: a model, what the server saw, and the pages that clients trained on."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.bag_readers import Items, reader_of, together
+from pfl_audit.attacks.inversion.bound import NoiseBound
+from pfl_audit.attacks.inversion.context import GradientContext, Observation
+from pfl_audit.attacks.inversion.opened import OpenedGradients
+from pfl_audit.attacks.inversion.rounds.pages import Ints, Pages
+from pfl_audit.attacks.inversion.subject import GRADIENT, MESSAGES, GradientInputs
+from pfl_audit.attacks.inversion.template.template import Template, TemplateField
+from pfl_audit.core.context import AuditContext
+from pfl_audit.core.results import Data
+from pfl_audit.core.store import Records
+from pfl_audit.core.subject import AuditJob
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.inputs import sha256_input
+from pfl_audit.models.gradient_protocol import GradientModel, Sample
+from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.safetensors_file import read_header
+from pfl_audit.models.tensor_file import read_tensors
+from pfl_audit.training.federated.kept import Kept, Message, kept_path, messages_of, read_record
+from pfl_audit.training.parts import split_queries
+
+_REMEDY = "Train again, with --keep-updates and another --out"
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """A message, and apart from it what it was trained on.
+
+    Attributes:
+        round: From 1.
+        clients: Numbers of the clients in it.
+        key: SHA-256 of the files that it is read from.
+        rows: Questions that it was trained on, as rows of the pages; None where no corpus is at hand.
+        bound: What its noise allows; None without noise.
+        left_out: Number of its tensors that the finished model has not, such as adapters.
+    """
+
+    seen: Observation
+    round: int
+    clients: tuple[int, ...]
+    key: tuple[str, str]
+    rows: Ints | None
+    bound: NoiseBound | None
+    left_out: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundContext(GradientContext):
+    """Context of an audit of kept messages.
+
+    Attributes:
+        sent: The messages.
+        pages: What clients may have trained on; None where no corpus is at hand.
+        clients: Number of clients of the federation.
+    """
+
+    sent: tuple[Sent, ...]
+    pages: Pages | None
+    clients: int
+
+
+@dataclass(frozen=True)
+class OpenedRounds(OpenedGradients):
+    """Messages of a federation."""
+
+    sent: tuple[Sent, ...] = ()
+    pages: Pages | None = None
+    clients: int = 1
+
+    def have(self) -> frozenset[str]:
+        """The messages in place of a template's gradients."""
+        return (super().have() - {GRADIENT}) | {MESSAGES}
+
+    def context(self, common: AuditContext) -> RoundContext:
+        """Context for the attack."""
+        return RoundContext(
+            model=self.model,
+            cases=(),
+            records=self.records,
+            states=self.states,
+            sent=self.sent,
+            pages=self.pages,
+            clients=self.clients,
+            **vars(common),
+        )
+
+
+class StoredTensors(Mapping[str, Tensor]):
+    """Tensors of a file, read when they are needed: a federation's messages do not fit into memory.
+
+    Args:
+        shapes: Name to shape; tensors of other names are left out.
+
+    Raises:
+        AuditError: The file cannot be read, or a tensor has another shape or holds no floating-point numbers.
+    """
+
+    def __init__(self, path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._path = path
+        entries = read_header(path, remedy=_REMEDY).entries
+        self._entries = {name: entry for name, entry in entries.items() if name in shapes}
+        self.left_out = len(entries) - len(self._entries)
+        for name, entry in self._entries.items():
+            if entry.shape != shapes[name] or not entry.dtype.is_floating_point:
+                raise AuditError(f"{path}: tensor {name} is not that of the model", "Give the checkpoint of the run")
+
+    def __getitem__(self, name: str) -> Tensor:
+        part = read_tensors(self._path, {name: self._entries[name]}, single=True)[name]
+        if not bool(torch.isfinite(part).all()):
+            raise AuditError(f"{self._path}: tensor {name} holds NaN or infinite values", _REMEDY)
+        return part
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRounds:
+    """Open what an audit of kept messages needs.
+
+    Args:
+        run: Folder of the checkpoint.
+
+    Raises:
+        UsageError: No message was kept, there is no such round, or the corpus is another one.
+        NotAuditableError: The model's family takes no gradients.
+        AuditError: The model, a message or the corpus cannot be read, or they do not fit.
+    """
+    folder = kept_path(run)
+    record, kept = read_record(folder), list(messages_of(folder, inputs.rounds))
+    if not kept:
+        raise UsageError(f"{folder} holds no message yet", "Let the training finish its first round")
+    model = open_gradient_model(job.checkpoint("messages"), job.device)
+    pages = _pages(inputs.data, model, job) if inputs.data is not None else None
+    own = {name: parameter.detach().cpu() for name, parameter in model.network.named_parameters()}
+    form = _whole_page(model)
+    sent = tuple(_sent(message, record, own, form, pages) for message in kept)
+    rounds, numbers = {one.round for one in sent}, {client for one in sent for client in one.clients}
+    about = Data(
+        subject="gradients",
+        audited="the protocol of updates",
+        caveat="This says what the messages give away while the model is being trained, and nothing about the finished "
+        "model.",
+        format="messages",
+        path=str(run),
+        sha256=sha256_input(folder / "federation.json"),
+        documents=len(sent),
+        queries=sum(len(one.rows) for one in sent if one.rows is not None),
+        parts={"rounds": len(rounds), "clients": len(numbers)},
+        facts={"Messages": f"{len(sent)}, of {len(rounds)} rounds and {len(numbers)} of {record.clients} clients"},
+    )
+    return OpenedRounds(
+        model, (), Records(job.store), job.states, about, sent=sent, pages=pages, clients=record.clients
+    )
+
+
+def _sent(message: Message, record: Kept, own: Mapping[str, Tensor], form: Template, pages: Pages | None) -> Sent:
+    shapes = {name: tuple(part.shape) for name, part in own.items()}
+    update, begun = StoredTensors(message.path, shapes), StoredTensors(message.model, shapes)
+    if not update:
+        raise AuditError(f"{message.path}: none of its tensors is one of the model", "Give the checkpoint of the run")
+    origin, rows = message.origin, None
+    if pages is not None:
+        rows = pages.rows_of(origin.clients) if origin.queries is None else pages.rows(origin.queries)
+        if rows is None or not len(rows):
+            raise UsageError(
+                f"the corpus lacks questions of {message.path.stem} in round {message.round}",
+                "Give --data as it was given to the training",
+            )
+    weights = ChainMap(dict[str, Tensor](), begun, own)  # type: ignore[arg-type]
+    name = f"round {message.round} {message.path.stem}"
+    seen = Observation(name, form, update, 1, _steps(record, 0 if rows is None else len(rows)), weights)
+    bound = NoiseBound(origin.noise, 2 * record.clip, unit="company") if origin.noise and record.clip else None
+    key = sha256_input(message.path), sha256_input(message.model)
+    return Sent(seen, message.round, origin.clients, key, rows, bound, update.left_out)
+
+
+def _steps(record: Kept, questions: int) -> int:
+    """Optimiser steps of a message, as far as the settings say."""
+    size, epochs, most = (record.settings.get(name) for name in ("batch_size", "local_epochs", "local_steps"))
+    if not isinstance(size, int) or not isinstance(epochs, int) or size < 1:
+        return 1
+    steps = max(1, epochs * ceil(questions / size))
+    return min(steps, most) if isinstance(most, int) and most >= 1 else steps
+
+
+def _whole_page(model: GradientModel) -> Template:
+    """An empty page, all of which is private."""
+    return Template(np.zeros((*model.page, 3), dtype=np.uint8), (TemplateField("page", (0.0, 0.0, 1.0, 1.0)),))
+
+
+def _pages(data: Path, model: GradientModel, job: AuditJob) -> Pages:
+    corpus = open_corpus(data, "blue")
+    queries = [query for part in split_queries(corpus) for query in part]
+    reader, form, kept, items = reader_of(model), _whole_page(model), list[Query](), list[Items]()
+    with job.progress.task("words of the pages", len(queries)) as task:
+        for query in queries:
+            document = query.document
+            sample = Sample(form.pixels, query.question, query.answers[0], document.words, document.boxes)
+            try:
+                items.append(together(reader.split(model.text(sample), form)))
+                kept.append(query)
+            except NotAuditableError:  # the answer is not on the page, so the model was not trained on it
+                pass
+            task.advance()
+    if not kept:
+        raise NotAuditableError(f"{data} holds no question that this model can be trained on", "Give another --data")
+    return Pages(kept, items)

@@ -1,0 +1,196 @@
+"""Metrics, tables, picture and finding of the messages of a federation."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from pfl_audit.attacks.inversion.analytic.limits import Limit
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, FILLINGS, Counts, shares
+from pfl_audit.attacks.inversion.decision import Decision, decide
+from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, REMEDIES, unresolved
+from pfl_audit.attacks.inversion.rounds.opened import RoundContext
+from pfl_audit.attacks.inversion.rounds.read import ReadMessage
+from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.fields import Cell
+from pfl_audit.core.frequencies import hundredths, out_of
+from pfl_audit.core.metric import build_metric
+from pfl_audit.core.results import Check, Curve, Finding, Metric, Series, Table
+from pfl_audit.metrics.intervals import exact_share
+
+NAMES = {ANY_ORDER: "tokens", COORDINATES: "coordinates"}
+SAFE = "The noise on every message hides a company's documents, even from an observer who knows two candidates."
+_REMEDIES = REMEDIES[:-1]  # the last is about templates
+
+
+def messages_check(spec: CheckSpec, context: RoundContext, read: Sequence[ReadMessage]) -> Check:
+    """The check of kept messages."""
+    decision = decide([one.counts for one in read], context.budget)
+    return spec.ran(
+        metrics=[metric for measure in NAMES for metric in _metrics(read, measure)],
+        tables=[_by_round(read), _by_message(context, read)],
+        curves=[_picture(read, measure) for measure in NAMES if _has(read, measure)],
+        finding=_finding(context, decision, read),
+    )
+
+
+def _has(read: Sequence[ReadMessage], measure: str) -> bool:
+    return any(one.found.get(measure, (0, 0, 0))[1] for one in read)
+
+
+def _metrics(read: Sequence[ReadMessage], measure: str) -> list[Metric]:
+    """Recall and precision, and the share by which pages and other companies' pages are compared."""
+    own, quiet = _pooled([one.counts for one in read], measure), _pooled([one.noise for one in read], measure)
+    if own is None or quiet is None:
+        return []
+    right, wanted, named = (sum(one.found.get(measure, (0, 0, 0))[at] for one in read) for at in range(3))
+    made = []
+    for name, (some, count, chance) in {
+        measure: (int(own[0, 0]), int(own[0, 1]), float(shares(own)[1:].mean())),
+        f"{measure}, of noise": (int(quiet[0, 0]), int(quiet[0, 1]), None),
+        f"{measure}, recall": (right, wanted, None),
+        f"{measure}, precision": (right, named, None),
+    }.items():
+        made.append(
+            build_metric(name, exact_share(some, count), format="percent", n=count, unit=NAMES[measure], chance=chance,
+                         method="exact (Clopper-Pearson)", missing="none was named")
+        )  # fmt: skip
+    return made
+
+
+def _pooled(parts: Sequence[Mapping[str, Counts]], measure: str) -> Counts | None:
+    """Counts of a measure over messages, or None where there is nothing to count."""
+    found = [part[measure] for part in parts if measure in part]
+    counts: Counts | None = np.sum(found, axis=0) if found else None
+    return counts if counts is not None and counts[0, 1] else None
+
+
+def _by_round(read: Sequence[ReadMessage]) -> Table:
+    rows: list[list[Cell]] = []
+    for number, some in _rounds(read).items():
+        row: list[Cell] = [number, len(some)]
+        for measure in NAMES:
+            counts = _pooled([one.counts for one in some], measure)
+            share = shares(counts) if counts is not None else None
+            row += [None, None] if share is None else [_percent(share[0]), _percent(share[1:].mean())]
+        rows.append([*row, "; ".join(_causes(one.limits for one in some)) or None])
+    columns = ["round", "messages", "tokens", "tokens of others", "coordinates", "coordinates of others", "limits"]
+    return Table(
+        title="By round",
+        columns=columns,
+        rows=rows,
+        note="Shares are the lower of precision and recall; of others: against other companies' pages.",
+    )
+
+
+def _by_message(context: RoundContext, read: Sequence[ReadMessage]) -> Table:
+    part = context.redactor.part
+    rows: list[list[Cell]] = []
+    for one in read:
+        clients = ", ".join(map(str, one.sent.clients))
+        row: list[Cell] = [one.sent.round, clients, 0 if one.sent.rows is None else len(one.sent.rows)]
+        for measure in NAMES:
+            right, wanted, named = one.found.get(measure, (0, 0, 0))
+            row += [part(right, wanted) if wanted else None, part(named - right, named) if named else None]
+        left = f"{one.sent.left_out} tensors of adapters are not read" if one.sent.left_out else None
+        rows.append([*row, "; ".join([*map(str, one.limits), *([left] if left else [])]) or None])
+    columns = ["round", "client", "questions", "tokens found", "false tokens", "coordinates found", "false coordinates"]
+    return Table(title="By message", columns=[*columns, "limits"], rows=rows)
+
+
+def _picture(read: Sequence[ReadMessage], measure: str) -> Curve:
+    """Round by round, with the spread of other companies' pages."""
+    rounds, own, other = list[float](), list[list[float]](), list[list[float]]()
+    for number, some in _rounds(read).items():
+        counts = _pooled([one.counts for one in some], measure)
+        if counts is None:
+            continue
+        found, others = exact_share(int(counts[0, 0]), int(counts[0, 1])), shares(counts)[1:]
+        rounds.append(number)
+        own.append([found.value, found.low, found.high])
+        other.append([float(others.mean()), *np.quantile(others, [0.025, 0.975]).tolist()])
+    series = []
+    for name, points in (("pages of the client", own), ("pages of other companies", other)):
+        y, low, high = ([point[at] for point in points] for at in range(3))
+        series.append(Series(name=name, x=rounds, y=y, low=low, high=high))
+    title = f"{NAMES[measure].capitalize()} in the messages of each round"
+    return Curve(title=title, kind="line", x_label="round", y_label="share that came back", series=series)
+
+
+def _finding(context: RoundContext, decision: Decision | None, read: Sequence[ReadMessage]) -> Finding:
+    rounds, causes = len(_rounds(read)), list(dict.fromkeys(limit for one in read for limit in one.limits))
+    sums = sum(len(one.sent.clients) > 1 for one in read)
+    of = f"{_many(len(read), 'message')} of {_many(rounds, 'round')}"
+    of += f", {sums} of them sums of clients" if sums else ""
+    said = []
+    for measure, what in NAMES.items():
+        if _has(read, measure):
+            right, wanted, named = (sum(one.found.get(measure, (0, 0, 0))[at] for one in read) for at in range(3))
+            said.append(f"{right:,} of {wanted:,} different {what} came back, {named - right:,} false ones beside them")
+    text = f"Of {of}: {'; '.join(said) or 'nothing could be counted'}. {_beside(context, decision, read)}"
+    level = decision.level if decision is not None else "unresolved"
+    bounds = [one.sent.bound for one in read]
+    stated = [bound for bound in bounds if bound is not None]
+    if stated:
+        weakest = max(stated, key=lambda bound: bound.apart / bound.sigma)
+        text = f"{text} {weakest.words}"
+        if level == "unresolved" and len(stated) == len(bounds) and weakest.shows:
+            level = "none"
+    if level == "unresolved":
+        text = f"{text} {unresolved(causes)}"
+    leaks = level in ("leak", "weak")
+    return Finding(
+        level=level,
+        text=text,
+        remedy=" ".join(_REMEDIES),
+        remedies=_REMEDIES if leaks else [],
+        plain=_plain(decision) if leaks and decision is not None else SAFE if level == "none" else NOT_SHOWN,
+        success=decision.share if decision is not None else None,
+        false_alarms=decision.chance if decision is not None else None,
+        metric=decision.measure if decision is not None else ANY_ORDER,
+    )
+
+
+def _beside(context: RoundContext, decision: Decision | None, read: Sequence[ReadMessage]) -> str:
+    """What pages of other companies would have given, and noise."""
+    if decision is None:
+        return "There is nothing that could be counted."
+    quiet = _pooled([one.noise for one in read], decision.measure)
+    companies = context.pages.companies if context.pages is not None else 0
+    return (
+        f"By the lower of precision and recall that is {100 * decision.share:.1f} % ({decision.measure}); with the "
+        f"companies' pages permuted among {companies} companies {100 * decision.chance:.1f} % on average, "
+        f"{100 * decision.most:.1f} % at most of {FILLINGS} (joint p {decision.p:.3f}); of noise of the messages' size "
+        f"{100 * float(shares(quiet)[0]) if quiet is not None else 0:.1f} %."
+    )
+
+
+def _plain(decision: Decision) -> str:
+    what = "different pieces of words" if decision.measure == ANY_ORDER else "different coordinates"
+    cases, came = out_of(decision.share, decision.right[1], f"{what} of the pages behind a message", "piece")
+    return (
+        f"{cases[:1].upper()}{cases[1:]}, whoever receives the message of a client reads {came}, without their order; "
+        f"pages of other companies would have given {hundredths(decision.chance)} of 100."
+    )
+
+
+def _rounds(read: Sequence[ReadMessage]) -> dict[int, list[ReadMessage]]:
+    found: dict[int, list[ReadMessage]] = defaultdict(list)
+    for one in read:
+        found[one.sent.round].append(one)
+    return dict(found)
+
+
+def _causes(limits: Iterable[Sequence[Limit]]) -> list[str]:
+    """Causes, each with the number of messages."""
+    return [f"{cause}: {count}" for cause, count in Counter(str(one.cause) for some in limits for one in some).items()]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Trains one federation in many ways with its messages kept, and audits what each message gives away. Killed at any time, the
+# same command goes on; finished runs keep their audit and lose their messages, which take up to 1.2 GB.
+set -e
+pfl() { .venv/bin/pfl-audit "$@"; }
+work=${WORK:-build/rounds}
+start=fixtures/vt5-pretrained
+
+[ -f "$work/data/recipe.json" ] || pfl data make --out "$work/data" --members 100 --non-members 20 --red-providers 20 \
+    --clients 10 --documents 3 --red-documents 2 --questions 3 --seed 47
+
+audit() { # name, folder of the run
+    pfl invert --round "$2" --data "$work/data" --out "$work/$1-audit" --fail-on never --store "$work/$1.store" -q
+}
+
+model() { # name, options
+    name=$1
+    shift
+    [ ! -f "$work/$name-audit/report.html" ] || return 0
+    pfl train --data "$work/data" --from $start --out "$work/$name" --rounds 10 --validate-every 100 \
+        --keep-updates "$@"
+    audit "$name" "$work/$name"
+    if [ "$name" = one-step ]; then # secure aggregation shows the sum of its clients alone
+        for clients in 2 5 10; do
+            .venv/bin/python docs/results/rounds_sums.py "$work/$name" "$work/sum-$clients" $clients
+            audit "sum-$clients" "$work/sum-$clients"
+            rm -r "$work/sum-$clients" "$work/sum-$clients.updates"
+        done
+    fi
+    rm -r "$work/$name.updates"
+}
+
+all="--mode fl --clients-per-round 10"
+sgd="--optimizer sgd --learning-rate 0.05 --local-steps 1 --batch-size 1"
+model one-step $all $sgd
+model five-steps $all --optimizer sgd --learning-rate 0.05 --local-steps 5 --batch-size 1
+model batch-8 $all --optimizer sgd --learning-rate 0.05 --local-steps 1 --batch-size 8
+model adamw-step $all --local-steps 1 --batch-size 1
+model adamw-epoch $all --batch-size 16
+model nf4 $all $sgd --codec nf4
+model frozen $all $sgd --freeze-embeddings
+model adapters $all --lora 6 --learning-rate 3e-3 --local-steps 1 --batch-size 1
+model private --mode fl-dp --epsilon 8 --public-providers 100 --clip 0.5 --optimizer sgd --learning-rate 0.5 --batch-size 1 \
+    --local-steps 1 --noise-seed 1 --ledger "$work/private.ledger.json"
+.venv/bin/python docs/results/rounds_table.py "$work"

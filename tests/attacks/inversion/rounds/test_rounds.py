@@ -1,0 +1,273 @@
+"""Audits of kept messages: what they give away is found, and other evidence is no leak."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from pfl_audit.cli.main import run
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.training.federated.kept import MODEL, kept_path
+
+START = Path(__file__).parents[4] / "fixtures/vt5-pretrained"
+Federation = tuple[Path, Path]
+"""Corpus and checkpoint."""
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Federation:
+    folder = tmp_path_factory.mktemp("federation")
+    corpus, out = folder / "data", folder / "ckpt"
+    sizes = [
+        "--members",
+        "24",
+        "--non-members",
+        "8",
+        "--red-providers",
+        "8",
+        "--documents",
+        "2",
+        "--red-documents",
+        "1",
+    ]
+    assert run(["data", "make", "--out", str(corpus), *sizes, "--questions", "2", "--clients", "4", "-q"]) == 0
+    steps = [
+        "--rounds",
+        "2",
+        "--clients-per-round",
+        "4",
+        "--local-steps",
+        "1",
+        "--batch-size",
+        "1",
+        "--validate-every",
+        "9",
+    ]
+    given = ["--mode", "fl", "--data", str(corpus), "--from", str(START), "--out", str(out), "--keep-updates", "-q"]
+    assert run(["train", *given, *steps]) == 0
+    return corpus, out
+
+
+@pytest.fixture
+def copied(federation: Federation, tmp_path: Path) -> Federation:
+    """The same, whose messages may be changed."""
+    corpus, out = federation
+    shutil.copytree(out, tmp_path / "ckpt")
+    shutil.copytree(kept_path(out), kept_path(tmp_path / "ckpt"))
+    return corpus, tmp_path / "ckpt"
+
+
+def messages(out: Path) -> list[Path]:
+    return [path for path in sorted(kept_path(out).rglob("*.safetensors")) if path.name != MODEL]
+
+
+def put_noise(path: Path, size: float) -> None:
+    """In the place of a message."""
+    generator = torch.Generator().manual_seed(0)
+    made = {name: size * torch.randn(part.shape, generator=generator) for name, part in load_file(path).items()}
+    save_file(made, path)
+
+
+def audit(federation: Federation, folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    corpus, out = federation
+    code = run(["invert", "--round", str(out), "--data", str(corpus), "--out", str(folder), "-q", *options])
+    found = json.loads((folder / "results.json").read_text()) if (folder / "results.json").is_file() else {}
+    return code, found
+
+
+def check(results: dict[str, Any]) -> dict[str, Any]:
+    (found,) = results["checks"]
+    assert found["id"] == "inversion.messages"
+    return dict(found)
+
+
+def test_steps_of_adamw_give_the_pages_of_their_clients_away(federation: Federation, tmp_path: Path) -> None:
+    code, results = audit(federation, tmp_path / "run")
+    assert code == 1
+    found = check(results)
+    assert found["finding"]["level"] == "leak"
+    values = {metric["name"]: metric for metric in found["metrics"]}
+    for measure in ("tokens in any order", "coordinates in any order"):
+        assert values[measure]["value"] > 0.8
+        assert values[measure]["chance"] < 0.7
+        assert values[f"{measure}, of noise"]["value"] < 0.2
+    assert [row[0] for row in found["tables"][0]["rows"]] == [1, 2]
+    assert len(found["tables"][1]["rows"]) == 8
+    assert len(found["curves"]) == 2
+    words = {
+        word for document in open_corpus(federation[0], "blue").documents for word in document.words if len(word) > 6
+    }
+    text = (tmp_path / "run/results.json").read_text() + (tmp_path / "run/report.html").read_text()
+    assert not [word for word in words if f" {word} " in text]
+
+
+def test_messages_of_other_clients_are_no_leak(copied: Federation, tmp_path: Path) -> None:
+    """Each message stands in the place of another client's."""
+    by_round: dict[Path, list[Path]] = {}
+    for path in messages(copied[1]):
+        by_round.setdefault(path.parent, []).append(path)
+    for paths in by_round.values():
+        held = [path.read_bytes() for path in paths]
+        for path, content in zip(paths, [*held[1:], held[0]], strict=True):
+            path.write_bytes(content)
+    code, results = audit(copied, tmp_path / "run")
+    assert check(results)["finding"]["level"] == "unresolved"
+    assert code == 3
+    assert results["verdict"]["status"] != "leaks"
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-3])
+def test_messages_without_evidence_are_no_leak(size: float, copied: Federation, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for path in messages(copied[1]):
+        save_file(
+            {name: size * torch.randn(part.shape, generator=generator) for name, part in load_file(path).items()}, path
+        )
+    _, results = audit(copied, tmp_path / "run")
+    found = check(results)
+    assert found["status"] == "failed" if size == 0 else found["finding"]["level"] == "unresolved"
+
+
+def test_stated_noise_is_held_against_its_bound(copied: Federation, tmp_path: Path) -> None:
+    record = kept_path(copied[1]) / "federation.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "clip": 1e-6}))
+    generator = torch.Generator().manual_seed(0)
+    for path in messages(copied[1]):
+        save_file(
+            {name: 1e-4 * torch.randn(part.shape, generator=generator) for name, part in load_file(path).items()}, path
+        )
+        beside = path.with_suffix(".json")
+        beside.write_text(json.dumps({**json.loads(beside.read_text()), "noise": 1e-4}))
+    _, results = audit(copied, tmp_path / "run")
+    finding = check(results)["finding"]
+    assert finding["level"] == "none"
+    assert "chooses between the company and one other is right in 50." in finding["text"]
+
+
+def test_a_sum_of_clients_is_read_as_one_message(copied: Federation, tmp_path: Path) -> None:
+    folder = kept_path(copied[1]) / "round-0001"
+    shutil.rmtree(kept_path(copied[1]) / "round-0002")
+    paths = [path for path in messages(copied[1]) if path.parent == folder]
+    parts, beside = (
+        [load_file(path) for path in paths],
+        [json.loads(path.with_suffix(".json").read_text()) for path in paths],
+    )
+    save_file({name: sum(part[name] for part in parts) for name in parts[0]}, folder / "sum.safetensors")
+    origin = {"clients": [0, 1, 2, 3], "queries": [query for one in beside for query in one["queries"]]}
+    (folder / "sum.json").write_text(json.dumps(origin))
+    for path in paths:
+        path.unlink()
+    _, results = audit(copied, tmp_path / "run")
+    found = check(results)
+    assert "1 message of 1 round, 1 of them sums of clients" in found["finding"]["text"]
+    assert found["tables"][1]["rows"][0][1] == "0, 1, 2, 3"
+
+
+def test_what_was_read_is_not_read_again(
+    federation: Federation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", str(tmp_path / "store")]
+    _, first = audit(federation, tmp_path / "one", *store)
+    corpus, out = federation
+    given = ["--round", str(out), "--data", str(corpus), "--out", str(tmp_path / "two"), "--fail-on", "never"]
+    assert run(["invert", *given, *store]) == 0
+    assert "0 inversions made, 8 inversions reused" in capsys.readouterr().err
+    assert check(first) == check(json.loads((tmp_path / "two/results.json").read_text()))
+
+
+def test_without_the_corpus_words_are_kept_and_nothing_is_scored(federation: Federation, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert run(["invert", "--round", str(federation[1]), "--rounds", "2", "--out", str(out), "-q"]) == 3
+    found = check(json.loads((out / "results.json").read_text()))
+    assert found["status"] == "skipped"
+    assert "Give --data" in found["reason"]
+    assert len(list((out / "private").glob("messages-round-2-*.json"))) == 4
+
+
+def no_such_round(out: Path) -> None:
+    """Nothing is changed: the command names another round."""
+
+
+def other_questions(out: Path) -> None:
+    path = messages(out)[0].with_suffix(".json")
+    path.write_text(json.dumps({"clients": [0], "queries": ["nothing"]}))
+
+
+def not_finite(out: Path) -> None:
+    path = messages(out)[0]
+    save_file({name: torch.full_like(part, torch.nan) for name, part in load_file(path).items()}, path)
+
+
+def another_shape(out: Path) -> None:
+    path = messages(out)[0]
+    save_file({name: part[None] for name, part in load_file(path).items()}, path)
+
+
+def other_tensors(out: Path) -> None:
+    path = messages(out)[0]
+    save_file({f"x.{name}": part for name, part in load_file(path).items()}, path)
+
+
+def no_model(out: Path) -> None:
+    (kept_path(out) / "round-0001" / MODEL).unlink()
+
+
+def a_pickle(out: Path) -> None:
+    messages(out)[0].write_bytes(b"\x80\x04\x95" + bytes(64))
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        (no_such_round, ["--rounds", "9"], "has no round 9"),
+        (other_questions, [], "the corpus lacks questions of client-0000 in round 1"),
+        (another_shape, [], "is not that of the model"),
+        (other_tensors, [], "none of its tensors is one of the model"),
+        (no_model, [], "model.safetensors"),
+        (a_pickle, [], "client-0000.safetensors"),
+    ],
+)
+def test_what_cannot_be_read_costs_one_line(
+    change: Callable[[Path], None],
+    options: list[str],
+    said: str,
+    copied: Federation,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change(copied[1])
+    code, results = audit(copied, tmp_path / "run", *options)
+    assert code in (2, 4)
+    assert results == {}
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_a_message_that_is_not_finite_ends_its_check(copied: Federation, tmp_path: Path) -> None:
+    not_finite(copied[1])
+    code, results = audit(copied, tmp_path / "run")
+    assert code == 3
+    assert "NaN" in check(results)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--round", "CKPT", "--method", "words"], "--method"),
+        (["--round", "CKPT", "--documents", "3"], "documents is of single gradients"),
+        (["--rounds", "1"], "belong to --round"),
+        (["--data", "CKPT"], "belong to --round"),
+        (["--round", "NOWHERE"], "NOWHERE"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    options: list[str], said: str, federation: Federation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [{"CKPT": str(federation[1])}.get(option, option) for option in options]
+    assert run(["invert", *given, "--out", str(tmp_path / "run"), "-q"]) in (2, 4)
+    assert said in capsys.readouterr().err
