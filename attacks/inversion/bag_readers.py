@@ -14,13 +14,13 @@ from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, private_tokens
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.question_answer import answer_of
-from pfl_audit.attacks.inversion.table_words import words_of_tables
+from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.word_text import solve
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
-from pfl_audit.models.text_decoder import TextDecoder
-from pfl_audit.models.word_encoder import WordEncoder
+from pfl_audit.models.text_decoder import FirstLayer, TextDecoder
+from pfl_audit.models.word_encoder import Table, WordEncoder
 from pfl_audit.models.word_tables import LooksUpWords, WordTables
 
 _ROWS = (Cause.MISSING, Cause.NOISE, Cause.QUANTISED, Cause.SPARSE)
@@ -71,7 +71,7 @@ def reader_of(model: GradientModel) -> BagReader:
     if (encoder := model.word_encoder()) is not None:
         return _OfEncoder(model, encoder)
     if (decoder := model.text_decoder()) is not None:
-        return _OfDecoder(decoder)
+        return _OfDecoder(model, decoder)
     if isinstance(model, LooksUpWords):
         return _OfTables(model, model.word_tables())
     raise NotAuditableError("this model has no table of words whose rows are looked up", "Use --method lbfgs")
@@ -97,17 +97,29 @@ class _OfEncoder:
 class _OfDecoder:
     """Decoders that read question and answer, and no page words."""
 
-    def __init__(self, decoder: TextDecoder) -> None:
-        self._decoder = decoder
+    def __init__(self, model: GradientModel, decoder: TextDecoder) -> None:
+        self._decoder, self._weights = decoder, dict(model.network.named_parameters())
         self.decode = decoder.decode
 
     def read(self, seen: Observation) -> Bag:
-        read = recover_text(seen.gradient, self._decoder.first_layer())
-        return Bag(_items(read.present.tolist()), _of_rows(read.limits))
+        layer, weights = self._decoder.first_layer(), seen.weights or self._weights
+        if seen.weights is None:  # else the first layer is another one than that of the update
+            read = recover_text(seen.gradient, layer)
+            if len(read.present):
+                return Bag(_items(read.present.tolist()), _of_rows(read.limits))
+        tokens, _, limits = words_of_tables(seen.gradient, _tables_of(layer), weights, seen.steps)
+        return Bag(_items(tokens), limits)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, mask = answer_of(self._decoder, text)
         return _items(ids[mask].tolist()), _items(ids[~mask].tolist())
+
+
+def _tables_of(layer: FirstLayer) -> LookedUp:
+    """Tables of a decoder: positions stand in the place of coordinates."""
+    names = layer.parameters
+    edges = {"position": Table(names.position, tuple(layer.positions.shape))}
+    return LookedUp(Table(names.word, tuple(layer.embedding.shape)), edges, layer.tied)
 
 
 class _OfTables:
@@ -118,7 +130,9 @@ class _OfTables:
         self.decode = tables.decode
 
     def read(self, seen: Observation) -> Bag:
-        tokens, places, limits = words_of_tables(seen.gradient, self._tables, seen.weights or self._weights, seen.steps)
+        tokens, places, limits = words_of_tables(
+            seen.gradient, LookedUp.of(self._tables), seen.weights or self._weights, seen.steps
+        )
         return Bag(_items(tokens, places), limits)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -20,6 +20,7 @@ from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
 from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.attacks.inversion.update.traits import Traits, traits_of
 from pfl_audit.errors import AuditError
+from pfl_audit.models.word_encoder import Table
 from pfl_audit.models.word_tables import WordTables
 
 Floats = NDArray[np.float64]
@@ -41,8 +42,28 @@ _HALF_STEP = 2.0**-24 / sqrt(12)
 """Standard deviation of the rounding of a half-precision number near 0."""
 
 
+@dataclass(frozen=True)
+class LookedUp:
+    """Tables whose rows are looked up.
+
+    Attributes:
+        word: Of tokens.
+        edges: Others, of which a page uses few rows, by name.
+        tied: Whether the table of tokens scores the tokens of the answer as well.
+    """
+
+    word: Table
+    edges: Mapping[str, Table]
+    tied: bool
+
+    @classmethod
+    def of(cls, tables: WordTables) -> LookedUp:
+        """Those of a model."""
+        return cls(tables.word, tables.edges, tables.tied)
+
+
 def words_of_tables(
-    shared: Mapping[str, Tensor], tables: WordTables, weights: Mapping[str, Tensor] | None = None, steps: int = 1
+    shared: Mapping[str, Tensor], tables: LookedUp, weights: Mapping[str, Tensor] | None = None, steps: int = 1
 ) -> tuple[frozenset[int], dict[str, frozenset[int]], tuple[Limit, ...]]:
     """Tokens and coordinates that were looked up.
 

@@ -37,6 +37,8 @@ _DOUBLE: Final = 1e-14
 _CLOSE: Final = 0.01
 """Relative change of the size of errors at which the fit has converged."""
 _FITS: Final = 30
+_MANY: Final = 0.75
+"""Share of all directions from which on too few are left to stand out of."""
 _LEAST: Final = 1e-300
 
 
@@ -68,7 +70,7 @@ def rows_beside_output(table: Floats, rounding: float, sigma: Floats | float = 0
             were subtracted; float64 (vocabulary,) where rows differ.
 
     Returns:
-        No rows where they share as many directions as noise has.
+        No rows where they share nearly all directions.
     """
     width = table.shape[1]
     norms = np.linalg.norm(table, axis=1)
@@ -83,7 +85,7 @@ def rows_beside_output(table: Floats, rounding: float, sigma: Floats | float = 0
     for _ in range(_FITS):
         basis = _span(rows[moved], scale)
         dimensions = basis.shape[1]
-        if dimensions >= width // 2:  # noise has no span
+        if dimensions > _MANY * width:
             return Beside(np.flatnonzero(moved)[:0], dimensions, hidden=True)
         outside = np.linalg.norm(rows - (rows @ basis) @ basis.T, axis=1)
         before, scale = scale, max(1.0, float(np.median(outside[quiet])) / np.sqrt(width - dimensions))

@@ -1,7 +1,7 @@
 """Weight decay in a difference of weights, found and taken out.
 
 A step of AdamW moves every weight by a share of itself, also those without a gradient (Loshchilov and Hutter, Decoupled
-weight decay regularization, 2019, algorithm 2). In a table most rows of which no page uses, those rows moved by this
+weight decay regularization, 2019, algorithm 2). In a table some rows of which no page uses, those rows moved by this
 share and nothing else, up to the rounding of the weights. What is left after the share is taken out is zero there.
 """
 
@@ -14,9 +14,13 @@ import torch
 from torch import Tensor
 
 _EXPLAINED = 0.5
-"""Share of a row's energy that decay has to explain in most rows."""
+"""Share of a row's energy that decay has to explain."""
+_FEWEST = 8
+"""Rows that moved by the same share, at least; a row of a gradient is along its weights by chance alone."""
+_SOME = 20
+"""The same as one row in so many."""
 _ROUNDED = 4.0
-"""Residuals over that of the row in the middle, relative to the weights, up to which a row moved by decay alone."""
+"""Residuals over those of the quietest rows, relative to the weights, up to which a row moved by decay alone."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,11 @@ def without_decay(update: Mapping[str, Tensor], weights: Mapping[str, Tensor], t
     Args:
         update: By parameter.
         weights: What the update was added to, by parameter.
-        tables: Names of tables of which a page uses few rows, (rows, width) each; the first that is shared decides.
+        tables: Names of tables of which a page does not use all rows, (rows, width) each; the first that is shared
+            decides.
 
     Returns:
-        The update itself where most rows of the table did not move in proportion to their weights.
+        The update itself where no rows of the table moved in proportion to their weights.
     """
     present = [name for name in tables if name in update and name in weights]
     if not present:
@@ -59,21 +64,26 @@ def without_decay(update: Mapping[str, Tensor], weights: Mapping[str, Tensor], t
 
 
 def _share(moved: Tensor, weights: Tensor) -> float:
-    """The factor by which most rows moved along their weights, or 0."""
+    """The factor by which rows that no page uses moved along their weights, or 0."""
     own = weights.square().sum(dim=1)
     used = (own > 0) & moved.any(dim=1)
-    if 2 * int(used.sum()) < len(moved):
-        return 0.0
     moved, weights, own = moved[used], weights[used], own[used]
+    if len(own) < _FEWEST:
+        return 0.0
     factors = (moved * weights).sum(dim=1) / own
-    middle = float(factors.median())
-    near = factors.sub(middle).abs() <= factors.sub(middle).abs().median()
+    left = (moved - factors[:, None] * weights).square().sum(dim=1) / moved.square().sum(dim=1)
+    along = left < _EXPLAINED
+    if int(along.sum()) < _FEWEST:
+        return 0.0
+    middle = factors[along].median()
+    near = along & ((factors - middle).abs() <= (factors[along] - middle).abs().median())
     factor = float((moved * weights)[near].sum() / own[near].sum())
-    left = (moved - factor * weights).square().sum(dim=1) / moved.square().sum(dim=1)
-    return factor if float(left.median()) < _EXPLAINED else 0.0
+    alone = (moved - factor * weights).square().sum(dim=1) < _EXPLAINED * moved.square().sum(dim=1)
+    return factor if int(alone.sum()) >= max(_FEWEST, len(alone) // _SOME) else 0.0
 
 
 def _quiet(left: Tensor, weights: Tensor) -> Tensor:
     """A table with the rows set to zero that hold no more than rounding of the weights."""
     relative = left.norm(dim=1) / weights.norm(dim=1).clamp_min(1e-30)
-    return torch.where((relative > _ROUNDED * relative.median())[:, None], left, torch.zeros_like(left))
+    least = relative.quantile(1 / (2 * _SOME))
+    return torch.where((relative > _ROUNDED * least)[:, None], left, torch.zeros_like(left))

@@ -14,7 +14,7 @@ from pfl_audit.attacks.inversion.bag import bag_of
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES
-from pfl_audit.attacks.inversion.table_words import words_of_tables
+from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
 from pfl_audit.errors import AuditError
 from pfl_audit.models.open import open_gradient_model
@@ -165,7 +165,7 @@ def test_noise_hides_words_before_coordinates(room: Room) -> None:
 def test_coordinates_come_back(room: Room) -> None:
     case = room.case(1)
     assert isinstance(room.model, Vt5Gradients)
-    _, places, limits = words_of_tables(case.seen.gradient, room.model.word_tables())
+    _, places, limits = words_of_tables(case.seen.gradient, LookedUp.of(room.model.word_tables()))
     boxes = case.truths[0].text["boxes"]
     assert places["x"] == set(boxes[:, [0, 2]].flatten().tolist())
     assert places["y"] == set(boxes[:, [1, 3]].flatten().tolist())

@@ -14,7 +14,7 @@ from pfl_audit.cli.main import run
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.training.federated.kept import MODEL, kept_path
 
-START = Path(__file__).parents[4] / "fixtures/vt5-pretrained"
+FIXTURES = Path(__file__).parents[4] / "fixtures"
 Federation = tuple[Path, Path]
 """Corpus and checkpoint."""
 
@@ -48,7 +48,18 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Federation:
         "--validate-every",
         "9",
     ]
-    given = ["--mode", "fl", "--data", str(corpus), "--from", str(START), "--out", str(out), "--keep-updates", "-q"]
+    given = [
+        "--mode",
+        "fl",
+        "--data",
+        str(corpus),
+        "--from",
+        str(FIXTURES / "vt5-pretrained"),
+        "--out",
+        str(out),
+        "--keep-updates",
+        "-q",
+    ]
     assert run(["train", *given, *steps]) == 0
     return corpus, out
 
@@ -104,6 +115,16 @@ def test_steps_of_adamw_give_the_pages_of_their_clients_away(federation: Federat
     }
     text = (tmp_path / "run/results.json").read_text() + (tmp_path / "run/report.html").read_text()
     assert not [word for word in words if f" {word} " in text]
+
+
+def test_steps_of_adamw_give_questions_and_answers_of_a_donut_away(federation: Federation, tmp_path: Path) -> None:
+    corpus, out = federation[0], tmp_path / "donut"
+    steps = ["--rounds", "1", "--clients-per-round", "4", "--local-steps", "1", "--batch-size", "1"]
+    given = ["--mode", "fl", "--data", str(corpus), "--from", str(FIXTURES / "donut"), "--out", str(out), "-q"]
+    assert run(["train", *given, *steps, "--keep-updates"]) == 0
+    _, results = audit((corpus, out), tmp_path / "run")
+    metrics = {metric["name"]: metric for metric in check(results)["metrics"]}
+    assert metrics["tokens in any order"]["value"] > metrics["tokens in any order"]["chance"] + 0.2
 
 
 def test_messages_of_other_clients_are_no_leak(copied: Federation, tmp_path: Path) -> None:
