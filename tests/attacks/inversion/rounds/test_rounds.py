@@ -19,48 +19,21 @@ Federation = tuple[Path, Path]
 """Corpus and checkpoint."""
 
 
+def training(corpus: Path, start: str, out: Path) -> list[str]:
+    """Options of a federation whose four clients take a step on one question in every round."""
+    step = ["--clients-per-round", "4", "--local-steps", "1", "--batch-size", "1", "--validate-every", "9"]
+    given = ["--mode", "fl", "--data", str(corpus), "--from", str(FIXTURES / start), "--out", str(out), "-q"]
+    return [*given, *step, "--keep-updates"]
+
+
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Federation:
     folder = tmp_path_factory.mktemp("federation")
     corpus, out = folder / "data", folder / "ckpt"
-    sizes = [
-        "--members",
-        "24",
-        "--non-members",
-        "8",
-        "--red-providers",
-        "8",
-        "--documents",
-        "2",
-        "--red-documents",
-        "1",
-    ]
-    assert run(["data", "make", "--out", str(corpus), *sizes, "--questions", "2", "--clients", "4", "-q"]) == 0
-    steps = [
-        "--rounds",
-        "2",
-        "--clients-per-round",
-        "4",
-        "--local-steps",
-        "1",
-        "--batch-size",
-        "1",
-        "--validate-every",
-        "9",
-    ]
-    given = [
-        "--mode",
-        "fl",
-        "--data",
-        str(corpus),
-        "--from",
-        str(FIXTURES / "vt5-pretrained"),
-        "--out",
-        str(out),
-        "--keep-updates",
-        "-q",
-    ]
-    assert run(["train", *given, *steps]) == 0
+    sizes = {"members": 24, "non-members": 8, "red-providers": 8, "documents": 2, "red-documents": 1, "questions": 2}
+    chosen = [part for name, size in sizes.items() for part in (f"--{name}", str(size))]
+    assert run(["data", "make", "--out", str(corpus), *chosen, "--clients", "4", "-q"]) == 0
+    assert run(["train", *training(corpus, "vt5-pretrained", out), "--rounds", "2"]) == 0
     return corpus, out
 
 
@@ -119,9 +92,7 @@ def test_steps_of_adamw_give_the_pages_of_their_clients_away(federation: Federat
 
 def test_steps_of_adamw_give_questions_and_answers_of_a_donut_away(federation: Federation, tmp_path: Path) -> None:
     corpus, out = federation[0], tmp_path / "donut"
-    steps = ["--rounds", "1", "--clients-per-round", "4", "--local-steps", "1", "--batch-size", "1"]
-    given = ["--mode", "fl", "--data", str(corpus), "--from", str(FIXTURES / "donut"), "--out", str(out), "-q"]
-    assert run(["train", *given, *steps, "--keep-updates"]) == 0
+    assert run(["train", *training(corpus, "donut", out), "--rounds", "1"]) == 0
     _, results = audit((corpus, out), tmp_path / "run")
     metrics = {metric["name"]: metric for metric in check(results)["metrics"]}
     assert metrics["tokens in any order"]["value"] > metrics["tokens in any order"]["chance"] + 0.2
