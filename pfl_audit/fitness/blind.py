@@ -10,11 +10,12 @@ the labels, so a permutation of the labels is refitted exactly by one matrix pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy.linalg import solve
 from scipy.stats import rankdata
 
 from pfl_audit.fitness.document_features import DocumentFeatures
@@ -72,7 +73,6 @@ def blind_baseline(
     Raises:
         ValueError: A class is missing.
     """
-    kernels = kernels_of(features)
     folds = draw_folds(len(labels), rng)
     weights = bootstrap_weights(labels, rng)
 
@@ -83,7 +83,12 @@ def blind_baseline(
     def auc(scores: Floats) -> Estimate:
         return estimate(float(ranking.auc(scores, labels)[0]), ranking.auc(scores, labels, weights))
 
-    joint = out_of_fold_matrix(joint_kernel(kernels, len(labels)), folds)
+    total, kinds = np.zeros((len(labels), len(labels))), dict[str, Estimate]()
+    for kind, kernel in kernels_of(features):  # one at a time: each takes as much memory as all other parts of an audit
+        total += kernel
+        kinds[kind] = auc(scores_by(out_of_fold_matrix(kernel, folds)))
+    total /= max(1, len(kinds))
+    joint = out_of_fold_matrix(total, folds)
     scores = scores_by(joint)
     calls = scores > 0
     return Blind(
@@ -95,27 +100,25 @@ def blind_baseline(
             float(ranking.balanced_accuracy(calls, labels)[0]), ranking.balanced_accuracy(calls, labels, weights)
         ),
         p_value=permutation_p_value(joint, folds, labels, rng, permutations),
-        kinds={kind: auc(scores_by(out_of_fold_matrix(kernel, folds))) for kind, kernel in kernels.items()},
+        kinds=kinds,
     )
 
 
-def joint_kernel(kernels: Mapping[str, Floats], providers: int) -> Floats:
-    """Mean of the kernels, float (n, n); zero where there is none."""
-    return sum(kernels.values(), np.zeros((providers, providers))) / max(1, len(kernels))
-
-
-def kernels_of(features: DocumentFeatures) -> dict[str, Floats]:
-    """A kernel for each kind of feature in which providers differ, float (n, n), centred, its mean diagonal one.
+def kernels_of(features: DocumentFeatures) -> Iterator[tuple[str, Floats]]:
+    """Name and kernel of each kind of feature in which providers differ, float (n, n), centred, its mean diagonal one.
 
     Numbers: the mean of one Gaussian kernel a column, over ranks, so that a column may separate the classes in any
     way, and members in the middle of its range are found like those at an end. Words: cosine. Ranks and TF-IDF weights
     are those of all providers; no label is used.
     """
-    kernels = {kind: additive_kernel(table.to_numpy()) for kind, table in features.tables.items()}
-    kernels["words"] = features.words @ features.words.T
-    centred = {kind: _centred(kernel) for kind, kernel in kernels.items()}
-    sizes = {kind: float(np.trace(kernel)) / len(kernel) for kind, kernel in centred.items()}
-    return {kind: kernel / sizes[kind] for kind, kernel in centred.items() if sizes[kind] > _TINY}
+    for kind in (*features.tables, "words"):
+        table = features.tables.get(kind)
+        kernel = features.words @ features.words.T if table is None else additive_kernel(table.to_numpy())
+        kernel = _centred(kernel)
+        size = float(np.trace(kernel)) / len(kernel)
+        if size > _TINY:
+            kernel /= size
+            yield kind, kernel
 
 
 def additive_kernel(values: Floats) -> Floats:
@@ -129,8 +132,12 @@ def additive_kernel(values: Floats) -> Floats:
     kernel = np.zeros((len(values), len(values)))
     columns = [rank for column in values.T for rank in _ranks(column)]
     for column in columns:
-        kernel += np.exp(-((column[:, None] - column[None]) ** 2) / (2 * _WIDTH**2))
-    return kernel / max(1, len(columns))
+        near = np.subtract.outer(column, column)
+        np.square(near, out=near)
+        near /= -2 * _WIDTH**2
+        kernel += np.exp(near, out=near)
+    kernel /= max(1, len(columns))
+    return kernel
 
 
 def draw_folds(providers: int, rng: np.random.Generator) -> Integers:
@@ -153,7 +160,13 @@ def out_of_fold_matrix(kernel: Floats, folds: Integers) -> Floats:
     """
     n = len(kernel)
     centred = _centred(kernel)
-    residuals = np.eye(n) - np.linalg.solve(centred + n * PENALTY * np.eye(n), centred) - 1 / n
+    penalised = centred.copy()
+    penalised.flat[:: n + 1] += n * PENALTY
+    # Both are symmetric; transposed they have the order of memory that is solved without a copy.
+    residuals: Floats = -solve(penalised.T, centred.T, overwrite_a=True, overwrite_b=True, assume_a="pos").T
+    del penalised, centred
+    residuals.flat[:: n + 1] += 1
+    residuals -= 1 / n
     matrix = np.eye(n)
     for fold in np.unique(folds):
         rows = np.flatnonzero(folds == fold)
@@ -214,7 +227,9 @@ def permutation_p_value(
 
 
 def _centred(kernel: Floats) -> Floats:
-    centred: Floats = kernel - kernel.mean(axis=0) - kernel.mean(axis=1)[:, None] + kernel.mean()
+    centred: Floats = kernel - kernel.mean(axis=0)
+    centred -= kernel.mean(axis=1)[:, None]
+    centred += kernel.mean()
     return centred
 
 
