@@ -45,7 +45,8 @@ class Sent:
         round: From 1.
         clients: Numbers of the clients in it.
         key: SHA-256 of the files that it is read from.
-        rows: Questions that it was trained on, as rows of the pages; None where no corpus is at hand.
+        rows: Questions that it was trained on, as rows of the pages: none where no company of the client was drawn; None
+            where no corpus is at hand.
         bound: What its noise allows; None without noise.
         left_out: Number of its tensors that the finished model has not, such as adapters.
     """
@@ -179,7 +180,7 @@ def _sent(message: Message, record: Kept, own: Mapping[str, Tensor], form: Templ
     origin, rows = message.origin, None
     if pages is not None:
         rows = pages.rows_of(origin.clients) if origin.queries is None else pages.rows(origin.queries)
-        if rows is None or not len(rows):
+        if rows is None:
             raise UsageError(
                 f"the corpus lacks questions of {message.path.stem} in round {message.round}",
                 "Give --data as it was given to the training",

@@ -51,7 +51,7 @@ def read_messages(context: RoundContext) -> list[ReadMessage]:
             bag, quiet = _bags(context, sent)
             if pages is None or permutations is None or sent.rows is None:
                 context.evidence.keep_json(f"messages-{sent.seen.stem}", named_of(context.model, bag))
-            else:
+            elif len(sent.rows):  # else it is noise alone
                 rows = pages.counts(bag.items, sent.rows, permutations)
                 of_noise = pages.counts(quiet, sent.rows, permutations[:0])
                 found.append(

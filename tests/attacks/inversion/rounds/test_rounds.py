@@ -141,6 +141,14 @@ def test_stated_noise_is_held_against_its_bound(copied: Federation, tmp_path: Pa
     assert "chooses between the company and one other is right in 50." in finding["text"]
 
 
+def test_a_message_of_no_question_is_not_scored(copied: Federation, tmp_path: Path) -> None:
+    """A round of a private run may draw no company of a client."""
+    beside = messages(copied[1])[0].with_suffix(".json")
+    beside.write_text(json.dumps({**json.loads(beside.read_text()), "queries": []}))
+    _, results = audit(copied, tmp_path / "run")
+    assert len(check(results)["tables"][1]["rows"]) == 7
+
+
 def test_a_sum_of_clients_is_read_as_one_message(copied: Federation, tmp_path: Path) -> None:
     folder = kept_path(copied[1]) / "round-0001"
     shutil.rmtree(kept_path(copied[1]) / "round-0002")
