@@ -45,8 +45,8 @@ class Sent:
         round: From 1.
         clients: Numbers of the clients in it.
         key: SHA-256 of the files that it is read from.
-        rows: Questions that it was trained on, as rows of the pages: none where no company of the client was drawn; None
-            where no corpus is at hand.
+        rows: Questions that it was trained on, as rows of the pages, of a private round perhaps none; None where no
+            corpus is at hand.
         bound: What its noise allows; None without noise.
         left_out: Number of its tensors that the finished model has not, such as adapters.
     """
