@@ -17,7 +17,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _COMMON: Final = 8
-"""One in so many directions is counted as common to the rows of the output."""
+"""One in so many directions at most is counted as common to the rows of the output."""
+_ENERGY: Final = 0.99
+"""Share of the energy that these have: what is beyond may be of single rows."""
 _APART: Final = 2.0
 """Ratio of the medians of both kinds from which on there are two: of noise it is near 1."""
 _FEW: Final = 10
@@ -40,10 +42,12 @@ def rows_beside_common(table: Floats) -> Ints:
     if len(moved) <= max(width, 2 * _FEW):
         return moved[:0]
     units = table[moved] / norms[moved, None]
-    _, vectors = np.linalg.eigh(units.T @ units)
-    common = vectors[:, -(width // _COMMON) :]
+    energy, vectors = np.linalg.eigh(units.T @ units)
+    largest = np.cumsum(energy[::-1]) / energy.sum()
+    common = vectors[:, -min(width // _COMMON, 1 + int(np.searchsorted(largest, _ENERGY))) :]
     outside = np.linalg.norm(units - (units @ common) @ common.T, axis=1)
-    own = outside > threshold_of(outside)
+    in_logarithms = threshold_of(np.log(np.maximum(outside, _LEAST)))  # the stricter one, whichever kind is normal
+    own = outside > max(threshold_of(outside), float(np.exp(in_logarithms)))
     if not own.any() or np.median(outside[own]) < _APART * np.median(outside[~own]):
         return moved[:0]
     found: Ints = moved[own]

@@ -13,6 +13,11 @@ def main(work: Path) -> None:
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for path in sorted(work.glob("*-audit/results.json")):
         (check,) = json.loads(path.read_text())["checks"]
+        if check["status"] != "ran":
+            print(
+                f"| {path.parent.name.removesuffix('-audit')} | – | – | – | – | – | – | not run | {check['reason']} |"
+            )
+            continue
         metrics = {metric["name"]: metric for metric in check["metrics"]}
         cells = [path.parent.name.removesuffix("-audit"), str(sum(row[1] for row in check["tables"][0]["rows"]))]
         for measure in MEASURES:
