@@ -73,7 +73,7 @@ class Pages:
         return drawn
 
     def counts(self, named: Items, rows: Ints, permutations: Ints) -> Mapping[str, Ints]:
-        """By measure how many items came back, how many there are and how many were named.
+        """By measure of the pages how many items came back, how many there are and how many were named.
 
         Args:
             named: What was read in a message.
@@ -93,10 +93,8 @@ class Pages:
             shape=(count, len(self._company)),
         )
         found = {}
-        for measure, items in named.items():
-            columns, table = self._columns.get(measure, {}), self._tables.get(measure)
-            if table is None:
-                continue
+        for measure, table in self._tables.items():
+            columns, items = self._columns[measure], named.get(measure, frozenset[int]())
             present = (chosen @ table) > 0
             mark = np.zeros(table.shape[1], dtype=np.int64)
             mark[[columns[item] for item in items if columns.get(item, -1) >= 0]] = 1

@@ -42,6 +42,14 @@ def test_counts_are_those_of_the_oracle(seed: int) -> None:
         assert tuple(row) == counts(queries, items, named, ids, others)
 
 
+def test_a_measure_that_a_message_lacks_counts_as_nothing_named() -> None:
+    queries, items = drawn(np.random.default_rng(0))
+    pages = Pages(queries, [{"tokens": some} for some in items])
+    found = pages.counts({}, np.array([0]), pages.permutations(2, np.random.default_rng(0)))["tokens"]
+    assert (found[:, [0, 2]] == 0).all()
+    assert (found[:, 1] > 0).all()
+
+
 def test_companies_take_the_places_of_others_of_their_source() -> None:
     queries, items = drawn(np.random.default_rng(0), 20)
     pages = Pages(queries, [{"tokens": some} for some in items])
