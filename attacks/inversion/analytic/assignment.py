@@ -95,6 +95,8 @@ LIKELY = 6.0
 """The same for one signal that is settled last: 1 in 400."""
 _MOST = 256
 """Number of signals beyond which bounded least squares take too long."""
+_TRIED = 12
+"""Number of signals up to which every choice of them is tried."""
 _CROWD = 8
 """Signals per coordinate above which local search does not converge."""
 
@@ -177,7 +179,7 @@ class _Puzzle:
 
     def peel(self) -> None:
         """Solve row after row, by the cheapest method first, until none can be solved."""
-        ways, at = (self._single, self._sparse, self._bounded), 0
+        ways, at = (self._single, self._sparse, self._bounded, self._every), 0
         while at < len(ways) and self.open.any() and self.left.any():
             before = self.open.sum()
             self._remainder()
@@ -220,6 +222,18 @@ class _Puzzle:
             weights = lsq_linear((self.signals[free] / length[:, None]).T, self.sums[row], bounds, method="bvls").x
             full = np.zeros(len(self.left))
             full[free] = weights / length
+            self._accept(row, full)
+
+    def _every(self) -> None:
+        """Rows of any of few signals that are left, once each."""
+        for row in self._rows():
+            free = np.flatnonzero((self.left > 0) & (self.lengths > 0))
+            if not 0 < len(free) <= _TRIED:
+                return
+            choices = np.arange(1, 1 << len(free))[:, None] >> np.arange(len(free)) & 1
+            apart = np.square(choices @ self.signals[free] - self.sums[row]).sum(axis=1)
+            full = np.zeros(len(self.left))
+            full[free] = choices[apart.argmin()]
             self._accept(row, full)
 
     def _rows(self) -> list[int]:
