@@ -3,8 +3,8 @@
 They lie beside the checkpoint and never in it: one message has less noise than a guarantee of the sum promises, or
 none. ``OUT.updates/round-0001/`` has ``model.safetensors`` (the weights that the clients begin with) and for each
 message ``client-0003.safetensors`` (or ``sum.safetensors``, where the server sees nothing else), by names of tensors.
-Beside a message stands, as JSON, whose it is, and the ids of the questions that it was trained on where clients are
-simulated here.
+A JSON file for each message has the numbers of its clients, its noise, and the ids of the questions that it was trained
+on where clients are simulated here.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class KeptMessages:
         self._train = train
         self._secure = secure
 
-    def begin(self, messages: float, *, begun: bool) -> None:
+    def begin(self, messages: int, *, begun: bool) -> None:
         """Write the record, or find that of the run that goes on.
 
         Args:
@@ -169,7 +169,9 @@ class KeptMessages:
         if self._plan is None:
             return 0.0
         whole = self._plan.sigma * self._plan.settings.clip
-        return whole if self._secure or self._plan.noise == "message" else whole / sqrt(participants)
+        if self._secure or self._plan.noise == "message":
+            return whole
+        return whole / sqrt(self._plan.quorum or participants)
 
     def _write(self, path: Path, vector: Tensor) -> None:
         parts = zip(self._trainable.names, self._trainable.parts(vector), strict=True)

@@ -15,7 +15,6 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.training.federated import server
 from pfl_audit.training.federated.kept import MODEL, kept_path, messages_of, read_record
-from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.federated.worker import Worker
 from pfl_audit.training.parts import split_queries
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate
@@ -130,5 +129,9 @@ def test_a_damaged_record_costs_one_line(text: str, tmp_path: Path) -> None:
         list(messages_of(tmp_path, [7]))
 
 
-def test_settings_are_those_of_a_federation() -> None:
-    assert "keep_updates" not in FederatedSettings().to_dict()  # it decides no weight
+def test_keeping_messages_changes_no_weight(federate: Federate) -> None:
+    kept = federate("kept", "fl", settings=SGD, keep_updates=True)
+    plain = federate("plain", "fl", settings=SGD)
+    assert kept["identity"] == plain["identity"]
+    for name, tensor in federate.weights("kept").items():
+        assert torch.equal(tensor, federate.weights("plain")[name])

@@ -8,10 +8,13 @@ import pytest
 
 pytest.importorskip("flwr")
 
+import torch
 from flwr.app import Message
+from safetensors.torch import load_file
 
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.training.federated.flower.agreement import Agreement
+from pfl_audit.training.federated.kept import kept_path, messages_of
 from pfl_audit.training.federated.settings import PrivacySettings
 from tests.training.federated.flower.local_grid import LocalGrid
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
@@ -50,7 +53,12 @@ def test_a_quorum_adds_the_whole_noise(parties: Parties) -> None:
     privacy = replace(PRIVATE, provider_rate=1e-9)  # no provider is drawn: the model moves by noise alone
     agreement = parties.agreement(privacy, settings=EVERYBODY)
     parties.lead("whole", agreement)
-    parties.lead("more", some := replace(agreement, quorum=2))
+    parties.lead("more", some := replace(agreement, quorum=2), keep=True)
+    wanted = privacy.noise_multiplier * privacy.clip / 2**0.5  # type: ignore[operator]
+    for message in messages_of(kept_path(parties.folder / "more")):
+        numbers = torch.cat([part.flatten() for part in load_file(message.path).values()])
+        assert message.origin.noise == pytest.approx(wanted)
+        assert float(numbers.std()) == pytest.approx(wanted, rel=0.02)
     record = parties.lead("two", some, dying(parties, some, 1002))
     moved = parties.moved_from_start
     assert moved("more") == pytest.approx(moved("whole") * (3 / 2) ** 0.5, rel=1e-3)
