@@ -36,7 +36,7 @@ def bag_check(
             )  # fmt: skip
         said.append(f"{right} of {wanted} different private {what} came back, {named - right} false ones beside them")
     whole = decision is not None and decision.share == 1.0 and decision.measure == ANY_ORDER
-    counted = f"{_many(pages, 'page')} in {_many(len(bagged), 'update')}"
+    counted = f"{many(pages, 'page')} in {many(len(bagged), 'update')}"
     text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}"
     text += ": every word of the pages, not its order." if whole else ", in no order."
     quiet = [one.noise for one in bagged]
@@ -58,7 +58,8 @@ def bag_check(
     )
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """A count with its noun, in the plural unless it is one."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

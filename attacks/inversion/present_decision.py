@@ -16,7 +16,7 @@ from pfl_audit.metrics.intervals import exact_share
 REMEDIES = [
     "Add noise to updates that is calibrated to a guarantee (train --mode fl-dp): only this has a bound.",
     "Aggregate updates securely over many clients. Few are not enough: the words of all pages of a sum can come back.",
-    "Do not count on clipping or on a step of SGD instead of a gradient: both are factors, which hide nothing.",
+    "Do not count on clipping or on local steps, of SGD or of Adam, instead of a gradient: words come back from them.",
     "Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms.",
 ]
 BOUNDED = "The noise on the update hides the client's page, even from an observer who knows that it is one of two."

@@ -47,7 +47,7 @@ class LookedUp:
     """Tables whose rows are looked up.
 
     Attributes:
-        word: Of tokens.
+        word: Table of tokens.
         edges: Others, of which a page uses few rows, by name.
         tied: Whether the table of tokens scores the tokens of the answer as well.
     """
@@ -127,7 +127,7 @@ def _rounded(word: Tensor, sent_as: Tensor | None, weights: Tensor | None) -> Fl
     Args:
         word: Table of the update, without weight decay.
         sent_as: The same as it was sent.
-        weights: Of the table, which the update is added to.
+        weights: The table before the update.
     """
     least = np.full(len(word), _HALF_STEP if torch.equal(word.half().to(word), word) else 0.0)
     if weights is None or sent_as is None:

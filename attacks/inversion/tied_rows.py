@@ -25,7 +25,7 @@ _CAP: Final = 1.5
 _BESIDE: Final = 0.1
 """Share of a row outside the span from which on it was looked up."""
 _STRIKING: Final = 5.0
-"""Standard deviations by which a row stands out of the errors."""
+"""Standard deviations above the errors from which on a row is significant."""
 _NEAR: Final = 3.0
 """Norm of a found row over the largest that errors explain, up to which others may be below the errors."""
 _ALONE: Final = 0.5
@@ -48,7 +48,7 @@ class Beside:
 
     Attributes:
         rows: int64 (found,), numbers of rows that were looked up.
-        dimensions: Of the span: tokens of the answers, as far as their directions can be distinguished from errors.
+        dimensions: Number of dimensions of the span: tokens of the answers whose directions are above the errors.
         hidden: Whether rows that were looked up may be below the errors, since those that were found come near them.
     """
 

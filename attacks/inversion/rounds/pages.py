@@ -24,7 +24,7 @@ class Pages:
 
     Args:
         queries: At least one.
-        items: What stands on the page, in the question and in the answer of each.
+        items: Tokens and coordinates of each: of its page, its question and its answer.
     """
 
     def __init__(self, queries: Sequence[Query], items: Sequence[Items]) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, FILLINGS, Counts, shares
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, FILLINGS, Counts, pooled, shares
 from pfl_audit.attacks.inversion.decision import Decision, decide
+from pfl_audit.attacks.inversion.present_bag import many
 from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, REMEDIES, unresolved
 from pfl_audit.attacks.inversion.rounds.opened import RoundContext
 from pfl_audit.attacks.inversion.rounds.read import ReadMessage
@@ -62,8 +63,7 @@ def _metrics(read: Sequence[ReadMessage], measure: str) -> list[Metric]:
 
 def _pooled(parts: Sequence[Mapping[str, Counts]], measure: str) -> Counts | None:
     """Counts of a measure over messages, or None where there is nothing to count."""
-    found = [part[measure] for part in parts if measure in part]
-    counts: Counts | None = np.sum(found, axis=0) if found else None
+    counts = pooled(parts).get(measure)
     return counts if counts is not None and counts[0, 1] else None
 
 
@@ -94,7 +94,7 @@ def _by_message(context: RoundContext, read: Sequence[ReadMessage]) -> Table:
         for measure in NAMES:
             right, wanted, named = one.found.get(measure, (0, 0, 0))
             row += [part(right, wanted) if wanted else None, part(named - right, named) if named else None]
-        left = f"{one.sent.left_out} tensors of adapters are not read" if one.sent.left_out else None
+        left = f"{one.sent.left_out} tensors are none of the finished model" if one.sent.left_out else None
         rows.append([*row, "; ".join([*map(str, one.limits), *([left] if left else [])]) or None])
     columns = ["round", "client", "questions", "tokens found", "false tokens", "coordinates found", "false coordinates"]
     return Table(title="By message", columns=[*columns, "limits"], rows=rows)
@@ -122,7 +122,7 @@ def _picture(read: Sequence[ReadMessage], measure: str) -> Curve:
 def _finding(context: RoundContext, decision: Decision | None, read: Sequence[ReadMessage]) -> Finding:
     rounds, causes = len(_rounds(read)), list(dict.fromkeys(limit for one in read for limit in one.limits))
     sums = sum(len(one.sent.clients) > 1 for one in read)
-    of = f"{_many(len(read), 'message')} of {_many(rounds, 'round')}"
+    of = f"{many(len(read), 'message')} of {many(rounds, 'round')}"
     of += f", {sums} of them sums of clients" if sums else ""
     said = []
     for measure, what in NAMES.items():
@@ -190,7 +190,3 @@ def _causes(limits: Iterable[Sequence[Limit]]) -> list[str]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
