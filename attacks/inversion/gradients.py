@@ -7,16 +7,22 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
-import torch
 from PIL import Image
-from torch import Tensor
 
+from pfl_audit.attacks.inversion.captured import read_gradient
 from pfl_audit.attacks.inversion.clients import Clients, clipped, place_template, share
 from pfl_audit.attacks.inversion.context import Case, Observation, Truth
 from pfl_audit.attacks.inversion.controls import FILLINGS
 from pfl_audit.attacks.inversion.opened import OpenedGradients
 from pfl_audit.attacks.inversion.printed import read_page, with_print
-from pfl_audit.attacks.inversion.stated import bound_of, require_stated
+from pfl_audit.attacks.inversion.stated import bound_of
+from pfl_audit.attacks.inversion.statement import (
+    Statement,
+    hold_against,
+    read_statement,
+    require_stated,
+    with_statement,
+)
 from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.attacks.inversion.template.fields_file import read_words
 from pfl_audit.attacks.inversion.template.synthetic import FIELDS, IMAGE, open_templates
@@ -25,13 +31,9 @@ from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.document import Boxes, as_boxes
-from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.gradient_protocol import GradientModel, Sample
 from pfl_audit.models.open import open_gradient_model
-from pfl_audit.models.safetensors_file import read_header
-from pfl_audit.models.tensor_file import Entry, read_tensors
-from pfl_audit.progress import Progress
 
 _REMEMBERED = 8
 """Pages whose other fillings are kept for the next check; they take up to 30 MB a page."""
@@ -47,6 +49,8 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
             to answers and the page shows none.
         AuditError: The model, the template, the filled page or the gradient cannot be opened, or do not fit.
     """
+    stated = read_statement(inputs.gradient) if inputs.gradient else None
+    inputs = with_statement(inputs, stated) if stated else inputs
     inputs.check()
     progress = job.progress
     templates = templates_of(inputs)
@@ -54,6 +58,8 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     captured = read_gradient(inputs.gradient, opened, progress) if inputs.gradient else None
     if captured is not None and inputs.gradient is not None:
         require_stated(inputs.gradient, captured, inputs)
+        if stated is not None:
+            hold_against(inputs.gradient, captured, stated, progress)
     if opened.reads and (captured is None or inputs.document is not None):
         templates = tuple(with_print(template) for template in templates)
     placed = [place_template(opened, template, progress) for template in templates]
@@ -78,7 +84,7 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
         remember = inputs.documents * inputs.batch <= _REMEMBERED
         bound = bound_of(inputs, opened, clients, truths, asked, progress)
         cases.append(Case(seen, tuple(truths), lru_cache(FILLINGS)(filling) if remember else filling, bound))
-    about = _data(inputs, templates, cases)
+    about = _data(inputs, templates, cases, stated)
     return OpenedGradients(opened, tuple(cases), Records(job.store), job.states, about, inputs.public_form)
 
 
@@ -127,7 +133,7 @@ def _own_page(inputs: GradientInputs, model: GradientModel, template: Template) 
     return Truth(model.see(Image.fromarray(pixels)), text, None, inputs.asked[0])
 
 
-def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[Case]) -> Data:
+def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[Case], stated: Statement | None) -> Data:
     values = [value for case in cases for truth in case.truths for value in (truth.values or {}).values()]
     pages = sum(case.seen.batch for case in cases)
     forms = len({case.seen.template.digest for case in cases})
@@ -144,58 +150,6 @@ def _data(inputs: GradientInputs, templates: tuple[Template, ...], cases: list[C
         documents=len(cases),
         queries=pages,
         parts={"templates": forms, "fields": fields, "words": sum(len(value.split()) for value in values)},
-        facts={"Gradients": f"{each}; templates: {forms}, private fields: {fields}"},
+        facts={"Gradients": f"{each}; templates: {forms}, private fields: {fields}"}
+        | ({"Stated of the update": stated.lines()} if stated and stated.lines() else {}),
     )
-
-
-_REMEDY = "Save {name: parameter.grad} of the model's named_parameters(), for the checkpoint that --model names"
-
-
-def read_gradient(path: Path, model: GradientModel, progress: Progress) -> dict[str, Tensor]:
-    """Read a gradient and hold it against the model that it shall be of.
-
-    Args:
-        path: A safetensors file. Nothing in it is run, and no tensor is read before its shape was looked at.
-        model: Whose parameters give the names and shapes.
-        progress: Told which tensors are not there; a client may freeze layers, or keep some to itself.
-
-    Returns:
-        float32 by parameter, in the order of the model's parameters.
-
-    Raises:
-        UsageError: There is no such file.
-        AuditError: It cannot be read, or a tensor in it is no parameter of the model, has another shape, is not of
-            floating-point numbers, or holds NaN or infinity.
-    """
-    own = {name: tuple(parameter.shape) for name, parameter in model.network.named_parameters()}
-    entries = read_header(path, remedy="Save it again, with safetensors").entries
-    _require_parameters(path, list(entries), own)
-    for name, entry in entries.items():
-        _require_shape(path, name, entry, own[name])
-    found = read_tensors(path, {name: entries[name] for name in own if name in entries}, single=True)
-    for name, part in found.items():
-        if not bool(torch.isfinite(part).all()):
-            raise AuditError(
-                f"gradient {path}: tensor {name} holds NaN or infinite values",
-                "Take the gradient without mixed precision, or leave that tensor out",
-            )
-    missing = [name for name in own if name not in found]
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        progress.say(f"the gradient lacks {len(missing)} of the model's {len(own)} tensors: {missing[0]}{more}")
-    return found
-
-
-def _require_parameters(path: Path, names: list[str], own: dict[str, tuple[int, ...]]) -> None:
-    unknown = [name for name in names if name not in own]
-    if len(unknown) == len(names):
-        raise AuditError(f"gradient {path}: none of its {len(names)} tensors is a parameter of the model", _REMEDY)
-    if unknown:
-        raise AuditError(f"gradient {path}: tensor {unknown[0][:80]!r} is no parameter of the model", _REMEDY)
-
-
-def _require_shape(path: Path, name: str, entry: Entry, own: tuple[int, ...]) -> None:
-    if entry.shape != own:
-        raise AuditError(f"gradient {path}: tensor {name} is {entry.shape}, the model's parameter {own}", _REMEDY)
-    if not entry.dtype.is_floating_point:
-        raise AuditError(f"gradient {path}: tensor {name} holds no floating-point numbers ({entry.dtype})", _REMEDY)

@@ -10,7 +10,7 @@ from pfl_audit.attacks.inversion.bound import HALF, SMALL, NoiseBound
 from pfl_audit.attacks.inversion.clients import clipped, norm_of
 from pfl_audit.attacks.inversion.decision import Decision
 from pfl_audit.attacks.inversion.present_decision import closed_finding
-from pfl_audit.attacks.inversion.stated import require_stated
+from pfl_audit.attacks.inversion.statement import require_stated
 from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.errors import UsageError
 

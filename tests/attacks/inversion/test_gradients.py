@@ -12,8 +12,9 @@ from PIL import Image
 from safetensors.torch import save_file
 
 import pfl_audit.attacks.inversion.gradients as opening
+from pfl_audit.attacks.inversion.captured import read_gradient
 from pfl_audit.attacks.inversion.clients import Clients, batch_of, place_template, share
-from pfl_audit.attacks.inversion.gradients import observation_key, open_gradients, read_gradient
+from pfl_audit.attacks.inversion.gradients import observation_key, open_gradients
 from pfl_audit.attacks.inversion.opened import OpenedGradients
 from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.attacks.inversion.template.fill import fill
@@ -297,6 +298,19 @@ def test_a_gradient_that_was_captured(plan: GradientInputs, opened: Open, tmp_pa
     found = read_gradient(tmp_path / "g.safetensors", model, telling)
     assert {part.dtype for part in found.values()} == {torch.float32}
     assert telling.said == ["the gradient lacks 1 of the model's 3 tensors: unused"]
+
+
+def test_a_captured_gradient_is_what_the_file_beside_it_states(
+    plan: GradientInputs, opened: Open, tmp_path: Path
+) -> None:
+    save_file(captured(FakeGradients()), tmp_path / "g.safetensors")
+    (tmp_path / "g.toml").write_text('pages = 2\nclients = 3\nlocal_steps = 4\ncodec = "none"\n')
+    found = opened(GradientInputs(template=plan.template, fields=plan.fields, gradient=tmp_path / "g.safetensors"))
+    assert (found.cases[0].seen.batch, found.cases[0].seen.steps) == (6, 4)
+    assert found.about.facts["Stated of the update"] == "local steps 4, pages 2, clients 3, codec none"
+    (tmp_path / "g.toml").write_text("noise = 1000\n")
+    with pytest.raises(UsageError, match="cannot hold noise of 1e\\+03"):
+        opened(GradientInputs(template=plan.template, fields=plan.fields, gradient=tmp_path / "g.safetensors"))
 
 
 @pytest.mark.parametrize(
