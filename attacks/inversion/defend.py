@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 FILE_NAME = "defence.json"
 NOTE = (
-    "Closed forms need no template: words, boxes and page of a LayoutLM (--method analytic), and question and answer, "
-    "are recovered whatever is published. Nor does this help against an attacker who has the clean form, or cleans the "
-    "published one: on white paper, making almost white pixels white undoes most of it."
+    "This does nothing against attacks that need no template: closed forms (words, boxes and page of a LayoutLM by "
+    "--method analytic, question and answer by text, the words of all pages of an update of any model by words), "
+    "and searches that begin with noise (dlg, idlg, inverting-gradients, april). Nor does it help against an "
+    "attacker who has the clean form, or cleans the published one: on white paper, making almost white pixels white "
+    "undoes most of it."
 )
 _BEFORE = "before"
 _ATTACK = "Attack: docs/inversion.md"

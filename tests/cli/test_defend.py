@@ -107,7 +107,7 @@ def test_templates_are_written_and_attacked(defend: Defend, looking: Looking, tm
     assert "Perturbed template: random, 8/255" in (tmp_path / "run" / "comparison.html").read_text()
     shown_text = capsys.readouterr().out
     assert "before    inversion.lbfgs  100.0 % words exact" in shown_text
-    assert "Closed forms need no template" in shown_text
+    assert "does nothing against attacks that need no template" in shown_text
 
 
 def test_what_is_there_is_kept_and_anything_else_made_again(defend: Defend, tmp_path: Path) -> None:

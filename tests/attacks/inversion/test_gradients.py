@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -366,3 +367,18 @@ def test_gradients_need_a_template_and_a_model(plan: GradientInputs, tmp_path: P
         run_audit(replace(audit, inputs={}), Silent())
     with pytest.raises(UsageError, match="without the checkpoint nothing can be said about gradients"):
         run_audit(replace(audit, model=None, checks=("inversion",)), Silent())
+
+
+def test_the_report_on_the_embedded_donut_says_that_it_was_built_to_be_read(tmp_path: Path) -> None:
+    fixtures = Path(__file__).parents[3] / "fixtures"
+    copy = tmp_path / "copy"
+    shutil.copytree(fixtures / "donut", copy)
+    image, fields = save_form(tmp_path)
+    told = []
+    for place in (fixtures / "donut", copy):
+        with ResponseStore(tmp_path / "store") as store:
+            job = AuditJob(str(place), "cpu", False, 0, store, tmp_path / "states", Silent())
+            told.append(open_gradients(GradientInputs(template=image, fields=fields), job).about.caveat)
+    assert "built so that a search can read the page" in told[0]
+    assert "built" not in told[1]
+    assert told[0].startswith(told[1])
