@@ -17,7 +17,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 HUNDREDTH = Recipe(
     members=8, non_members=6, red_providers=6, clients=2, documents=1, red_documents=1, questions=9, seed=5
 )
-"""Of PFL-DocVQA's RED: about 100 questions in place of 8,100. Fewer than six providers of a class cannot be attacked."""
+"""Of PFL-DocVQA's RED: about 100 questions in place of 8,100, and providers of each class that can be attacked."""
 _SIDE = 600
 
 
