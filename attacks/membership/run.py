@@ -14,7 +14,7 @@ from pfl_audit.attacks.membership.attack import MembershipSettings
 from pfl_audit.attacks.membership.classifiers import Choices
 from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
-from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features
+from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features, without_signs
 from pfl_audit.attacks.membership.present import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, by_access_roc, finding, metrics
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
@@ -23,7 +23,6 @@ from pfl_audit.attacks.membership.rows import (
     ABLATION,
     BLIND,
     DOCUMENTS,
-    G3,
     G4,
     MEANING,
     PROVIDER,
@@ -207,8 +206,7 @@ class _Run:
             memory = self._memory(engine, pretrained if SCRUBBED_RATIO in wanted else None)
         table = aggregate(frame, memory)
         if self.settings.differences == "absolute":
-            changes = table.columns.intersection(list(G3))
-            table[changes] = table[changes].abs()
+            table = without_signs(table)
         return with_scores(table, len(references)) if references else table
 
     def _memory(self, engine: QueryEngine, pretrained: QueryEngine | None) -> pd.DataFrame:
