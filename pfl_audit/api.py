@@ -66,6 +66,7 @@ def audit(
     checks: Sequence[str] = (),
     named: Sequence[str] | None = None,
     settings: Mapping[str, Mapping[str, object]] | None = None,
+    as_published: bool = False,
     inputs: Mapping[str, Mapping[str, object]] | None = None,
     out: str | Path | None = None,
     store: str | Path | None = None,
@@ -95,6 +96,7 @@ def audit(
         checks: Ids of checks or names of attacks; all if empty.
         named: Those of them that have to be audited; all of them if None.
         settings: Attack to its settings, as ``pfl-audit explain NAME`` lists them.
+        as_published: Whether settings that are not given take the papers' values where these differ from ours.
         inputs: Subject to its inputs, for those that have no argument of their own.
         out: Folder of the run; a new one in ``pfl-audit-runs`` if None.
         store: Database of answers; shared by all runs without a folder of their own if None.
@@ -134,6 +136,7 @@ def audit(
         checks=tuple(checks),
         named=tuple(named) if named is not None else None,
         settings=settings or {},
+        as_published=as_published,
         store=kept,
         seed=seed,
         device=device,

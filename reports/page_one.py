@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pfl_audit.core.audited import audited
+from pfl_audit.core.published import labels
 from pfl_audit.core.results import Check, Results
 from pfl_audit.reports.coverage import coverage
 from pfl_audit.reports.marks import mark_of
@@ -71,6 +72,7 @@ class PageOne:
     Attributes:
         headline: True to what was audited.
         caveats: What findings do not say.
+        as_published: Which settings are the papers', by attack.
         against: Whom it was audited against.
         told: Findings, worst risk first.
         remedies: Actions, most effective first, each once.
@@ -81,6 +83,7 @@ class PageOne:
 
     headline: str
     caveats: tuple[str, ...]
+    as_published: tuple[str, ...]
     against: str
     told: tuple[Told, ...]
     remedies: tuple[Remedy, ...]
@@ -102,6 +105,7 @@ def page_one(results: Results) -> PageOne:
     return PageOne(
         headline=f"{head[:1].upper()}{head[1:]}",
         caveats=tuple(dict.fromkeys(data.caveat for data in results.datasets if data.caveat)),
+        as_published=labels(results),
         against=RELEASES[results.release],
         told=told,
         remedies=_remedies(told),

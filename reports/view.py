@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pfl_audit.core.numbers import headline
+from pfl_audit.core.published import Beside, beside
 from pfl_audit.core.results import Check, Curve, Evidence, Metric, Results, Table
 from pfl_audit.reports import words
 from pfl_audit.reports.captions import in_words, what_to_see
@@ -81,6 +82,7 @@ class View:
 
     Attributes:
         guarantee: Privacy guarantee of the model under audit, or None.
+        beside: Numbers of papers, with ours.
         problems: Records of all data sets that could not be used.
     """
 
@@ -88,6 +90,7 @@ class View:
     sections: tuple[Section, ...]
     cards: tuple[Card, ...]
     guarantee: GuaranteeView | None
+    beside: tuple[Beside, ...]
     problems: tuple[str, ...]
 
 
@@ -112,6 +115,7 @@ def arrange(results: Results) -> View:
         sections=sections,
         cards=tuple(_card(place, check, shown) for place, check in enumerate(ran, start=1)),
         guarantee=view_guarantee(results),
+        beside=beside(results),
         problems=tuple(problem for data in results.datasets for problem in data.problems),
     )
 

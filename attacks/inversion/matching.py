@@ -53,7 +53,7 @@ class _Function(Protocol):
     def __call__(self, target: Sequence[Tensor], both: bool, *parts: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
-def distance(match: Match, target: Sequence[Tensor], patches: int | None = None) -> Distance:
+def distance(match: Match, target: Sequence[Tensor], patches: int | None = None, *, scaled: bool = True) -> Distance:
     """Build the distance function to ``target``.
 
     Args:
@@ -65,6 +65,7 @@ def distance(match: Match, target: Sequence[Tensor], patches: int | None = None)
             vector (Inverting Gradients). ``april``: euclidean, and one minus the cosine of the patch embedding alone.
         target: The shared gradient's tensors.
         patches: Which of them is the patch embedding's.
+        scaled: Whether ``layered`` brings the gradient to the size of the shared one; the paper does not.
     """
     squares = torch.stack([tensor.square().sum() for tensor in target])
     sizes = squares.new_tensor([tensor.numel() for tensor in target])
@@ -75,7 +76,7 @@ def distance(match: Match, target: Sequence[Tensor], patches: int | None = None)
     weights = {"layered": 1 / sizes, "relative": 1 / squares}.get(match)
 
     def apart(parts: Sequence[Tensor]) -> Tensor:
-        if weights is not None:
+        if weights is not None and (scaled or match != "layered"):
             factor = _factor([part.detach() for part in parts], target, weights)
             parts = [factor * part for part in parts]
         errors, own = squared(target, both, *parts)

@@ -2,7 +2,8 @@
 
 Every prior is a mean over the pixels that it looks at, on the scale 0 to 1, so that a weight means the same on fields
 of every size. (The paper divides the Laplacian and the Gaussian prior by the number of pixels, equations 7 and 8, and
-leaves total variation a sum, equations 9 and 10; its weights belong to its own page.)
+leaves total variation a sum, equations 9 and 10, as ``spatial_sum`` and ``channel_sum`` do; its weights belong to its
+own page.)
 """
 
 from __future__ import annotations
@@ -54,6 +55,19 @@ def channel_variation(pages: Tensor, mask: Tensor) -> Tensor:
     The paper's equation names red and green twice and blue and green never; here every pair counts once.
     """
     return pages.shape[1] * _mean(pages - pages.roll(1, dims=1), mask)
+
+
+def spatial_sum(pages: Tensor, mask: Tensor) -> Tensor:
+    """Equation 9 as published: the sum of both differences over pixels, channels and pages."""
+    down, right = pages.diff(dim=-2), pages.diff(dim=-1)
+    across, along = mask[1:] | mask[:-1], mask[:, 1:] | mask[:, :-1]
+    return (down.abs() * across).sum() + (right.abs() * along).sum()
+
+
+def channel_sum(pages: Tensor, mask: Tensor) -> Tensor:
+    """Equation 10 as published: sums over pixels of red to green, green to red and blue to red."""
+    red, green, blue = pages.unbind(dim=1)
+    return ((2 * (red - green).abs() + (blue - red).abs()) * mask).sum()
 
 
 def window(mask: Tensor) -> tuple[slice[int, int, int], slice[int, int, int]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import torch
@@ -18,13 +19,18 @@ from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.matching import distance, speaking
 from pfl_audit.attacks.inversion.methods import Method
 from pfl_audit.attacks.inversion.search import Objective, Trace, search
-from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.settings import InversionSettings, Variation
 from pfl_audit.attacks.inversion.texts import Given
 from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
 from pfl_audit.progress import Progress
 
+Prior = Callable[[Tensor, Tensor], Tensor]
 _DECAY = 0.999**5000
 """What remains of the priors after all iterations, however many these are (section 4.1: 0.999 a step, 5,000 steps)."""
+_VARIATIONS: Final[Mapping[Variation, tuple[Prior, Prior]]] = {
+    "mean": (priors.spatial_variation, priors.channel_variation),
+    "sum": (priors.spatial_sum, priors.channel_sum),
+}
 _VARIATION = 1e-2
 """Of total variation where it is the only prior (Inverting Gradients; there 1e-6 to 1e-1 on sums)."""
 
@@ -73,7 +79,9 @@ def reconstruct(
     objective = objective_of(model, seen, given.texts, method, settings, canvas, names)
     start = canvas.start(settings.init or method.start, generator, given.page)
     with _denormals_flushed():
-        found, trace = search(objective, start, method, settings.iterations, progress, label, state)
+        found, trace = search(
+            objective, start, method, settings.iterations, progress, label, state, early_end=settings.early_end
+        )
     return Reconstruction(tuple(canvas.image(found, page) for page in range(seen.batch)), trace, len(names))
 
 
@@ -88,7 +96,9 @@ def _denormals_flushed() -> Iterator[None]:
 
 
 def adapt(method: Method, settings: InversionSettings) -> Method:
-    """The method with the knowledge that the settings give it."""
+    """The method with the knowledge and the learning rate that the settings give it."""
+    if method.priors == "gi-dqa" and settings.rate is not None:
+        method = replace(method, rate=settings.rate, fall=settings.rate_decay**settings.iterations)
     return replace(method, template=True) if settings.knowledge == "template" else method
 
 
@@ -103,7 +113,7 @@ def objective_of(
 ) -> Objective:
     """Distance of the gradients, and the priors as far as they count (equation 4)."""
     patches = names.index(model.patch_embedding) if model.patch_embedding in names else None
-    apart = distance(method.match, [seen.gradient[name] for name in names], patches)
+    apart = distance(method.match, [seen.gradient[name] for name in names], patches, scaled=settings.scaled)
 
     def objective(sought: Tensor, step: int) -> Tensor:
         pages = canvas.pages(sought)
@@ -126,10 +136,11 @@ def _prior(pages: Tensor, mask: Tensor, settings: InversionSettings) -> Tensor:
     rows, columns = priors.window(mask)
     pages, mask = pages[..., rows, columns], mask[rows, columns]
     channels = settings.alpha_tv if settings.alpha_tvc is None else settings.alpha_tvc
+    spatial, colours = _VARIATIONS[settings.variation]
     terms = (
         (settings.alpha_txt, priors.visual_text),
         (settings.alpha_gau, priors.gaussian),
-        (settings.alpha_tv, priors.spatial_variation),
-        (channels, priors.channel_variation),
+        (settings.alpha_tv, spatial),
+        (channels, colours),
     )
     return torch.stack([pages.new_zeros(()), *(weight * prior(pages, mask) for weight, prior in terms if weight)]).sum()

@@ -62,6 +62,8 @@ def search(
     progress: Progress,
     label: str,
     state: Path | None = None,
+    *,
+    early_end: bool = True,
 ) -> tuple[Tensor, Trace]:
     """Minimise the objective over the pixels.
 
@@ -69,6 +71,7 @@ def search(
         objective: Differentiable in the pixels.
         start: float32, where to begin.
         state: File that the state is kept in, so that a killed search goes on where it stopped; removed at the end.
+        early_end: Whether a search that makes no progress ends.
 
     Returns:
         The best pixels, and how it went.
@@ -76,7 +79,7 @@ def search(
     Raises:
         AuditError: The objective is no number from the start.
     """
-    run = _Run(objective, start, method, steps)
+    run = _Run(objective, start, method, steps, early_end=early_end)
     if state is not None and state.is_file():
         run.resume(state)
     saved = monotonic()
@@ -102,8 +105,10 @@ class _SpentError(Exception):
 class _Run:
     """State of a search."""
 
-    def __init__(self, objective: Objective, start: Tensor, method: Method, steps: int) -> None:
-        self.trace = Trace()
+    def __init__(
+        self, objective: Objective, start: Tensor, method: Method, steps: int, *, early_end: bool = True
+    ) -> None:
+        self.trace, self._early_end = Trace(), early_end
         self.over = False
         self.value = float("inf")
         self.best: Tensor | None = None
@@ -129,7 +134,9 @@ class _Run:
         if self._method.search != "l-bfgs":
             with torch.no_grad():
                 self._pixels.clamp_(0, 1)
-        self.over = self.over or self._least <= self._method.enough or self.trace.stalled(self._steps)
+        self.over = (
+            self.over or self._least <= self._method.enough or (self._early_end and self.trace.stalled(self._steps))
+        )
 
     def _closure(self) -> float:
         if self.trace.steps >= self._steps:  # in the middle of a line search

@@ -6,18 +6,22 @@ Source: privacy-aware-docvqa, section 5.2.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, JsonValue
 
 from pfl_audit.attacks.membership.rows import documents_spec, every_row, spec, whole_spec
-from pfl_audit.core.settings import Flag, Settings
+from pfl_audit.core.settings import Flag, PaperValue, Settings
 from pfl_audit.documents.scrubbing import THRESHOLD
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.questions.context import QuestionContext
     from pfl_audit.core.results import Check
     from pfl_audit.documents.corpus import Corpus
+
+
+Features = Literal["standardised", "raw"]
+Differences = Literal["signed", "absolute"]
 
 
 class MembershipSettings(Settings):
@@ -29,7 +33,20 @@ class MembershipSettings(Settings):
     seeds: int = Field(default=5, ge=1, le=100, description="Draws of known providers and classifiers.")
     share: float = Field(default=0.15, gt=0, lt=0.9, description="Providers whose membership APK knows (r).")
     ablate: bool = Field(default=False, description="Add the ablation of the paper's Table 11.")
-    forest_search: bool = Field(default=False, description="Tune the random forests by cross-validation.")
+    forest_search: Annotated[bool, PaperValue(True, "appendix D.4, and the reference code")] = Field(
+        default=False, description="Tune the random forests by cross-validation."
+    )
+    kmeans: Annotated[Features, Flag(hidden=True), PaperValue("raw", "section 5.2.3, and the reference code")] = Field(
+        default="standardised",
+        description="Features that K-Means divides; raw ones start from random rows, as in the reference code.",
+    )
+    differences: Annotated[Differences, Flag(hidden=True), PaperValue("absolute", "the reference code")] = Field(
+        default="signed", description="Differences to the public model (G3)."
+    )
+    equal_known: Annotated[bool, Flag(hidden=True), PaperValue(True, "section 5.2.3")] = Field(
+        default=False,
+        description="Know as many members as non-members, also where that is more than the share of a class.",
+    )
     provider_attacks: Annotated[dict[str, dict[str, JsonValue]], Flag(hidden=True)] = Field(
         default={}, description="Settings of provider attacks from other packages, by name."
     )

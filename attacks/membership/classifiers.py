@@ -6,6 +6,8 @@ Source: privacy-aware-docvqa, section 5.2.3.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
@@ -18,6 +20,24 @@ _SEARCH = {"n_estimators": list(range(50, 500, 10)), "max_depth": list(range(1, 
 """The space and effort of the reference's search: 5 draws, 5 folds."""
 
 
+@dataclass(frozen=True)
+class Choices:
+    """Choices of ours, each of which can be the paper's.
+
+    Attributes:
+        search: Whether forests are tuned.
+        raw: Whether K-Means divides the features as they are.
+        equal: Whether as many members as non-members are known.
+    """
+
+    search: bool = False
+    raw: bool = False
+    equal: bool = False
+
+
+OURS = Choices()
+
+
 def standardise(features: Floats) -> Floats:
     """Bring every column to mean 0 and deviation 1; a constant column becomes 0."""
     spread = features.std(axis=0)
@@ -25,7 +45,7 @@ def standardise(features: Floats) -> Floats:
     return scaled
 
 
-def predict_kmeans(features: Floats, orient: Floats, seed: int) -> Bools:
+def predict_kmeans(features: Floats, orient: Floats, seed: int, *, raw: bool = False) -> Bools:
     """Predict membership by K-Means with two clusters: members are the one with the higher mean ``orient`` (AZK, CLS2).
 
     Features are standardised first, so that none outweighs the others by its unit. No label is used.
@@ -33,17 +53,19 @@ def predict_kmeans(features: Floats, orient: Floats, seed: int) -> Bools:
     Args:
         features: Features of the providers to classify.
         orient: float (n,), what members are expected to have more of.
+        raw: Divide the features as they are, from random rows, as the reference does.
 
     Returns:
         No provider is a member where all providers are alike, or where both clusters have the same mean.
     """
-    scaled = standardise(features)
+    scaled = features if raw else standardise(features)
     if len(np.unique(scaled, axis=0)) < 2:
         return np.zeros(len(features), dtype=bool)
     # The result must not depend on the order of the rows, and K-Means draws its start by row.
     order = np.lexsort(scaled.T)
     labels = np.empty(len(features), dtype=int)
-    labels[order] = KMeans(2, init="k-means++", n_init=10, random_state=seed).fit_predict(scaled[order])
+    start = "random" if raw else "k-means++"
+    labels[order] = KMeans(2, init=start, n_init=10, random_state=seed).fit_predict(scaled[order])
     means = [orient[labels == cluster].mean() for cluster in (0, 1)]
     if np.isclose(means[0], means[1]):
         return np.zeros(len(features), dtype=bool)
@@ -59,17 +81,21 @@ def forest_scores(train: Floats, labels: Bools, test: Floats, seed: int, *, sear
         labels: bool, their membership.
         test: Features of the others.
         search: Tune number and depth of the trees by cross-validation on ``train``, as the
-            reference does. With some twenty training providers that picks noise, so it is off.
+            reference does, with scikit-learn's defaults otherwise. With some twenty training providers that picks
+            noise, so it is off.
 
     Returns:
         float (len(test),), 0 to 1.
     """
     order = np.lexsort(np.column_stack([train, labels]).T)
-    forest = RandomForestClassifier(TREES, min_samples_leaf=2, class_weight="balanced", random_state=seed)
     folds = min(5, int(labels.sum()), int((~labels).sum()))
+    forest = RandomForestClassifier(TREES, min_samples_leaf=2, class_weight="balanced", random_state=seed)
     if search and folds > 1:
-        split = StratifiedKFold(folds, shuffle=True, random_state=seed)
-        forest = RandomizedSearchCV(forest, _SEARCH, n_iter=5, cv=split, random_state=seed)
+        plain, split = (
+            RandomForestClassifier(random_state=seed),
+            StratifiedKFold(folds, shuffle=True, random_state=seed),
+        )
+        forest = RandomizedSearchCV(plain, _SEARCH, n_iter=5, cv=split, random_state=seed)
     forest.fit(train[order], labels[order])
     scores: Floats = forest.predict_proba(test)[:, 1]
     return scores
@@ -126,10 +152,11 @@ def majority_vote(*calls: Bools) -> Bools:
     return majority
 
 
-def draw_known(labels: Bools, share: float, seed: int) -> Integers:
+def draw_known(labels: Bools, share: float, seed: int, equal: bool = False) -> Integers:
     """Draw the providers whose membership a partial-knowledge attacker knows.
 
-    The same number of each class, but of no class more than its share, so that a small one is not used up.
+    The same number of each class, but of no class more than its share, so that a small one is not used up, unless
+    ``equal``.
 
     Args:
         labels: bool (n,), rows in a fixed order.
@@ -143,6 +170,7 @@ def draw_known(labels: Bools, share: float, seed: int) -> Integers:
     chosen = []
     for value in (False, True):
         rows = np.flatnonzero(labels == value)
-        count = min(max(2, min(each, round(share * len(rows)))), len(rows) - 1)
+        wanted = each if equal else min(each, round(share * len(rows)))
+        count = min(max(2, wanted), len(rows) - 1)
         chosen.append(rng.choice(rows, size=count, replace=False))
     return np.sort(np.concatenate(chosen))

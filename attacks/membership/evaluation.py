@@ -119,7 +119,7 @@ def run_trial(
     seed: int,
     share: float,
     *,
-    search: bool = False,
+    choices: classifiers.Choices = classifiers.OURS,
     base: Trial | None = None,
 ) -> Trial:
     """Attack the subset once: draw who is known, decide on the rest.
@@ -130,10 +130,10 @@ def run_trial(
         table: Features of the subset.
         labels: bool (n,), membership.
         share: Share of the providers that are known.
-        search: Tune the forest.
+        choices: How classifiers work, and who is known.
         base: For a vote, what the attack without the vote decided with this seed, where that is known.
     """
-    known = classifiers.draw_known(labels, share, seed)
+    known = classifiers.draw_known(labels, share, seed, choices.equal)
     test = np.setdiff1d(np.arange(len(labels)), known)
     columns = columns_used(row, table)
     features = table[columns].to_numpy(dtype=np.float64)
@@ -143,9 +143,9 @@ def run_trial(
     elif row.kind.startswith("clusters"):
         # acc decides which cluster are the members; nls breaks its ties.
         orient = table["acc"].to_numpy() + 1e-6 * table["nls"].to_numpy()
-        called = classifiers.predict_kmeans(features[test], orient[test], seed)
+        called = classifiers.predict_kmeans(features[test], orient[test], seed, raw=choices.raw)
     elif row.kind.startswith("forest"):
-        scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=search)
+        scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=choices.search)
         called = scores > 0.5
     elif row.scores is not None:
         scores = np.asarray(row.scores(features, known, labels[known], seed), dtype=np.float64)[test]
@@ -162,15 +162,15 @@ def run_trial(
         change = table["delta_nls_mem"].to_numpy()[test]
         by_memory = classifiers.predict_memorized(table["nls_mem"].to_numpy()[test])
         called = classifiers.majority_vote(
-            called, by_memory, classifiers.predict_kmeans(change[:, None], -change, seed)
+            called, by_memory, classifiers.predict_kmeans(change[:, None], -change, seed, raw=choices.raw)
         )
         scores = None
     return Trial(test, called, called.astype(np.float64) if scores is None else scores)
 
 
-def trial_of(scores: Floats, called: Bools, labels: Bools, seed: int, share: float) -> Trial:
+def trial_of(scores: Floats, called: Bools, labels: Bools, seed: int, share: float, equal: bool = False) -> Trial:
     """Restrict scores and calls to the providers that the draw of a seed leaves to be attacked."""
-    test = np.setdiff1d(np.arange(len(labels)), classifiers.draw_known(labels, share, seed))
+    test = np.setdiff1d(np.arange(len(labels)), classifiers.draw_known(labels, share, seed, equal))
     return Trial(test, called[test], scores[test])
 
 
@@ -183,7 +183,7 @@ def evaluate(
     seeds: Sequence[int],
     share: float,
     rng: np.random.Generator,
-    search: bool = False,
+    choices: classifiers.Choices = classifiers.OURS,
     base: Outcome | None = None,
 ) -> Outcome:
     """Run an attack with every seed and put intervals around what it achieves.
@@ -194,13 +194,13 @@ def evaluate(
         s: Providers with ``s`` queries or fewer are left out.
         seeds: Seeds of the draws and classifiers.
         share: Share of the providers that a supervised attacker knows; the rest is attacked by all.
-        search: Tune forests.
+        choices: How classifiers work, and who is known.
         base: For a vote, the outcome of the attack without it on the same subset and seeds.
     """
     chosen, chosen_labels = subset(table, labels, s)
     before = base.trials if base is not None else (None,) * len(seeds)
     trials = tuple(
-        run_trial(row, chosen, chosen_labels, seed, share, search=search, base=trial)
+        run_trial(row, chosen, chosen_labels, seed, share, choices=choices, base=trial)
         for seed, trial in zip(seeds, before, strict=True)
     )
     return measure(row, s, chosen_labels, trials, rng)

@@ -130,6 +130,12 @@ def aggregate(queries: pd.DataFrame, memory: pd.DataFrame | None = None) -> pd.D
     return table.fillna(table.median())
 
 
+def without_signs(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with absolute differences of a provider's means (G3), as the reference code has them."""
+    changes = [column for column in G3 if column in table]
+    return table.assign(**{column: table[column].abs() for column in changes})
+
+
 def _number(value: float | None) -> float:
     return float("nan") if value is None else value
 

@@ -11,9 +11,10 @@ import pandas as pd
 
 from pfl_audit.attacks.membership import present
 from pfl_audit.attacks.membership.attack import MembershipSettings
+from pfl_audit.attacks.membership.classifiers import Choices
 from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
-from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features
+from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features, without_signs
 from pfl_audit.attacks.membership.present import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, by_access_roc, finding, metrics
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
@@ -165,7 +166,8 @@ class _Run:
         scores = pd.Series(blind.scores, index=list(blind.units))
         chosen, labels = subset(self.table, self.labels, s)
         found: Floats = np.asarray(scores[chosen.index], dtype=np.float64)
-        trials = tuple(trial_of(found, found > 0, labels, seed, self.settings.share) for seed in self._seeds)
+        share, equal = self.settings.share, self.settings.equal_known
+        trials = tuple(trial_of(found, found > 0, labels, seed, share, equal) for seed in self._seeds)
         return measure(DOCUMENTS, s, labels, trials, self.context.rng("bootstrap", s))
 
     @property
@@ -203,6 +205,8 @@ class _Run:
         if wanted & {*G4, SCRUBBED_RATIO}:
             memory = self._memory(engine, pretrained if SCRUBBED_RATIO in wanted else None)
         table = aggregate(frame, memory)
+        if self.settings.differences == "absolute":
+            table = without_signs(table)
         return with_scores(table, len(references)) if references else table
 
     def _memory(self, engine: QueryEngine, pretrained: QueryEngine | None) -> pd.DataFrame:
@@ -252,7 +256,7 @@ class _Run:
                     seeds=self._seeds,
                     share=self.settings.share,
                     rng=self.context.rng("bootstrap", s),
-                    search=self.settings.forest_search,
+                    choices=_choices(self.settings),
                     base=found[row.base][number] if row.base in found else None,
                 )
                 for number, s in enumerate(subsets)
@@ -277,6 +281,10 @@ class _Run:
             ablation = self._outcomes(usable, self.table, [5] if 5 in self._large_enough((0, 5)) else [0])
             tables.append(present.accuracy_table(title, ablation, self.unit, missing))
         return tables, curves
+
+
+def _choices(settings: MembershipSettings) -> Choices:
+    return Choices(search=settings.forest_search, raw=settings.kmeans == "raw", equal=settings.equal_known)
 
 
 def _bound(row: AttackRow, settings: MembershipSettings) -> AttackRow:

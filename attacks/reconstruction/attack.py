@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Review
-from pfl_audit.core.settings import Flag, Settings
+from pfl_audit.core.settings import Flag, PaperValue, Settings
 from pfl_audit.models.family import Capability
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class ReconstructionSettings(Settings):
         description="Weight of the target model in the mean of the two likelihoods (paper only: 0.2 to 0.6).",
     )
     mean: Mean = Field(default="geometric", description="Mean of the two likelihoods (paper only).")
-    ranking: MembershipMetric = Field(
+    ranking: Annotated[
+        MembershipMetric, PaperValue("perplexity ratio", "section 4.3, which has five and recommends none")
+    ] = Field(
         default="target perplexity",
         description="Membership metric that the finding goes by (ours); the paper's five are reported too.",
     )
@@ -75,7 +77,9 @@ class ReconstructionSettings(Settings):
         description="Tune weight, mean and temperatures on a shadow target, trained on public forms alone as the "
         "target was on private ones (ours).",
     )
-    control: bool = Field(default=True, description="Attack the validation forms too, which the target never saw.")
+    control: Annotated[bool, PaperValue(False, "section 5.2: public knowledge is all that it is compared with")] = (
+        Field(default=True, description="Attack the validation forms too, which the target never saw.")
+    )
     public_temperature: Annotated[float, Flag(hidden=True)] = Field(
         default=0.3,
         gt=0,

@@ -15,7 +15,7 @@ import typer
 
 from pfl_audit.api import run_folder, shared_store
 from pfl_audit.cli import options
-from pfl_audit.cli.config_file import META, WAIVERS
+from pfl_audit.cli.config_file import META, PUBLISHED, WAIVERS
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.outputs import Outputs, output_parameters, outputs_of
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
@@ -24,6 +24,7 @@ from pfl_audit.registry import ExtensionWarning, Registry
 
 if TYPE_CHECKING:
     from pfl_audit.core.plan import AuditPlan
+    from pfl_audit.core.published_number import PublishedNumber
     from pfl_audit.core.results import Results
     from pfl_audit.core.waivers import Waiver
 
@@ -176,6 +177,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         checks=request.checks,
         named=request.named,
         settings=request.settings,
+        as_published=given.get("as_published", False),
         store=request.store or shared_store(request.out),
         seed=request.seed,
         device=request.device,
@@ -185,6 +187,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         require=request.gating.require,
         gates=request.gating.gate,
         waivers=request.gating.waivers,
+        published=_published(context),
         baseline=request.gating.baseline,
         reveal=request.reveal,
         release=given["release"],
@@ -239,6 +242,15 @@ def _gating(given: Mapping[str, Any], waivers: Sequence[Mapping[str, object]]) -
         waivers=read_waivers(waivers),
         baseline=given.get("baseline"),
     )
+
+
+def _published(context: typer.Context) -> tuple[PublishedNumber, ...]:
+    tables = context.meta.get(META, {}).get(PUBLISHED)
+    if not tables:
+        return ()
+    from pfl_audit.core.published import read_published
+
+    return read_published(tables)
 
 
 def parse_set(text: str) -> tuple[str, str, object]:
@@ -344,4 +356,6 @@ def _shared(*, download: bool, gate: bool, asks: bool) -> list[inspect.Parameter
         made.insert(5, keyword("download", options.Download, False))
     if asks:
         made.insert(5, keyword("workers", options.Workers, 1))
+    if gate:
+        made.insert(1, keyword("as_published", options.AsPublished, False))
     return [parameter for parameter in made if gate or parameter.name not in _GATING]

@@ -17,6 +17,8 @@ META = "pfl_audit.settings"
 KINDS = ("attacks", "subjects")
 WAIVERS = "waivers"
 """Key of ``[[waivers]]``, accepted findings and gates."""
+PUBLISHED = "published"
+"""Key of ``[[published]]``, numbers that a paper prints."""
 _MAX_FILE, _MAX_LINE = 1 << 16, 1 << 12
 """Bytes and letters: the time that tomllib takes grows with the square of the levels of a dotted key."""
 _LARGEST = 1 << 63
@@ -32,7 +34,7 @@ def take_defaults(context: typer.Context, path: Path) -> None:
     """Take defaults of a command from a file: keys outside of tables, then ``[data]``, then ``[data.make]``.
 
     ``[attacks.NAME]`` and ``[subjects.NAME]`` hold settings of an attack and inputs of a subject, ``[[waivers]]``
-    findings and gates that are accepted.
+    findings and gates that are accepted, ``[[published]]`` numbers that a paper prints.
 
     Raises:
         UsageError: There is no such file, or it names a setting that there is not, or a wrong value of one.
@@ -41,7 +43,7 @@ def take_defaults(context: typer.Context, path: Path) -> None:
     table = _read(path)
     context.meta[META] = {
         **{kind: _tables(path, kind, table.pop(kind, {})) for kind in KINDS},
-        WAIVERS: _list_of_tables(path, table.pop(WAIVERS, [])),
+        **{kind: _list_of_tables(path, kind, table.pop(kind, [])) for kind in (WAIVERS, PUBLISHED)},
     }
     known = _settings(context)
     steps: list[Any] = [context]
@@ -68,10 +70,10 @@ def _tables(path: Path, kind: str, table: object) -> dict[str, dict[str, object]
     return table
 
 
-def _list_of_tables(path: Path, tables: object) -> list[dict[str, object]]:
-    """The tables ``[[waivers]]``; an audit validates what is in them."""
+def _list_of_tables(path: Path, kind: str, tables: object) -> list[dict[str, object]]:
+    """The tables ``[[waivers]]`` or ``[[published]]``; an audit validates what is in them."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise UsageError(f"{path}: '{WAIVERS}' must be tables", f"Write [[{WAIVERS}]] before each")
+        raise UsageError(f"{path}: '{kind}' must be tables", f"Write [[{kind}]] before each")
     return tables
 
 

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import print_json
-from pfl_audit.core.settings import InMemory, Settings
+from pfl_audit.core.settings import InMemory, Settings, paper_values
 from pfl_audit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,12 +53,15 @@ def explain(
 
 
 def setting_rows(model: type[Settings]) -> list[dict[str, str]]:
-    """Key, type, default, bounds and description of every setting."""
+    """Key, type, default, the paper's value with its source, bounds and description of every setting."""
+    published = paper_values(model)
     return [
         {
             "key": key,
             "type": _type_name(info.annotation),
             "default": _default(info),
+            "published": _plain(_rounded(published[key].value)) if key in published else "",
+            "source": published[key].source if key in published else "",
             "bounds": _bounds(info),
             "description": info.description or "",
         }
@@ -67,14 +70,20 @@ def setting_rows(model: type[Settings]) -> list[dict[str, str]]:
 
 
 def markdown_table(rows: Sequence[Mapping[str, str]]) -> str:
-    """The settings as a table in Markdown."""
-    lines = ["| setting | default | bounds | meaning |", "| --- | --- | --- | --- |"]
-    lines += [
-        f"| `{row['key']}` | {row['default'].replace('|', ', ')} | {row['bounds'].replace('|', ', ')} | "
-        f"{row['description']} |"
-        for row in rows
-    ]
+    """The settings as a table in Markdown, with the papers' values where there are any."""
+    columns = {"key": "setting", "default": "default", "published": "as published", "bounds": "bounds"}
+    if not any(row["published"] for row in rows):
+        del columns["published"]
+    lines = [f"| {' | '.join(columns.values())} | meaning |", f"|{' --- |' * (len(columns) + 1)}"]
+    for row in rows:
+        cells = [f"`{row['key']}`", *(_cell(row, column) for column in list(columns)[1:]), row["description"]]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _cell(row: Mapping[str, str], column: str) -> str:
+    text = row[column].replace("|", ", ")
+    return f"{text} ({row['source']})" if column == "published" and text else text
 
 
 def _check(spec: CheckSpec) -> dict[str, object]:
@@ -99,7 +108,8 @@ def _check_lines(checks: Sequence[CheckSpec]) -> list[str]:
 def _setting_lines(name: str, rows: Sequence[Mapping[str, str]]) -> list[str]:
     lines = ["", f"Settings (--set {name}.KEY=VALUE):"]
     for row in rows:
-        facts = ", ".join(filter(None, (row["type"], f"default {row['default']}", row["bounds"])))
+        published = f"as published {row['published']} ({row['source']})" if row["published"] else ""
+        facts = ", ".join(filter(None, (row["type"], f"default {row['default']}", published, row["bounds"])))
         lines += [f"  {row['key']}: {row['description']}", f"      {facts}"]
     return lines
 
@@ -126,9 +136,15 @@ def _default(info: FieldInfo) -> str:
     default = info.default
     if isinstance(default, tuple):
         return ", ".join(map(str, default)) or "none"
-    if isinstance(default, bool):
-        return str(default).lower()
-    return "none" if default in (None, {}) else str(default)
+    return "none" if default in (None, {}) else _plain(default)
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _rounded(value: object) -> object:
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _bounds(info: FieldInfo) -> str:

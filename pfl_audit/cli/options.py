@@ -78,6 +78,13 @@ Workers = Annotated[
 Download = Annotated[
     bool, typer.Option("--download", help="Allow fetching hub ids; without it nothing touches the network.")
 ]
+AsPublished = Annotated[
+    bool,
+    typer.Option(
+        "--as-published",
+        help="Take the papers' values of settings that you do not state, where ours differ; 'pfl-audit explain NAME'.",
+    ),
+]
 AsJson = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document on stdout, everything else on stderr.", callback=_as_json),

@@ -19,6 +19,7 @@ from pfl_audit.core.numbers import (
     interval,
     number,
 )
+from pfl_audit.core.published import beside, labels
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Results
 
@@ -52,6 +53,11 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
     if table.row_count:
         console.print(table)
         console.print()
+    for line in labels(results):
+        console.print(_plain(line), soft_wrap=True)
+    if results.published:
+        console.print(_beside_papers(results))
+        console.print()
     for check in results.checks:
         if check.status != "ran":
             console.print(f"{check.status}: {_plain(check.id)}: {_plain(check.reason or '')}", soft_wrap=True)
@@ -63,6 +69,18 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
         console.print(_plain(line), soft_wrap=True)
     for path in [*reports, folder / "results.json"]:
         console.print(_plain(str(path)), soft_wrap=True)
+
+
+def _beside_papers(results: Results) -> Table:
+    """Our numbers with those of papers; the last column says why there is none of ours."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("beside the paper", "number", "ours", "interval", "the paper's", "difference", ""):
+        table.add_column(column)
+    for one in beside(results):
+        ours = (number(one.metric), interval(one.metric)) if one.metric else ("–", "")
+        said = (f"{one.number.table}: {one.number.row}", one.number.metric)
+        table.add_row(*map(_plain, (*said, *ours, one.printed, one.apart, one.reason)))
+    return table
 
 
 def show_comparison(comparison: Comparison, pages: Sequence[Path]) -> None:

@@ -34,6 +34,7 @@ ENTRIES: Final = 200
 NOTES: Final = 100
 """Of a list of texts: problems of the corpus, what a model was opened with."""
 GATES: Final = 100
+PUBLISHED: Final = 1_000
 """Gates by number that a user sets, and likewise waivers."""
 GATE_ROWS: Final = GATES * CHECKS
 """A gate and a check that it holds for."""

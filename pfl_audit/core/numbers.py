@@ -121,6 +121,11 @@ def chance(metric: Metric) -> str:
     return "" if metric.chance is None else in_format(metric.chance, metric.format)
 
 
+def in_print(value: float, format: Format) -> float:  # noqa: A002 - the field of the schema
+    """A value in the unit in which it is printed, such as 56.1 for a share of 0.561."""
+    return value * _FORMATS[format][0] if format in _FORMATS else value
+
+
 def in_format(value: float, format: Format, *, bare: bool = False) -> str:  # noqa: A002 - the field of the schema
     """A value in the format of its metric, ``bare`` without the unit."""
     if abs(value) >= _HUGE:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pfl_audit import __version__
+from pfl_audit.core.published_number import PublishedNumber
 from pfl_audit.core.review import Release
 from pfl_audit.core.verdict import FailOn
 from pfl_audit.core.waivers import Waiver
@@ -24,6 +25,7 @@ class AuditPlan:
         checks: Ids of checks or names of attacks; empty for all.
         named: Those of them that the user named, so that they have to be audited; all if None.
         settings: Attack to its settings by name.
+        as_published: Whether settings that are not given take the papers' values where these differ from ours.
         store: Response store; in ``out`` where it is None.
         seed: Seed of all random draws.
         device: torch's name of the device.
@@ -33,6 +35,7 @@ class AuditPlan:
         require: Checks and attacks that have to be audited, whatever the findings.
         gates: Gates by number, as the user wrote them.
         waivers: Findings and gates that are accepted.
+        published: Numbers of papers, to stand beside ours.
         baseline: Folder or results.json of an earlier audit; only what got worse than there fails.
         reveal: Whether names, values and pages are shown.
         release: Who can reach the model, as the user declares; None where it is not declared.
@@ -47,6 +50,7 @@ class AuditPlan:
     checks: tuple[str, ...] = ()
     named: tuple[str, ...] | None = None
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    as_published: bool = False
     store: Path | None = None
     seed: int = 0
     device: str = "cpu"
@@ -56,6 +60,7 @@ class AuditPlan:
     require: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     waivers: tuple[Waiver, ...] = ()
+    published: tuple[PublishedNumber, ...] = ()
     baseline: Path | None = None
     reveal: bool = False
     release: Release | None = None
@@ -75,6 +80,7 @@ class AuditPlan:
             "checks": list(self.checks),
             **({"also": list(also)} if also else {}),
             "settings": _plain(self.settings),
+            **({"as_published": True} if self.as_published else {}),
             "seed": self.seed,
             "reveal": self.reveal,
         }

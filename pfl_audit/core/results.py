@@ -42,6 +42,7 @@ from pfl_audit.core.fields import SliceValue as SliceValue
 from pfl_audit.core.gate_record import Format as Format
 from pfl_audit.core.gate_record import Gate as Gate
 from pfl_audit.core.migration import from_version_1, version_of
+from pfl_audit.core.published_number import PublishedNumber as PublishedNumber
 from pfl_audit.core.review import Access, AttackClass, Obtained, Release
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_json
@@ -234,6 +235,7 @@ class Check(Part):
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
     review: ReviewFacts | None = Field(default=None, description="None where the attack declares no class")
     settings: Settings = Field(default_factory=dict, description="Settings that it ran with")
+    as_published: Text | None = Field(default=None, description="What `--as-published` took, and what the user stated")
     metrics: Annotated[list[Metric], few(limits.METRICS)] = Field(default_factory=list, description="Its numbers")
     tables: Annotated[list[Table], few(limits.TABLES)] = Field(default_factory=list, description="Its tables")
     curves: Annotated[list[Curve], few(limits.CURVES)] = Field(default_factory=list, description="Its figures")
@@ -325,6 +327,9 @@ class Results(Part):
     datasets: Annotated[list[Data], few(limits.SUBJECTS)] = Field(description="What was asked about, by subject")
     checks: Annotated[list[Check], few(limits.CHECKS)] = Field(
         description="Every installed check that was chosen, also those that did not run"
+    )
+    published: Annotated[list[PublishedNumber], few(limits.PUBLISHED)] = Field(
+        default_factory=list, description="What a paper prints, to stand beside our numbers"
     )
     provenance: Provenance = Field(description="What reproduces the numbers")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pfl_audit import __version__
+from pfl_audit.core.as_published import label_of, with_published
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
 from pfl_audit.core.audited import audited
 from pfl_audit.core.configuration import configuration_of
@@ -23,6 +24,7 @@ from pfl_audit.core.gate_policy import checks_of, read_policy
 from pfl_audit.core.numbers import contradicts_guarantee
 from pfl_audit.core.places import Places, is_shipped, short, short_command
 from pfl_audit.core.plan import AuditPlan
+from pfl_audit.core.published import require_checks
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.resamples import keep_resamples
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
@@ -139,6 +141,7 @@ class _Audit:
 
     Attributes:
         attacks: Installed attacks by name.
+        given: Attack to its settings that are given, by the user or as published.
         settings: Attack to its settings.
         policy: Requirements, gates by number, waivers and baseline.
         named: Checks and attacks that the user, a requirement or a gate names.
@@ -160,11 +163,16 @@ class _Audit:
         models = [*(one.Inputs for one in subjects.values()), *(one.Settings for one in attacks.values())]
         self.private = frozenset[str]().union(*map(private_options, models))
         self.attacks = {name: attack for name, attack in attacks.items() if attack.subject in subjects}
-        self.settings = {
-            name: read_settings(attack.Settings, plan.settings.get(name, {}), name)
+        self.given = {
+            name: with_published(attack.Settings, stated) if plan.as_published else stated
             for name, attack in self.attacks.items()
+            for stated in [plan.settings.get(name, {})]
+        }
+        self.settings = {
+            name: read_settings(attack.Settings, self.given[name], name) for name, attack in self.attacks.items()
         }
         every = choose_checks(self.attacks, ())
+        require_checks(plan.published, every)
         self.policy = read_policy(
             every,
             named=plan.checks if plan.named is None else plan.named,
@@ -216,7 +224,7 @@ class _Audit:
             states,
             self.progress,
             planned,
-            plan.settings,
+            self.given,
             plan.workers,
         )
 
@@ -271,8 +279,18 @@ class _Audit:
                     found = _run_attack(attack, context, self.settings[name], wanted)
                     counts |= Counter(check.status for check in found.values())
                 done |= found
+        labels = {
+            name: label_of(settings, plan.settings.get(name, {})) if plan.as_published else None
+            for name, settings in self.settings.items()
+        }
         return [
-            done[key].model_copy(update={"subject": self.subject_of(spec), "required": key in named})
+            done[key].model_copy(
+                update={
+                    "subject": self.subject_of(spec),
+                    "required": key in named,
+                    "as_published": labels[spec.family] if done[key].status == "ran" else None,
+                }
+            )
             for key, spec in self.specs.items()
         ]
 
@@ -295,6 +313,7 @@ class _Audit:
             references=[_target(facts, name) for one in models for facts, name in one.references],
             datasets=datasets,
             checks=checks,
+            published=list(self.plan.published),
             provenance=provenance,
         )
         verdict = decide(

@@ -49,6 +49,28 @@ class Flag:
     private: bool = False
 
 
+@dataclass(frozen=True)
+class PaperValue:
+    """The paper's value of a field whose default is ours; ``--as-published`` takes it.
+
+    Attributes:
+        value: The paper's value, of the field's type.
+        source: Where the paper or its code states it.
+    """
+
+    value: bool | int | float | str
+    source: str
+
+
+def paper_values(model: type[Settings]) -> dict[str, PaperValue]:
+    """Fields of a class that state the paper's value, by name."""
+    stated = {
+        name: next((part for part in info.metadata if isinstance(part, PaperValue)), None)
+        for name, info in model.model_fields.items()
+    }
+    return {name: found for name, found in stated.items() if found is not None}
+
+
 def flag_of(info: FieldInfo) -> Flag:
     """How a field appears on the command line."""
     return next((part for part in info.metadata if isinstance(part, Flag)), Flag())

@@ -1,0 +1,109 @@
+"""Recipes of the papers' tables: each runs on drawn data in the papers' layouts, and its numbers find ours."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pfl_audit.attacks.membership import classifiers
+from pfl_audit.cli import train
+from pfl_audit.cli.main import run
+from tests.docs.pages import ROOT
+from tests.docs.paper_data import copy_recipes, lay_out
+
+FOLDER = ROOT / "docs/recipes/papers"
+RECIPES = {path.stem: tomllib.loads(path.read_text()) for path in sorted(FOLDER.glob("*.toml"))}
+AUDITS = [name for name, recipe in RECIPES.items() if "train" not in recipe]
+TRAINING = [name for name, recipe in RECIPES.items() if "train" in recipe]
+FEWER = ("--set", "membership.seeds=1", "--set", "reconstruction.fields=6", "--set", "gradients.documents=1",
+         "--set", "inversion.iterations=2", "--set", "inversion.known=both")  # fmt: skip
+"""Of everything whose number decides how long a run takes."""
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("papers")
+    lay_out(folder)
+    copy_recipes(folder)
+    return folder
+
+
+@pytest.fixture
+def here(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(workplace)
+    monkeypatch.setattr(classifiers, "_SEARCH", {"n_estimators": [5, 6], "max_depth": [2, 3, 4]})
+    return workplace
+
+
+def path_of(name: str) -> str:
+    return f"docs/recipes/papers/{name}.toml"
+
+
+def results(name: str, *more: str) -> dict[str, Any]:
+    """Results of a recipe with fewer of everything; the answers of all recipes are in one store."""
+    out = Path("runs") / name
+    if not (out / "results.json").exists():
+        exports = ("--csv", f"{name}.csv", "--latex", f"{name}.tex")
+        shared = ("--out", str(out), "--store", "runs/store.sqlite", "-q")
+        assert run(["run", path_of(name), *FEWER, *more, *shared, *exports]) in (0, 3)
+    found: dict[str, Any] = json.loads((out / "results.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_a_recipe_is_valid_where_its_tree_is(name: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", path_of(name)]) == 0
+    assert RECIPES[name]["as-published"] is True
+    assert not {one for one in RECIPES[name] if "-" in one} - {"as-published", "fail-on"}
+
+
+@pytest.mark.parametrize("name", [name for name in AUDITS if name != "gi-dqa-table1-layoutlmv3"])
+def test_a_recipe_runs_and_every_number_of_the_paper_finds_ours(name: str, here: Path) -> None:
+    found = results(name)
+    checks = {check["id"]: check for check in found["checks"]}
+    assert all(checks[check]["status"] == "ran" for check in RECIPES[name]["check"]), checks
+    assert len(found["published"]) == len(RECIPES[name]["published"])
+    rows = list(csv.DictReader(io.StringIO(Path(f"{name}.csv").read_text())))
+    beside = [(row["check"], row["table"], row["row"], float(row["published value"])) for row in rows if row["paper"]]
+    wanted = [(one["check"], one["table"], one["row"], float(one["value"])) for one in RECIPES[name]["published"]]
+    assert sorted(beside) == sorted(wanted)
+    assert Path(f"{name}.tex").read_text().count(r"\begin{table}") >= len(RECIPES[name]["check"])
+    page = (Path("runs") / name / "report.html").read_text()
+    assert "What do the papers print?" in page
+
+
+def test_numbers_say_which_settings_are_the_papers(here: Path) -> None:
+    """``--set membership.seeds=1`` is the user's."""
+    found = {check["id"]: check for check in results("privacy-aware-table4")["checks"]}
+    label = (
+        "settings as published: forest_search = true, kmeans = raw, differences = absolute, equal_known = true; "
+        "stated by the user instead: seeds = 1"
+    )
+    assert found["membership.azk"]["as_published"] == label
+    assert found["membership.azk"]["settings"]["kmeans"] == "raw"
+    assert "settings as published" in Path("runs/privacy-aware-table4/report.html").read_text()
+    assert "settings as published" in Path("privacy-aware-table4.csv").read_text()
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_a_recipe_of_training_is_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(train, "_run", lambda *given, **_: seen.extend(given))
+    words = ["--from", "start", "--data", "data", "--out", "out"]
+    assert run(["train", "--config", str(FOLDER / f"{name}.toml"), *words]) == 0
+    job, settings, privacy = seen
+    assert (privacy is not None) == job.mode.endswith("dp")
+    settings.check()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_head_has_its_command(name: str) -> None:
+    text = (FOLDER / f"{name}.toml").read_text()
+    command = f"pfl-audit train --config {path_of(name)}" if name in TRAINING else f"pfl-audit run {path_of(name)}"
+    assert f"# {command}" in text
