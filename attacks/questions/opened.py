@@ -121,6 +121,8 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
 
     if job.workers > 1 and job.model is None:
         raise UsageError("recorded answers and endpoints are not asked by several processes", "Leave --workers out")
+    if job.share is not None and job.model is None:
+        raise UsageError("recorded answers and endpoints are not asked in shares", "Leave --shard out")
     processes = Processes(job.workers) if job.workers > 1 else None
 
     def opened(name: str) -> DocumentModel:
@@ -128,9 +130,9 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
 
     def engine(model: DocumentModel, name: str | None) -> QueryEngine:
         if processes is None or name is None:
-            return QueryEngine(model, job.store, job.progress)
+            return QueryEngine(model, job.store, job.progress, share=job.share)
         opening = Opening(name, job.device, job.download, prompt, model.fingerprint)
-        return QueryEngine(model, job.store, job.progress, processes.calls(opening))
+        return QueryEngine(model, job.store, job.progress, processes.calls(opening), job.share)
 
     red = audited_corpus(inputs)
     blue = training_corpus(inputs, red)
@@ -154,7 +156,7 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         weights={
             role: Path(name)
             for role, name in (("target", job.model), ("control", inputs.control), ("pre-trained", inputs.pretrained))
-            if name is not None and _is_trainable(Path(name))
+            if job.share is None and name is not None and _is_trainable(Path(name))  # training is not shared out
         },
         device=job.device,
         records=Records(job.store),

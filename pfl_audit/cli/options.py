@@ -75,6 +75,15 @@ Workers = Annotated[
         help="Processes that ask a checkpoint at the same time; each holds a copy, and they share torch's threads.",
     ),
 ]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Only ask the I-th of N shares of the questions into --store, for 'store merge'; no results.",
+        show_default=False,
+    ),
+]
 Download = Annotated[
     bool, typer.Option("--download", help="Allow fetching hub ids; without it nothing touches the network.")
 ]

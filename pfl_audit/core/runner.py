@@ -30,7 +30,7 @@ from pfl_audit.core.run_folder import RunFolder
 from pfl_audit.core.run_log import RunLog
 from pfl_audit.core.settings import Settings, private_options, read_settings
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened
+from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened, asked_of
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
 from pfl_audit.core.verdict import Budget, decide
@@ -56,7 +56,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
     Raises:
         AuditError: The model or the documents cannot be used at all.
     """
-    audit, log = _Audit(plan, progress), RunLog(plan.out)
+    audit, log = AuditRun(plan, progress), RunLog(plan.out)
     with RunFolder(plan.out, plan.identity(audit.also)) as folder:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
             if ready is not None:
@@ -67,6 +67,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
                     audit.open(store)
                     counts |= {"subjects": len(audit.opened), "checks": len(audit.specs)}
                 redactor = Redactor(store.salt, reveal=plan.reveal)
+                store.mark(map(asked_of, audit.opened.values()))
                 checks = audit.checks(redactor, log)
             finally:
                 folder.asked = store.changed
@@ -106,7 +107,7 @@ def validate_plan(plan: AuditPlan) -> dict[str, str | None]:
     Raises:
         UsageError: A setting, a check, an input, a gate or a waiver is wrong or does not exist.
     """
-    audit = _Audit(plan, Silent())
+    audit = AuditRun(plan, Silent())
     audit.wanted()
     if plan.model is not None and not plan.download and not Path(plan.model).is_dir():
         raise UsageError(f"{plan.model} is no folder", "Give the checkpoint folder, or --download with a hub id")
@@ -123,7 +124,7 @@ def estimate_plan(plan: AuditPlan, progress: Progress) -> dict[str, Estimate]:
     Raises:
         AuditError: As ``run_audit``.
     """
-    audit = _Audit(plan, progress)
+    audit = AuditRun(plan, progress)
     found = {}
     with TemporaryDirectory() as folder, ResponseStore(Path(folder) / "responses.sqlite") as store:
         job = audit.job(store)
@@ -134,7 +135,7 @@ def estimate_plan(plan: AuditPlan, progress: Progress) -> dict[str, Estimate]:
     return found
 
 
-class _Audit:
+class AuditRun:
     """What a plan asks for, validated before anything is opened.
 
     Attributes:
@@ -188,6 +189,7 @@ class _Audit:
         self.opened: dict[str, Opened] = {}
 
     def subject_of(self, spec: CheckSpec) -> str:
+        """Name of the subject of a check."""
         return self.attacks[spec.family].subject
 
     def wanted(self) -> list[str]:
@@ -218,6 +220,7 @@ class _Audit:
             planned,
             plan.settings,
             plan.workers,
+            plan.share,
         )
 
     def open(self, store: ResponseStore) -> None:
@@ -243,7 +246,27 @@ class _Audit:
 
     def checks(self, redactor: Redactor, log: RunLog) -> list[Check]:
         """Run what can be run, a stage of the log for each attack; every other check becomes a row with its reason."""
-        plan, named = self.plan, self.named
+        done = self.not_run()
+        common = self.common(frozenset(key for key in self.specs if key not in done), redactor)
+        for name, attack in self.attacks.items():
+            if wanted := self.wanted_of(name, common.checks):
+                context = self.opened[attack.subject].context(common)
+                with log.stage(name) as counts:
+                    found = _run_attack(attack, context, self.settings[name], wanted)
+                    counts |= Counter(check.status for check in found.values())
+                done |= found
+        return [
+            done[key].model_copy(update={"subject": self.subject_of(spec), "required": key in self.named})
+            for key, spec in self.specs.items()
+        ]
+
+    def wanted_of(self, attack: str, checks: frozenset[str]) -> list[CheckSpec]:
+        """Those of some checks that are an attack's."""
+        return [spec for key, spec in self.specs.items() if key in checks and spec.family == attack]
+
+    def not_run(self) -> dict[str, Check]:
+        """The checks that cannot run, each with its reason."""
+        named = self.named
         done: dict[str, Check] = {}
         for key, spec in self.specs.items():
             subject = self.subject_of(spec)
@@ -253,28 +276,24 @@ class _Audit:
                 done[key] = spec.not_run("skipped", reason)
             elif spec.on_request is not None and not named & {key, spec.family}:
                 done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it")
-        runnable = frozenset(key for key in self.specs if key not in done)
-        common = AuditContext(
+        return done
+
+    def common(self, runnable: frozenset[str], redactor: Redactor) -> AuditContext:
+        """What the attacks on all subjects get.
+
+        Args:
+            runnable: Ids of the checks that run.
+        """
+        plan = self.plan
+        return AuditContext(
             checks=runnable,
-            named=named,
+            named=self.named,
             seed=plan.seed,
             budget=Budget.shared(sum(self.specs[key].part_of is None for key in runnable)),
             redactor=redactor,
             evidence=EvidenceBox(plan.out, reveal=plan.reveal),
             progress=self.progress,
         )
-        for name, attack in self.attacks.items():
-            wanted = [spec for key, spec in self.specs.items() if key in runnable and spec.family == name]
-            if wanted:
-                context = self.opened[attack.subject].context(common)
-                with log.stage(name) as counts:
-                    found = _run_attack(attack, context, self.settings[name], wanted)
-                    counts |= Counter(check.status for check in found.values())
-                done |= found
-        return [
-            done[key].model_copy(update={"subject": self.subject_of(spec), "required": key in named})
-            for key, spec in self.specs.items()
-        ]
 
     def results(self, checks: list[Check], redactor: Redactor, provenance: Provenance) -> Results:
         """Everything that a report reads."""
