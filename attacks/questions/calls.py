@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError
-from pfl_audit.models.processes import Call
+from pfl_audit.models.calls import Call
 from pfl_audit.models.protocol import CandidateModel, DocumentModel, Guess, GuessingModel, Response, Score
 
 T = TypeVar("T")

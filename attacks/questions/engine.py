@@ -26,7 +26,7 @@ from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
-from pfl_audit.models.processes import Call, Calls, InTurn
+from pfl_audit.models.calls import Call, Calls, InTurn
 from pfl_audit.models.protocol import (
     CandidateModel,
     Capability,

@@ -182,6 +182,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         seed=request.seed,
         device=request.device,
         workers=request.workers,
+        cluster=given.get("cluster"),
         download=given.get("download", False),
         fail_on=given["fail_on"],
         require=request.gating.require,
@@ -352,5 +353,6 @@ def _shared(*, download: bool, gate: bool, asks: bool) -> list[inspect.Parameter
         made.insert(5, keyword("download", options.Download, False))
     if asks:
         made.insert(5, keyword("workers", options.Workers, 1))
-        made.insert(6, keyword("shard", options.Shard, None))
+        made.insert(6, keyword("cluster", options.Cluster, None))
+        made.insert(7, keyword("shard", options.Shard, None))
     return [parameter for parameter in made if gate or parameter.name not in _GATING]

@@ -29,6 +29,7 @@ class AuditPlan:
         seed: Seed of all random draws.
         device: torch's name of the device.
         workers: Processes that ask models at the same time.
+        cluster: Ray cluster whose machines ask models, as of ``Cluster``; None for this machine alone.
         share: Share of the questions that is asked, for a run that only fills a store; None for an audit.
         download: Whether hub ids may be fetched.
         fail_on: Findings that make the command fail.
@@ -53,6 +54,7 @@ class AuditPlan:
     seed: int = 0
     device: str = "cpu"
     workers: int = 1
+    cluster: str | None = None
     share: Share | None = None
     download: bool = False
     fail_on: FailOn = "leak"

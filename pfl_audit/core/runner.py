@@ -220,6 +220,7 @@ class AuditRun:
             planned,
             plan.settings,
             plan.workers,
+            plan.cluster,
             plan.share,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # they bring numpy and sqlite, which 'pfl-audit list' can do 
     from pfl_audit.core.results import Data
     from pfl_audit.core.store import ResponseStore
     from pfl_audit.documents.corpus import Corpus
+    from pfl_audit.models.calls import Workers
     from pfl_audit.progress import Progress
 
 InputsT = TypeVar("InputsT", bound=Settings)
@@ -61,6 +63,7 @@ class AuditJob:
         planned: How many questions about a corpus the checks of the audit are going to ask, as far as that is known.
         settings: Attack to the settings that the user gave it.
         workers: Processes that ask models at the same time; 1 for this one alone.
+        cluster: Ray cluster whose machines ask models; None for this machine alone.
         share: Share of the questions that is asked; None for all.
     """
 
@@ -74,7 +77,25 @@ class AuditJob:
     planned: Callable[[Corpus], int] = lambda corpus: len(corpus.queries)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     workers: int = 1
+    cluster: str | None = None
     share: Share | None = None
+
+    @cached_property
+    def pool(self) -> Workers | None:
+        """Other processes that ask models, the same for all subjects; None for this one alone.
+
+        Raises:
+            AuditError: The cluster cannot be used.
+        """
+        if self.cluster is not None:
+            from pfl_audit.models.cluster import Cluster
+
+            return Cluster(self.cluster, self.workers, self.device)
+        if self.workers > 1:
+            from pfl_audit.models.processes import Processes
+
+            return Processes(self.workers)
+        return None
 
     def checkpoint(self, subject: str) -> str:
         """The checkpoint under audit.
