@@ -197,13 +197,13 @@ class _Run:
             one.ask(queries, f"the same to reference model {number} of {len(models)}").responses
             for number, one in enumerate(models, 1)
         ]
+        memory = None
+        if wanted & {*G4, SCRUBBED_RATIO}:
+            memory = self._memory(engine, pretrained if SCRUBBED_RATIO in wanted else None)
         frame = query_features(queries, answers.responses, before, references)
         if frame.empty:
             reason = f": {answers.problems[0].reason}" if answers.problems else ""
             raise NotAuditableError(f"none of the questions could be answered{reason}", "See 'pfl-audit data check'")
-        memory = None
-        if wanted & {*G4, SCRUBBED_RATIO}:
-            memory = self._memory(engine, pretrained if SCRUBBED_RATIO in wanted else None)
         table = aggregate(frame, memory)
         if self.settings.differences == "absolute":
             table = without_signs(table)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import isfinite
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from pfl_audit import __version__
+from pfl_audit.attacks.questions.calls import (
+    are_guesses,
+    checked,
+    guesses,
+    is_response,
+    is_score,
+    responses,
+    scores,
+)
+from pfl_audit.core.sharding import Awaited, Share
 from pfl_audit.core.store import Records, ResponseStore
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
-from pfl_audit.models.processes import Calls, InTurn
+from pfl_audit.models.calls import Call, Calls, InTurn
 from pfl_audit.models.protocol import (
     CandidateModel,
     Capability,
@@ -29,6 +39,8 @@ from pfl_audit.models.protocol import (
     Score,
 )
 from pfl_audit.progress import Progress
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -56,6 +68,7 @@ class QueryEngine:
     Args:
         store: Where answers are kept.
         calls: What calls the model; in this process where not given.
+        share: Which of the batches are asked, and which are left to others; all where not given.
 
     Attributes:
         asked: How many queries, and answers to compare, went to the model.
@@ -64,10 +77,17 @@ class QueryEngine:
     """
 
     def __init__(
-        self, model: DocumentModel, store: ResponseStore, progress: Progress, calls: Calls | None = None
+        self,
+        model: DocumentModel,
+        store: ResponseStore,
+        progress: Progress,
+        calls: Calls | None = None,
+        share: Share | None = None,
     ) -> None:
         self.model = model
         self._calls = calls or InTurn(model)
+        self._share = share
+        self._shared: set[str] = set()
         self.asked = 0
         self.reused = 0
         self.problems: dict[Problem, None] = {}
@@ -84,7 +104,8 @@ class QueryEngine:
         """Answer every query, from the store where the same has been asked before.
 
         Returns:
-            Responses; a query whose page cannot be read becomes a problem.
+            Responses; a query whose page cannot be read becomes a problem. Of a share, responses that cannot be read
+            (``Awaited``) until those of the other shares are in the store.
         """
         answers = Answers()
         keys: dict[str, str] = {}
@@ -95,13 +116,17 @@ class QueryEngine:
                 answers.problems.append(Problem(query.document.id, error.reason))
         known = self._store.get(keys.values())
         pending = {keys[query.id]: query for query in queries if query.id in keys and keys[query.id] not in known}
+        batches = self._due({keys[query.id]: query for query in queries if query.id in keys}, pending)
+        left = {key for batch in batches for key in batch}
         self.reused += len(keys) - len(pending)
-        with self._progress.task(purpose, len(keys), len(keys) - len(pending)) as task:
-            for done, new in self._answered(pending, answers):
+        with self._progress.task(purpose, len(keys), len(keys) - len(left)) as task:
+            for done, new in self._answered(batches, answers):
                 self._store.put(new)
                 known |= new
                 task.advance(done)
         answers.responses = {query: known[key] for query, key in keys.items() if key in known}
+        if pending.keys() - left:
+            answers.responses = Awaited()
         self.problems |= dict.fromkeys(answers.problems)
         return answers
 
@@ -125,28 +150,42 @@ class QueryEngine:
         if not isinstance(self.model, CandidateModel):
             raise TypeError("the model cannot compare answers")
         found: dict[str, list[Score]] = {}
-        with self._progress.task(purpose, len(values), 0) as task:
-            for query, some in values.items():
-                try:
-                    keys = [self._key(replace(query, answers=(value,)), "loss alone") for value in some]
-                    known = self._store.get(keys)
-                    pending = {key: value for key, value in zip(keys, some, strict=True) if key not in known}
-                    scores = self.model.candidate_losses(query, list(pending.values())) if pending else []
-                except UnanswerableError as error:
-                    self.problems[Problem(query.document.id, error.reason)] = None
+        due: list[tuple[Query, list[str], dict[str, str]]] = []
+        problems: dict[int, Problem] = {}
+        elsewhere = False
+        for at, (query, some) in enumerate(values.items()):
+            try:
+                keys = [self._key(replace(query, answers=(value,)), "loss alone") for value in some]
+            except UnanswerableError as error:
+                self.problems[Problem(query.document.id, error.reason)] = None
+                continue
+            known = self._store.get(keys)
+            pending = {key: value for key, value in zip(keys, some, strict=True) if key not in known}
+            self.reused += len(keys) - len(pending)
+            if pending and self._share is not None and not self._share.has(at):
+                elsewhere = True
+            elif pending:
+                due.append((query, keys, pending))
+            else:
+                found[query.id] = _scores(known, keys)
+        calls = [scores(query, list(pending.values())) for query, _, pending in due]
+        with self._progress.task(purpose, len(values), len(values) - len(due)) as task:
+            for at, given in self._calls.each(calls):
+                query, keys, pending = due[at]
+                if isinstance(given, UnanswerableError):
+                    problems[at] = Problem(query.document.id, given.reason)
                 else:
+                    self._check(given, len(pending), is_score)
                     new = {
                         key: Response("", None, score.loss, score.tokens)
-                        for key, score in zip(pending, scores, strict=True)
+                        for key, score in zip(pending, given, strict=True)
                     }
-                    if new:
-                        self._store.put(new)
+                    self._store.put(new)
                     self.asked += len(new)
-                    self.reused += len(keys) - len(new)
-                    known |= new
-                    found[query.id] = [Score(known[key].loss or 0.0, known[key].tokens or 0) for key in keys]
+                    found[query.id] = _scores(self._store.get(keys), keys)
                 task.advance(1)
-        return found
+        self.problems |= dict.fromkeys(problems[at] for at in sorted(problems))
+        return Awaited() if elsewhere else {query.id: found[query.id] for query in values if query.id in found}
 
     @property
     def guesses(self) -> bool:
@@ -175,41 +214,30 @@ class QueryEngine:
             except UnanswerableError as error:
                 self.problems[Problem(query.document.id, error.reason)] = None
         records = Records(self._store)
-        found = {key: guesses for key in keys.values() if (guesses := _kept(records, key, width)) is not None}
+        found = {key: some for key in keys.values() if (some := _kept(records, key, width)) is not None}
         pending = {keys[query.id]: query for query in queries if query.id in keys and keys[query.id] not in found}
         self.reused += len(keys) - len(pending)
-        with self._progress.task(purpose, len(keys), len(keys) - len(pending)) as task:
-            for batch in self._batches(pending, width):
-                new = self._guessed(self.model, batch, width)
-                for key, guesses in new.items():
-                    records.put(key, {"guesses": [asdict(guess) for guess in guesses]})
-                self.asked += len(new)
+        batches = self._due({keys[query.id]: query for query in queries if query.id in keys}, pending, width)
+        left = {key for batch in batches for key in batch}
+        with self._progress.task(purpose, len(keys), len(keys) - len(left)) as task:
+            for at, new in self._asked(batches, partial(guesses, width=width), are_guesses):
+                for key, some in new.items():
+                    records.put(key, {"guesses": [asdict(guess) for guess in some]})
                 found |= new
-                task.advance(len(batch))
+                task.advance(len(batches[at]))
+        if pending.keys() - left:
+            return Awaited()
         return {query: found[key] for query, key in keys.items() if key in found}
 
-    def _guessed(self, model: GuessingModel, batch: Mapping[str, Query], width: int) -> dict[str, list[Guess]]:
-        """Ask a batch; where a page of it cannot be read, ask one by one and leave that page out."""
-        try:
-            return dict(zip(batch, model.guess(list(batch.values()), width), strict=True))
-        except UnanswerableError as error:
-            if len(batch) == 1:
-                (query,) = batch.values()
-                self.problems[Problem(query.document.id, error.reason)] = None
-                return {}
-            parts = [self._guessed(model, {key: query}, width) for key, query in batch.items()]
-            return {key: guesses for part in parts for key, guesses in part.items()}
-
-    def _answered(self, pending: Mapping[str, Query], answers: Answers) -> Iterator[tuple[int, dict[str, Response]]]:
+    def _answered(
+        self, batches: Sequence[Mapping[str, Query]], answers: Answers
+    ) -> Iterator[tuple[int, dict[str, Response]]]:
         """Ask; yields the number of questions that are done, and their responses, before anything more is asked."""
         if not isinstance(self.model, ConcurrentModel):
-            problems: dict[int, list[Problem]] = {}
-            batches = self._batches(pending)
-            for at, given in self._calls.each([partial(_responses, list(batch.values())) for batch in batches]):
-                problems[at] = []
-                yield len(batches[at]), self._taken(batches[at], given, problems[at])
-            answers.problems += [problem for at in sorted(problems) for problem in problems[at]]
+            for at, new in self._asked(batches, responses, is_response, answers.problems):
+                yield len(batches[at]), new
             return
+        pending = {key: query for batch in batches for key, query in batch.items()}
         keys = sorted(pending)  # hashes, so that the first ones are a random sample, as an estimate needs
         for at, found in self.model.respond_each([pending[key] for key in keys]):
             if isinstance(found, Response):
@@ -219,11 +247,39 @@ class QueryEngine:
                 answers.problems.append(Problem(pending[keys[at]].document.id, found.reason))
                 yield 1, {}
 
+    def _asked(
+        self,
+        batches: Sequence[Mapping[str, Query]],
+        call: Callable[[Sequence[Query]], Call[list[T]]],
+        is_one: Callable[[object], bool],
+        problems: list[Problem] | None = None,
+    ) -> Iterator[tuple[int, dict[str, T]]]:
+        """The number of each batch and what it gave, as batches are done.
+
+        Args:
+            problems: Receives those of the batches, in their order, at the end; ``self.problems`` if None.
+        """
+        found: dict[int, list[Problem]] = {}
+        for at, given in self._calls.each([call(list(batch.values())) for batch in batches]):
+            found[at] = []
+            yield at, self._taken(batches[at], given, call, is_one, found[at])
+        in_order = [problem for at in sorted(found) for problem in found[at]]
+        if problems is None:
+            self.problems |= dict.fromkeys(in_order)
+        else:
+            problems += in_order
+
     def _taken(
-        self, batch: Mapping[str, Query], given: list[Response] | UnanswerableError, problems: list[Problem]
-    ) -> dict[str, Response]:
-        """The responses of a batch; where a page of it could not be read, asked one by one without that page."""
+        self,
+        batch: Mapping[str, Query],
+        given: list[T] | UnanswerableError,
+        call: Callable[[Sequence[Query]], Call[list[T]]],
+        is_one: Callable[[object], bool],
+        problems: list[Problem],
+    ) -> dict[str, T]:
+        """What a batch gave; where a page of it could not be read, asked one by one without that page."""
         if not isinstance(given, UnanswerableError):
+            self._check(given, len(batch), is_one)
             self.asked += len(batch)
             return dict(zip(batch, given, strict=True))
         if len(batch) == 1:
@@ -231,9 +287,28 @@ class QueryEngine:
             problems.append(Problem(query.document.id, given.reason))
             return {}
         alone = [{key: query} for key, query in batch.items()]
-        each = InTurn(self.model).each([partial(_responses, list(one.values())) for one in alone])
-        parts = [self._taken(alone[at], response, problems) for at, response in each]
-        return {key: response for part in parts for key, response in part.items()}
+        each = InTurn(self.model).each([call(list(one.values())) for one in alone])
+        parts = [self._taken(alone[at], some, call, is_one, problems) for at, some in each]
+        return {key: one for part in parts for key, one in part.items()}
+
+    def _check(self, given: object, count: int, is_one: Callable[[object], bool]) -> None:
+        """Check what came from other processes."""
+        if not isinstance(self._calls, InTurn):
+            checked(given, count, is_one)
+
+    def _due(self, wanted: Mapping[str, Query], pending: Mapping[str, Query], rows: int = 1) -> list[dict[str, Query]]:
+        """Batches to ask: of what is pending; of a share, its own of the batches that one process would form.
+
+        Args:
+            rows: Rows that the model computes for a query.
+        """
+        if self._share is None:
+            return self._batches(pending, rows)
+        new = {key: query for key, query in wanted.items() if key not in self._shared}
+        self._shared |= new.keys()
+        own = [batch for at, batch in enumerate(self._batches(new, rows)) if self._share.has(at)]
+        left = [{key: query for key, query in batch.items() if key in pending} for batch in own]
+        return [batch for batch in left if batch]
 
     def _batches(self, pending: Mapping[str, Query], share: int = 1) -> list[dict[str, Query]]:
         """Group by length, longest first (what does not fit shows at once), a page's questions together.
@@ -266,8 +341,8 @@ class QueryEngine:
         return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])
 
 
-def _responses(queries: Sequence[Query], model: DocumentModel) -> list[Response]:
-    return model.respond(queries)
+def _scores(known: Mapping[str, Response], keys: Sequence[str]) -> list[Score]:
+    return [Score(known[key].loss or 0.0, known[key].tokens or 0) for key in keys]
 
 
 _GUESSES: Final = TypeAdapter(list[Guess])

@@ -21,9 +21,9 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.units import UNITS
 from pfl_audit.errors import UsageError
 from pfl_audit.models.adapter_folder import base_of
+from pfl_audit.models.calls import Opening
 from pfl_audit.models.open import family_of, open_model
 from pfl_audit.models.page_reader import PageReader
-from pfl_audit.models.processes import Opening, Processes
 from pfl_audit.models.prompt_template import read_prompt
 from pfl_audit.models.protocol import Capability, ConcurrentModel, DocumentModel
 from pfl_audit.models.recorded import RecordedModel
@@ -119,18 +119,21 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     if prompt is not None and inputs.answers is not None:
         raise UsageError("recorded answers are not asked by a prompt", "Leave --prompt out")
 
-    if job.workers > 1 and job.model is None:
-        raise UsageError("recorded answers and endpoints are not asked by several processes", "Leave --workers out")
-    processes = Processes(job.workers) if job.workers > 1 else None
+    if (job.workers > 1 or job.cluster is not None) and job.model is None:
+        raise UsageError(
+            "recorded answers and endpoints are not asked by several processes", "Leave --workers and --cluster out"
+        )
+    if job.share is not None and job.model is None:
+        raise UsageError("recorded answers and endpoints are not asked in shares", "Leave --shard out")
 
     def opened(name: str) -> DocumentModel:
         return open_model(name, device=job.device, download=job.download, prompt=prompt)
 
     def engine(model: DocumentModel, name: str | None) -> QueryEngine:
-        if processes is None or name is None:
-            return QueryEngine(model, job.store, job.progress)
+        if job.pool is None or name is None:
+            return QueryEngine(model, job.store, job.progress, share=job.share)
         opening = Opening(name, job.device, job.download, prompt, model.fingerprint)
-        return QueryEngine(model, job.store, job.progress, processes.calls(opening))
+        return QueryEngine(model, job.store, job.progress, job.pool.calls(opening), job.share)
 
     red = audited_corpus(inputs)
     blue = training_corpus(inputs, red)
@@ -154,7 +157,7 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         weights={
             role: Path(name)
             for role, name in (("target", job.model), ("control", inputs.control), ("pre-trained", inputs.pretrained))
-            if name is not None and _is_trainable(Path(name))
+            if job.share is None and name is not None and _is_trainable(Path(name))  # training is not shared out
         },
         device=job.device,
         records=Records(job.store),

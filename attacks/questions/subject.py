@@ -87,6 +87,8 @@ def _open(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
 class QuestionSubject(LazySubject[QuestionInputs]):
     """The subject, with an estimate of what an audit asks."""
 
+    is_shared = True
+
     def estimate(self, inputs: QuestionInputs, job: AuditJob) -> Estimate:
         """Count the questions, and time a few of them."""
         from pfl_audit.attacks.questions.estimate import estimate_questions

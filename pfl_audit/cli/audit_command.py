@@ -7,7 +7,7 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,7 +164,9 @@ def register(app: typer.Typer, command: AuditCommand) -> None:
 def run_command(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> None:
     """Read the options of a command and audit."""
     from pfl_audit.cli.preview import show_estimate, show_validated
+    from pfl_audit.cli.shares import show_share
     from pfl_audit.core.plan import AuditPlan
+    from pfl_audit.core.sharding import read_share
 
     request = request_of(command, context, given)
     if not command.prepare(request):
@@ -182,6 +184,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         seed=request.seed,
         device=request.device,
         workers=request.workers,
+        cluster=given.get("cluster"),
         download=given.get("download", False),
         fail_on=given["fail_on"],
         require=request.gating.require,
@@ -196,6 +199,12 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
     )
     if given.get("validate"):
         show_validated(plan, as_json=request.as_json)
+    elif given.get("shard") is not None:
+        show_share(
+            replace(plan, store=request.store, share=read_share(given["shard"])),
+            as_json=request.as_json,
+            quiet=request.quiet,
+        )
     elif given.get("dry_run"):
         show_estimate(plan, as_json=request.as_json, quiet=request.quiet)
     else:
@@ -356,6 +365,8 @@ def _shared(*, download: bool, gate: bool, asks: bool) -> list[inspect.Parameter
         made.insert(5, keyword("download", options.Download, False))
     if asks:
         made.insert(5, keyword("workers", options.Workers, 1))
+        made.insert(6, keyword("cluster", options.Cluster, None))
+        made.insert(7, keyword("shard", options.Shard, None))
     if gate:
         made.insert(1, keyword("as_published", options.AsPublished, False))
     return [parameter for parameter in made if gate or parameter.name not in _GATING]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pfl_audit import __version__
-from pfl_audit.cli import account, canaries, compare, data, demo, explain, init, inspect, report, train, verify
+from pfl_audit.cli import account, canaries, compare, data, demo, explain, init, inspect, report, store, train, verify
 from pfl_audit.cli import run as run_file
 from pfl_audit.cli.audit import audit_command
 from pfl_audit.cli.audit_command import COMMANDS, register
@@ -48,6 +48,7 @@ app.command("list")(inspect.list_checks)
 app.command("explain")(explain.explain)
 app.command("schema")(report.schema)
 app.add_typer(data.app, name="data")
+app.add_typer(store.app, name="store")
 
 
 def _version(value: bool) -> None:
@@ -108,7 +109,7 @@ def click_command() -> Callable[..., object]:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments in ([], ["data"]):
+    if arguments in ([], ["data"], ["store"]):
         arguments = [*arguments, "--help"]
     result = click_command()(arguments, prog_name="pfl-audit", standalone_mode=False)
     if sys.stdout is not None:

@@ -72,7 +72,26 @@ Workers = Annotated[
         "--workers",
         min=1,
         max=_MOST_WORKERS,
-        help="Processes that ask a checkpoint at the same time; each holds a copy, and they share torch's threads.",
+        help="Processes that ask a checkpoint at the same time, on each machine; each holds a copy, and they share "
+        "torch's threads.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="HOST:PORT|local",
+        help="Ask checkpoints by the machines of a Ray cluster, which are reached over the network.",
+        show_default=False,
+    ),
+]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Only ask the I-th of N shares of the questions into --store, for 'store merge'; no results.",
+        show_default=False,
     ),
 ]
 Download = Annotated[

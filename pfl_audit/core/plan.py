@@ -9,6 +9,7 @@ from pathlib import Path
 from pfl_audit import __version__
 from pfl_audit.core.published_number import PublishedNumber
 from pfl_audit.core.review import Release
+from pfl_audit.core.sharding import Share
 from pfl_audit.core.verdict import FailOn
 from pfl_audit.core.waivers import Waiver
 
@@ -30,6 +31,8 @@ class AuditPlan:
         seed: Seed of all random draws.
         device: torch's name of the device.
         workers: Processes that ask models at the same time.
+        cluster: Ray cluster whose machines ask models, as of ``Cluster``; None for this machine alone.
+        share: Share of the questions that is asked, for a run that only fills a store; None for an audit.
         download: Whether hub ids may be fetched.
         fail_on: Findings that make the command fail.
         require: Checks and attacks that have to be audited, whatever the findings.
@@ -55,6 +58,8 @@ class AuditPlan:
     seed: int = 0
     device: str = "cpu"
     workers: int = 1
+    cluster: str | None = None
+    share: Share | None = None
     download: bool = False
     fail_on: FailOn = "leak"
     require: tuple[str, ...] = ()

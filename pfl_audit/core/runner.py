@@ -32,7 +32,7 @@ from pfl_audit.core.run_folder import RunFolder
 from pfl_audit.core.run_log import RunLog
 from pfl_audit.core.settings import Settings, private_options, read_settings
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened
+from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened, asked_of
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
 from pfl_audit.core.verdict import Budget, decide
@@ -58,7 +58,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
     Raises:
         AuditError: The model or the documents cannot be used at all.
     """
-    audit, log = _Audit(plan, progress), RunLog(plan.out)
+    audit, log = AuditRun(plan, progress), RunLog(plan.out)
     with RunFolder(plan.out, plan.identity(audit.also)) as folder:
         with ResponseStore(plan.store or plan.out / "responses.sqlite") as store:
             if ready is not None:
@@ -69,6 +69,7 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
                     audit.open(store)
                     counts |= {"subjects": len(audit.opened), "checks": len(audit.specs)}
                 redactor = Redactor(store.salt, reveal=plan.reveal)
+                store.mark(map(asked_of, audit.opened.values()))
                 checks = audit.checks(redactor, log)
             finally:
                 folder.asked = store.changed
@@ -108,7 +109,7 @@ def validate_plan(plan: AuditPlan) -> dict[str, str | None]:
     Raises:
         UsageError: A setting, a check, an input, a gate or a waiver is wrong or does not exist.
     """
-    audit = _Audit(plan, Silent())
+    audit = AuditRun(plan, Silent())
     audit.wanted()
     if plan.model is not None and not plan.download and not Path(plan.model).is_dir():
         raise UsageError(f"{plan.model} is no folder", "Give the checkpoint folder, or --download with a hub id")
@@ -125,7 +126,7 @@ def estimate_plan(plan: AuditPlan, progress: Progress) -> dict[str, Estimate]:
     Raises:
         AuditError: As ``run_audit``.
     """
-    audit = _Audit(plan, progress)
+    audit = AuditRun(plan, progress)
     found = {}
     with TemporaryDirectory() as folder, ResponseStore(Path(folder) / "responses.sqlite") as store:
         job = audit.job(store)
@@ -136,7 +137,7 @@ def estimate_plan(plan: AuditPlan, progress: Progress) -> dict[str, Estimate]:
     return found
 
 
-class _Audit:
+class AuditRun:
     """What a plan asks for, validated before anything is opened.
 
     Attributes:
@@ -196,6 +197,7 @@ class _Audit:
         self.opened: dict[str, Opened] = {}
 
     def subject_of(self, spec: CheckSpec) -> str:
+        """Name of the subject of a check."""
         return self.attacks[spec.family].subject
 
     def wanted(self) -> list[str]:
@@ -226,6 +228,8 @@ class _Audit:
             planned,
             self.given,
             plan.workers,
+            plan.cluster,
+            plan.share,
         )
 
     def open(self, store: ResponseStore) -> None:
@@ -251,29 +255,10 @@ class _Audit:
 
     def checks(self, redactor: Redactor, log: RunLog) -> list[Check]:
         """Run what can be run, a stage of the log for each attack; every other check becomes a row with its reason."""
-        plan, named = self.plan, self.named
-        done: dict[str, Check] = {}
-        for key, spec in self.specs.items():
-            subject = self.subject_of(spec)
-            if subject not in self.opened:
-                done[key] = spec.not_run("skipped", self.reasons[subject])
-            elif (reason := unmet_needs(spec, self.opened[subject].have())) is not None:
-                done[key] = spec.not_run("skipped", reason)
-            elif spec.on_request is not None and not named & {key, spec.family}:
-                done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it")
-        runnable = frozenset(key for key in self.specs if key not in done)
-        common = AuditContext(
-            checks=runnable,
-            named=named,
-            seed=plan.seed,
-            budget=Budget.shared(sum(self.specs[key].part_of is None for key in runnable)),
-            redactor=redactor,
-            evidence=EvidenceBox(plan.out, reveal=plan.reveal),
-            progress=self.progress,
-        )
+        plan, done = self.plan, self.not_run()
+        common = self.common(frozenset(key for key in self.specs if key not in done), redactor)
         for name, attack in self.attacks.items():
-            wanted = [spec for key, spec in self.specs.items() if key in runnable and spec.family == name]
-            if wanted:
+            if wanted := self.wanted_of(name, common.checks):
                 context = self.opened[attack.subject].context(common)
                 with log.stage(name) as counts:
                     found = _run_attack(attack, context, self.settings[name], wanted)
@@ -287,12 +272,47 @@ class _Audit:
             done[key].model_copy(
                 update={
                     "subject": self.subject_of(spec),
-                    "required": key in named,
+                    "required": key in self.named,
                     "as_published": labels[spec.family] if done[key].status == "ran" else None,
                 }
             )
             for key, spec in self.specs.items()
         ]
+
+    def wanted_of(self, attack: str, checks: frozenset[str]) -> list[CheckSpec]:
+        """Those of some checks that are an attack's."""
+        return [spec for key, spec in self.specs.items() if key in checks and spec.family == attack]
+
+    def not_run(self) -> dict[str, Check]:
+        """The checks that cannot run, each with its reason."""
+        named = self.named
+        done: dict[str, Check] = {}
+        for key, spec in self.specs.items():
+            subject = self.subject_of(spec)
+            if subject not in self.opened:
+                done[key] = spec.not_run("skipped", self.reasons[subject])
+            elif (reason := unmet_needs(spec, self.opened[subject].have())) is not None:
+                done[key] = spec.not_run("skipped", reason)
+            elif spec.on_request is not None and not named & {key, spec.family}:
+                done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it")
+        return done
+
+    def common(self, runnable: frozenset[str], redactor: Redactor) -> AuditContext:
+        """What the attacks on all subjects get.
+
+        Args:
+            runnable: Ids of the checks that run.
+        """
+        plan = self.plan
+        return AuditContext(
+            checks=runnable,
+            named=self.named,
+            seed=plan.seed,
+            budget=Budget.shared(sum(self.specs[key].part_of is None for key in runnable)),
+            redactor=redactor,
+            evidence=EvidenceBox(plan.out, reveal=plan.reveal),
+            progress=self.progress,
+        )
 
     def results(self, checks: list[Check], redactor: Redactor, provenance: Provenance) -> Results:
         """Everything that a report reads."""

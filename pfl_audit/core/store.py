@@ -35,6 +35,8 @@ _SALT = 32
 """Letters of the salt."""
 _MAGIC = b"SQLite format 3\0"
 _VERSION = 1
+MARK = "asked "
+"""Of the name of an entry that says what the answers are for."""
 _LOOKUP = 500
 _SELECT = "SELECT key, answer, confidence, loss, tokens FROM responses"
 
@@ -155,7 +157,7 @@ class ResponseStore:
             marks = ",".join("?" * len(some))
             with self.reading():
                 rows = self._db.execute(f"{_SELECT} WHERE key IN ({marks})", some)
-                found |= {key: _response(*row) for key, *row in rows}
+                found |= {key: stored_response(*row) for key, *row in rows}
         return found
 
     def put(self, responses: Mapping[str, Response]) -> None:
@@ -169,6 +171,29 @@ class ResponseStore:
             for key, response in responses.items()
         ]
         self.write("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", rows)
+
+    def mark(self, asked: Iterable[str]) -> None:
+        """Note what the answers are for, by which stores of one audit know each other.
+
+        Args:
+            asked: SHA-256 of what is asked of what, as of ``asked_of``.
+
+        Raises:
+            StorageError: The disk is full.
+        """
+        changed = self.changed
+        self.write("INSERT OR IGNORE INTO meta VALUES (?, '')", [(f"{MARK}{one}",) for one in asked])
+        self.changed = changed  # a store without answers is still one that nothing came of
+
+    def marks(self) -> frozenset[str]:
+        """What the answers are for.
+
+        Raises:
+            StorageError: The file is damaged.
+        """
+        with self.reading() as db:
+            rows = db.execute("SELECT name FROM meta WHERE name LIKE ?", (f"{MARK}%",)).fetchall()
+            return frozenset(str(name).removeprefix(MARK) for (name,) in rows)
 
     def __len__(self) -> int:
         with self.reading():
@@ -202,10 +227,20 @@ class ResponseStore:
         Raises:
             StorageError: The disk is full.
         """
+        with self.transaction() as db:
+            db.executemany(statement, rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """The database, for rows that are put all or none.
+
+        Raises:
+            StorageError: The disk is full.
+        """
         self.changed = True
         try:
             with self._db:
-                self._db.executemany(statement, rows)
+                yield self._db
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
@@ -305,15 +340,20 @@ def _own_schema() -> set[tuple[str, str, str]]:
         return _schema(database)
 
 
-def _response(said: str, confidence: float | None, loss: float | None, tokens: int | None) -> Response:
-    """A row as a response.
+def stored_response(*row: object) -> Response:
+    """A row, but for its key, as a response.
 
     Raises:
         ValueError: Not what put has written.
         TypeError: Likewise.
     """
-    answer = json.loads(said)
-    numbers = all(value is None or isinstance(value, float) for value in (confidence, loss))
-    if not isinstance(answer, str) or not numbers or not isinstance(tokens, int | None):
+    said, confidence, loss, tokens = row
+    answer = json.loads(said) if isinstance(said, str) else None
+    if (
+        not isinstance(answer, str)
+        or not isinstance(confidence, float | None)
+        or not isinstance(loss, float | None)
+        or not isinstance(tokens, int | None)
+    ):
         raise TypeError("a row holds no response")
     return Response(answer, confidence, loss, tokens)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
+from pfl_audit import __version__
+from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.settings import Settings
+from pfl_audit.core.sharding import Share
 from pfl_audit.errors import UsageError
+from pfl_audit.files import sha256_json
 from pfl_audit.registry import Registry
 
 if TYPE_CHECKING:  # they bring numpy and sqlite, which 'pfl-audit list' can do without
     from pfl_audit.core.context import AuditContext
-    from pfl_audit.core.redaction import Redactor
     from pfl_audit.core.results import Data
     from pfl_audit.core.store import ResponseStore
     from pfl_audit.documents.corpus import Corpus
+    from pfl_audit.models.calls import Workers
     from pfl_audit.progress import Progress
 
 InputsT = TypeVar("InputsT", bound=Settings)
@@ -58,6 +63,8 @@ class AuditJob:
         planned: How many questions about a corpus the checks of the audit are going to ask, as far as that is known.
         settings: Attack to the settings that the user gave it.
         workers: Processes that ask models at the same time; 1 for this one alone.
+        cluster: Ray cluster whose machines ask models; None for this machine alone.
+        share: Share of the questions that is asked; None for all.
     """
 
     model: str | None
@@ -70,6 +77,25 @@ class AuditJob:
     planned: Callable[[Corpus], int] = lambda corpus: len(corpus.queries)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     workers: int = 1
+    cluster: str | None = None
+    share: Share | None = None
+
+    @cached_property
+    def pool(self) -> Workers | None:
+        """Other processes that ask models, the same for all subjects; None for this one alone.
+
+        Raises:
+            AuditError: The cluster cannot be used.
+        """
+        if self.cluster is not None:
+            from pfl_audit.models.cluster import Cluster
+
+            return Cluster(self.cluster, self.workers, self.device)
+        if self.workers > 1:
+            from pfl_audit.models.processes import Processes
+
+            return Processes(self.workers)
+        return None
 
     def checkpoint(self, subject: str) -> str:
         """The checkpoint under audit.
@@ -107,6 +133,14 @@ class Opened(Protocol):
     def work(self) -> dict[str, int]:
         """Counts of what was computed and of what was taken from the store."""
         ...
+
+
+def asked_of(opened: Opened) -> str:
+    """SHA-256 of what a subject asks of what: its models, its documents and this version."""
+    models = opened.models()
+    beside = (models.before, models.public, models.control, *models.references)
+    facts = [models.target, *(found[0] for found in beside if found is not None)]
+    return sha256_json([__version__, [fact.get("sha256") for fact in facts], opened.data(Redactor("")).sha256])
 
 
 class Subject(Protocol[InputsT]):
@@ -165,6 +199,17 @@ class LazySubject(Generic[InputsT]):
     def open(self, inputs: InputsT, job: AuditJob) -> Opened:
         """Open the model and the documents."""
         return self.opener(inputs, job)
+
+
+@runtime_checkable
+class SharedSubject(Protocol):
+    """A subject whose questions can be shared out: it obeys ``AuditJob.share``, and asks a model for nothing else.
+
+    Attributes:
+        is_shared: Whether they can be.
+    """
+
+    is_shared: bool
 
 
 SUBJECTS: Registry[Subject[Settings]] = Registry(

@@ -20,8 +20,9 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
+from pfl_audit.models.calls import Calls, InTurn, Opening
 from pfl_audit.models.open import open_model
-from pfl_audit.models.processes import Calls, InTurn, Opening, Processes
+from pfl_audit.models.processes import Processes
 from pfl_audit.models.protocol import DocumentModel, Response
 from pfl_audit.models.vt5.checkpoint import save_vt5
 from pfl_audit.progress import Silent

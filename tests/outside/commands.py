@@ -43,6 +43,7 @@ def commands(place: Path) -> dict[str, list[str]]:
         "audit": ["--model", place / "in/vt5-0", "--pretrained", place / "in/vt5-1", "--red", out / "corpus", "--ocr",
                   "--blue", out / "corpus", "--check", "memorization.provider_name", "--out", out / "audit"],
         "memorize": [*ask, "--key", "provider_name", "--out", out / "memorize"],
+        "store merge": [out / "all.sqlite", out / "memorize/responses.sqlite"],
         "mia": [*ask, "--check", "membership.azk", "--seeds", 1, "--out", out / "mia"],
         "run": [place / "in/audit.toml", "--out", out / "run", "--sarif", out / "a.sarif", "--junit", out / "a.xml",
                 "--model-card", out / "card.md", "--dossier", out / "dossier"],

@@ -1,0 +1,101 @@
+"""What is asked of a model, in this process or another, and a check of what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import isfinite
+from typing import TypeVar
+
+from pfl_audit.documents.document import Query
+from pfl_audit.errors import AuditError
+from pfl_audit.models.calls import Call
+from pfl_audit.models.protocol import CandidateModel, DocumentModel, Guess, GuessingModel, Response, Score
+
+T = TypeVar("T")
+_LONGEST = 1 << 20
+"""Letters of an answer."""
+
+
+def responses(queries: Sequence[Query]) -> Call[list[Response]]:
+    """The call for the responses to a batch, in order."""
+    return partial(_respond, tuple(queries))
+
+
+def guesses(queries: Sequence[Query], width: int) -> Call[list[list[Guess]]]:
+    """The call for the likeliest answers to each query of a batch, in order."""
+    return partial(_guess, tuple(queries), width)
+
+
+def scores(query: Query, values: Sequence[str]) -> Call[list[Score]]:
+    """The call for the losses of several answers to a query, in order."""
+    return partial(_compare, query, tuple(values))
+
+
+def checked(found: object, count: int, is_one: Callable[[object], bool]) -> None:
+    """Check what a call gave, which may come from another machine.
+
+    Args:
+        count: How many were asked for.
+        is_one: Whether something is what was asked for.
+
+    Raises:
+        AuditError: It is not.
+    """
+    if not isinstance(found, list) or len(found) != count or not all(map(is_one, found)):
+        raise AuditError(
+            "a process that asks the model gave back something else than answers",
+            "Check that every machine has this version of pfl-audit and of its packages",
+        )
+
+
+def is_response(value: object) -> bool:
+    """Whether a value is a response of a model."""
+    return (
+        isinstance(value, Response)
+        and _is_text(value.answer)
+        and (value.confidence is None or (_is_number(value.confidence) and 0 <= value.confidence <= 1 + 1e-6))
+        and (value.loss is None or _is_number(value.loss))
+        and (value.tokens is None or _is_count(value.tokens))
+    )
+
+
+def is_score(value: object) -> bool:
+    """Whether a value is the likelihood of an answer."""
+    return isinstance(value, Score) and _is_number(value.loss) and _is_count(value.tokens)
+
+
+def are_guesses(value: object) -> bool:
+    """Whether a value is a list of likely answers."""
+    return isinstance(value, list) and all(
+        isinstance(one, Guess) and _is_text(one.answer) and _is_number(one.loss) and _is_count(one.tokens)
+        for one in value
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) and isfinite(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _respond(queries: Sequence[Query], model: DocumentModel) -> list[Response]:
+    return model.respond(queries)
+
+
+def _guess(queries: Sequence[Query], width: int, model: DocumentModel) -> list[list[Guess]]:
+    if not isinstance(model, GuessingModel):
+        raise TypeError("the model gives one answer only")
+    return model.guess(queries, width)
+
+
+def _compare(query: Query, values: Sequence[str], model: DocumentModel) -> list[Score]:
+    if not isinstance(model, CandidateModel):
+        raise TypeError("the model cannot compare answers")
+    return model.candidate_losses(query, values)

@@ -1,0 +1,102 @@
+"""A Ray cluster of two machines: the same answers, and an actor that dies costs the call that it had."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.core.store import ResponseStore
+from pfl_audit.documents.readers import open_corpus
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.models.calls import Opening
+from pfl_audit.models.cluster import Cluster
+from pfl_audit.models.open import open_model
+from pfl_audit.progress import Silent
+from tests.models.cluster_calls import die_once, fail, pid
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Two machines with a processor each, as processes of this one."""
+    pytest.importorskip("ray")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster as Machines
+
+    given = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 80 << 20, "include_dashboard": False}
+    machines = Machines(initialize_head=True, head_node_args=given)
+    del given["include_dashboard"]
+    machines.add_node(**given)
+    machines.wait_for_nodes()
+    yield machines.address
+    machines.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cluster(address: str) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[2]))
+        made = Cluster(address, 1, "cpu")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def opening(make_checkpoint: Callable[[int], Path]) -> Opening:
+    name = str(make_checkpoint(0))
+    return Opening(name, "cpu", False, None, open_model(name).fingerprint)
+
+
+def test_answers_and_store_are_those_of_one_process(
+    cluster: Cluster, opening: Opening, corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pfl_audit.models.vt5.model.Vt5Responder.batch_size", lambda self, cost: 3)
+    queries = open_corpus(corpus_folder, "red").queries[:12]
+    model = open_model(opening.name)
+    kept = []
+    for number, way in enumerate((None, cluster.calls(opening))):
+        with ResponseStore(tmp_path / f"{number}.sqlite") as store:
+            engine = QueryEngine(model, store, Silent(), way)
+            answers = engine.ask(queries, "test")
+            assert engine.asked == len(queries)
+            kept.append([answers[query] for query in queries])
+    assert kept[0] == kept[1]
+
+
+def test_both_machines_answer_and_one_that_dies_costs_its_call_alone(
+    cluster: Cluster, opening: Opening, tmp_path: Path
+) -> None:
+    found = dict(cluster.calls(opening).each([pid, pid, partial(die_once, tmp_path / "died"), pid, pid]))
+    assert found.keys() == set(range(5))
+    assert len(set(found.values())) >= 2
+    assert os.getpid() not in found.values()
+
+
+def test_what_a_call_raises_comes_back_without_its_text(cluster: Cluster, opening: Opening) -> None:
+    with pytest.raises(AuditError, match="internal error: ValueError") as caught:
+        list(cluster.calls(opening).each([fail]))
+    assert "Acme" not in str(caught.value)
+
+
+def test_another_version_or_checkpoint_is_not_asked(cluster: Cluster, opening: Opening) -> None:
+    facts: dict[str, Any] = {**vars(opening)}
+    with pytest.raises(AuditError, match="another version"):
+        list(cluster.calls(Opening(**{**facts, "version": "0"})).each([pid]))
+    with pytest.raises(AuditError, match="has changed since"):
+        list(cluster.calls(Opening(**{**facts, "fingerprint": "other"})).each([pid]))
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:port", "http://host:1", "local:", "a b:1", "-x"])
+def test_no_address(text: str) -> None:
+    with pytest.raises(UsageError, match="is no address"):
+        Cluster(text, 1, "cpu")
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match="needs Ray") as caught:
+        Cluster("127.0.0.1:1", 1, "cpu")
+    assert "pfl-audit[cluster]" in caught.value.remedy
