@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import RandomizedSearchCV, StratifiedKFold
 
+from pfl_audit.attacks.membership.forest import fitted_scores, forest
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 
-TREES = 100
 _SEARCH = {"n_estimators": list(range(50, 500, 10)), "max_depth": list(range(1, 20))}
 """The space and effort of the reference's search: 5 draws, 5 folds."""
 
@@ -65,13 +64,12 @@ def forest_scores(train: Floats, labels: Bools, test: Floats, seed: int, *, sear
         float (len(test),), 0 to 1.
     """
     order = np.lexsort(np.column_stack([train, labels]).T)
-    forest = RandomForestClassifier(TREES, min_samples_leaf=2, class_weight="balanced", random_state=seed)
     folds = min(5, int(labels.sum()), int((~labels).sum()))
-    if search and folds > 1:
-        split = StratifiedKFold(folds, shuffle=True, random_state=seed)
-        forest = RandomizedSearchCV(forest, _SEARCH, n_iter=5, cv=split, random_state=seed)
-    forest.fit(train[order], labels[order])
-    scores: Floats = forest.predict_proba(test)[:, 1]
+    if not search or folds < 2:
+        return fitted_scores(train[order], labels[order], test, seed)
+    split = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    tuned = RandomizedSearchCV(forest(seed), _SEARCH, n_iter=5, cv=split, random_state=seed)
+    scores: Floats = tuned.fit(train[order], labels[order]).predict_proba(test)[:, 1]
     return scores
 
 
