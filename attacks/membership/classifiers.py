@@ -37,7 +37,7 @@ def predict_kmeans(features: Floats, orient: Floats, seed: int) -> Bools:
         No provider is a member where all providers are alike, or where both clusters have the same mean.
     """
     scaled = standardise(features)
-    if len(np.unique(scaled, axis=0)) < 2:
+    if (scaled == scaled[:1]).all():
         return np.zeros(len(features), dtype=bool)
     # The result must not depend on the order of the rows, and K-Means draws its start by row.
     order = np.lexsort(scaled.T)
