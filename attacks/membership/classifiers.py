@@ -13,9 +13,9 @@ from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import RandomizedSearchCV, StratifiedKFold
 
+from pfl_audit.attacks.membership.forest import fitted_scores
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 
-TREES = 100
 _SEARCH = {"n_estimators": list(range(50, 500, 10)), "max_depth": list(range(1, 20))}
 """The space and effort of the reference's search: 5 draws, 5 folds."""
 
@@ -59,7 +59,7 @@ def predict_kmeans(features: Floats, orient: Floats, seed: int, *, raw: bool = F
         No provider is a member where all providers are alike, or where both clusters have the same mean.
     """
     scaled = features if raw else standardise(features)
-    if len(np.unique(scaled, axis=0)) < 2:
+    if (scaled == scaled[:1]).all():
         return np.zeros(len(features), dtype=bool)
     # The result must not depend on the order of the rows, and K-Means draws its start by row.
     order = np.lexsort(scaled.T)
@@ -89,15 +89,12 @@ def forest_scores(train: Floats, labels: Bools, test: Floats, seed: int, *, sear
     """
     order = np.lexsort(np.column_stack([train, labels]).T)
     folds = min(5, int(labels.sum()), int((~labels).sum()))
-    forest = RandomForestClassifier(TREES, min_samples_leaf=2, class_weight="balanced", random_state=seed)
-    if search and folds > 1:
-        plain, split = (
-            RandomForestClassifier(random_state=seed),
-            StratifiedKFold(folds, shuffle=True, random_state=seed),
-        )
-        forest = RandomizedSearchCV(plain, _SEARCH, n_iter=5, cv=split, random_state=seed)
-    forest.fit(train[order], labels[order])
-    scores: Floats = forest.predict_proba(test)[:, 1]
+    if not search or folds < 2:
+        return fitted_scores(train[order], labels[order], test, seed)
+    split = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    plain = RandomForestClassifier(random_state=seed)  # the search is over the library's defaults, as the reference's
+    tuned = RandomizedSearchCV(plain, _SEARCH, n_iter=5, cv=split, random_state=seed)
+    scores: Floats = tuned.fit(train[order], labels[order]).predict_proba(test)[:, 1]
     return scores
 
 

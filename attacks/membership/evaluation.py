@@ -13,8 +13,8 @@ from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.rows import SCRUBBED_RATIO, AttackRow
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
-from pfl_audit.metrics.arrays import Bools, Floats, Integers, blocks
-from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
+from pfl_audit.metrics.intervals import Counts, Estimate, bootstrap_counts, estimate
 
 FPR_LIMITS = (0.01, 0.03, 0.10)
 ENOUGH = 20
@@ -215,9 +215,9 @@ def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rn
         trials: One a seed.
         rng: Random generator of the bootstrap; from the same state, attacks on the same providers are resampled alike.
     """
-    weights = bootstrap_weights(labels, rng)
-    values = [_statistics(trial, labels, np.ones((1, len(labels)))) for trial in trials]
-    samples = [_statistics(trial, labels, weights) for trial in trials]
+    counts = bootstrap_counts(labels, rng)
+    values = [_statistics(trial, labels) for trial in trials]
+    samples = [_resampled(trial, labels, counts) for trial in trials]
     estimates: dict[str, Estimate] = {}
     spread: dict[str, float] = {}
     notes: dict[str, str] = {}
@@ -227,7 +227,7 @@ def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rn
             notes[tpr_name(limit)] = reason
     drawn: dict[str, Floats] = {}
     for name in [name for name in values[0] if name not in notes]:
-        every = np.array([found[name][0] for found in values])
+        every = np.array([found[name] for found in values])
         drawn[name] = np.mean([found[name] for found in samples], axis=0)
         estimates[name] = estimate(float(every.mean()), drawn[name])
         spread[name] = float(every.std())
@@ -241,28 +241,31 @@ def enough(labels: Bools) -> bool:
     return min(int(labels.sum()), int((~labels).sum())) >= ENOUGH
 
 
-def _statistics(trial: Trial, labels: Bools, weights: Floats) -> dict[str, Floats]:
+def _statistics(trial: Trial, labels: Bools) -> dict[str, float]:
+    """Every metric, of all providers once."""
+    attacked = labels[trial.test]
+    curves = ranking.roc_curves(trial.scores, attacked)
+    found = {
+        "accuracy": ranking.accuracy(trial.calls, attacked),
+        "balanced accuracy": ranking.balanced_accuracy(trial.calls, attacked),
+        "AUC": curves.area(),
+        **{tpr_name(limit): curves.tpr_at(limit)[0] for limit in FPR_LIMITS},
+    }
+    return {name: float(values[0]) for name, values in found.items()}
+
+
+def _resampled(trial: Trial, labels: Bools, counts: Counts) -> dict[str, Floats]:
     """Every metric on every resample, float (resamples,) each.
 
     Args:
         labels: bool (n,), of all providers.
-        weights: float (resamples, n), likewise.
+        counts: float32 (n, resamples), likewise.
     """
     attacked = labels[trial.test]
-    sweep = ranking.sweep(trial.scores, attacked)
-    parts = []
-    for block in blocks(weights):
-        drawn = block.T.take(trial.test, axis=0).T
-        curves = sweep.curves(drawn)
-        parts.append(
-            {
-                "accuracy": ranking.accuracy(trial.calls, attacked, drawn),
-                "balanced accuracy": ranking.balanced_accuracy(trial.calls, attacked, drawn),
-                "AUC": curves.area(),
-                **{tpr_name(limit): curves.tpr_at(limit)[0] for limit in FPR_LIMITS},
-            }
-        )
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    area, rates = ranking.sweep(trial.scores, attacked, trial.test).resampled(counts, FPR_LIMITS)
+    accuracy, balanced = ranking.right_calls(trial.calls, attacked, trial.test, counts)
+    found = {"accuracy": accuracy, "balanced accuracy": balanced, "AUC": area}
+    return found | dict(zip(map(tpr_name, FPR_LIMITS), rates, strict=True))
 
 
 def tpr_name(limit: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -40,7 +40,7 @@ from pfl_audit.core.results import Check, Curve, Metric, Table
 from pfl_audit.core.settings import read_settings
 from pfl_audit.documents.corpus import require_both_classes
 from pfl_audit.documents.document import Document, Membership, Query
-from pfl_audit.documents.scrubbing.questions import scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import ScrubbedQuestions, scrubbed_questions
 from pfl_audit.documents.scrubbing.scrub import scrub
 from pfl_audit.documents.units import Unit
 from pfl_audit.errors import NotAuditableError
@@ -209,10 +209,16 @@ class _Run:
             table = without_signs(table)
         return with_scores(table, len(references)) if references else table
 
+    @cached_property
+    def _scrubbed(self) -> ScrubbedQuestions:
+        """The same for every model."""
+        return scrubbed_questions(
+            self.corpus, "provider_name", seed=self.context.seed, threshold=self.settings.threshold
+        )
+
     def _memory(self, engine: QueryEngine, pretrained: QueryEngine | None) -> pd.DataFrame:
         """The memorization test on the provider's name, also against the public model, and what changes unasked."""
-        corpus, threshold = self.corpus, self.settings.threshold
-        test = scrubbed_questions(corpus, "provider_name", seed=self.context.seed, threshold=threshold)
+        corpus, threshold, test = self.corpus, self.settings.threshold, self._scrubbed
         known = engine.ask(test.queries, "provider names on pages without them")
         before = pretrained.ask(test.queries, "the same to the pre-trained model").responses if pretrained else None
         silent = [_unasked(document, "before") for document in corpus.documents]

@@ -5,20 +5,21 @@ instead of the model. Sources: Das, Zhang and Tramèr, "Blind baselines beat mem
 models" (2024); Duan et al. (2024); Meeus et al. (2024).
 
 The learner is kernel ridge regression with an intercept, cross-validated over providers. Its predictions are linear in
-the labels, so a permutation of the labels is refitted exactly by one matrix product.
+the labels, so a permutation of the labels is refitted exactly by two products with a matrix of few columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.linalg import solve
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.stats import rankdata
 
 from pfl_audit.fitness.document_features import DocumentFeatures
+from pfl_audit.fitness.kernel_factors import factors_of, narrow
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
@@ -27,8 +28,6 @@ FOLDS: Final = 10
 PERMUTATIONS: Final = 2000
 PENALTY: Final = 0.01
 """Weight of the ridge penalty, relative to a kernel whose mean diagonal is one."""
-_WIDTH: Final = 1.0
-"""Width of the Gaussian kernel of a feature, in standard deviations of its ranks."""
 _DECIMALS: Final = 9
 """Of a score: differences below are rounding errors, which would follow the labels."""
 _AT_ONCE: Final = 250
@@ -76,20 +75,16 @@ def blind_baseline(
     folds = draw_folds(len(labels), rng)
     weights = bootstrap_weights(labels, rng)
 
-    def scores_by(matrix: Floats) -> Floats:
-        scores: Floats = out_of_fold_scores(matrix, folds, labels[None])[0]
-        return scores
-
     def auc(scores: Floats) -> Estimate:
         return estimate(float(ranking.auc(scores, labels)[0]), ranking.auc(scores, labels, weights))
 
-    total, kinds = np.zeros((len(labels), len(labels))), dict[str, Estimate]()
-    for kind, kernel in kernels_of(features):  # one at a time: each takes as much memory as all other parts of an audit
-        total += kernel
-        kinds[kind] = auc(scores_by(out_of_fold_matrix(kernel, folds)))
-    total /= max(1, len(kinds))
-    joint = out_of_fold_matrix(total, folds)
-    scores = scores_by(joint)
+    factors = dict(factors_of(features))
+    kinds = {}
+    for kind, factor in factors.items():
+        kinds[kind] = auc(out_of_fold_scores(OutOfFold.fitted(factor, folds), labels[None])[0])
+    every = np.hstack([np.zeros((len(labels), 0)), *factors.values()]) / np.sqrt(max(1, len(factors)))
+    joint = OutOfFold.fitted(narrow(every), folds)
+    scores: Floats = out_of_fold_scores(joint, labels[None])[0]
     calls = scores > 0
     return Blind(
         units=features.units,
@@ -99,45 +94,9 @@ def blind_baseline(
         balanced_accuracy=estimate(
             float(ranking.balanced_accuracy(calls, labels)[0]), ranking.balanced_accuracy(calls, labels, weights)
         ),
-        p_value=permutation_p_value(joint, folds, labels, rng, permutations),
+        p_value=permutation_p_value(joint, labels, rng, permutations),
         kinds=kinds,
     )
-
-
-def kernels_of(features: DocumentFeatures) -> Iterator[tuple[str, Floats]]:
-    """Name and kernel of each kind of feature in which providers differ, float (n, n), centred, its mean diagonal one.
-
-    Numbers: the mean of one Gaussian kernel a column, over ranks, so that a column may separate the classes in any
-    way, and members in the middle of its range are found like those at an end. Words: cosine. Ranks and TF-IDF weights
-    are those of all providers; no label is used.
-    """
-    for kind in (*features.tables, "words"):
-        table = features.tables.get(kind)
-        kernel = features.words @ features.words.T if table is None else additive_kernel(table.to_numpy())
-        kernel = _centred(kernel)
-        size = float(np.trace(kernel)) / len(kernel)
-        if size > _TINY:
-            kernel /= size
-            yield kind, kernel
-
-
-def additive_kernel(values: Floats) -> Floats:
-    """Mean over the columns of a Gaussian kernel of their standardised ranks, float (n, n).
-
-    Missing values take the median, and an indicator column of their own. A constant column is left out.
-
-    Args:
-        values: float (n, columns), NaN where missing.
-    """
-    kernel = np.zeros((len(values), len(values)))
-    columns = [rank for column in values.T for rank in _ranks(column)]
-    for column in columns:
-        near = np.subtract.outer(column, column)
-        np.square(near, out=near)
-        near /= -2 * _WIDTH**2
-        kernel += np.exp(near, out=near)
-    kernel /= max(1, len(columns))
-    return kernel
 
 
 def draw_folds(providers: int, rng: np.random.Generator) -> Integers:
@@ -145,36 +104,56 @@ def draw_folds(providers: int, rng: np.random.Generator) -> Integers:
     return rng.permutation(np.arange(providers) % FOLDS)
 
 
-def out_of_fold_matrix(kernel: Floats, folds: Integers) -> Floats:
-    """Labels to the predictions of kernel ridge regressions with an intercept, each fitted without the provider's fold.
+@dataclass(frozen=True)
+class OutOfFold:
+    """Kernel ridge regressions with an intercept, each fitted without a fold, as a function of the labels.
 
-    From the hat matrix H of the fit to all: within a fold the residuals are those of that fit, multiplied by the
-    inverse of 1 - H.
+    From the residuals of the fit to all, which are linear in the labels: within a fold those of the fit without it are
+    the same, multiplied by the inverse of the fold's block of 1 - H, with H the hat matrix.
 
-    Args:
-        kernel: float (n, n), positive semi-definite.
-        folds: int (n,).
-
-    Returns:
-        float (n, n).
+    Attributes:
+        folds: Fold of each provider, int (n,).
+        hat: float (n, columns); H is its product with itself, plus 1 / n.
+        blocks: Rows of each fold, and the Cholesky factor of its block of 1 - H.
     """
-    n = len(kernel)
-    centred = _centred(kernel)
-    penalised = centred.copy()
-    penalised.flat[:: n + 1] += n * PENALTY
-    # Both are symmetric; transposed they have the order of memory that is solved without a copy.
-    residuals: Floats = -solve(penalised.T, centred.T, overwrite_a=True, overwrite_b=True, assume_a="pos").T
-    del penalised, centred
-    residuals.flat[:: n + 1] += 1
-    residuals -= 1 / n
-    matrix = np.eye(n)
-    for fold in np.unique(folds):
-        rows = np.flatnonzero(folds == fold)
-        matrix[rows] -= np.linalg.solve(residuals[np.ix_(rows, rows)], residuals[rows])
-    return matrix
+
+    folds: Integers
+    hat: Floats
+    blocks: tuple[tuple[Integers, tuple[Floats, bool]], ...]
+
+    @classmethod
+    def fitted(cls, factor: Floats, folds: Integers) -> OutOfFold:
+        """Prepare for all labellings.
+
+        Args:
+            factor: float (n, columns), centred; the kernel is its product with itself.
+            folds: int (n,).
+        """
+        n, columns = factor.shape
+        inner = factor.T @ factor
+        inner.flat[:: columns + 1] += n * PENALTY
+        hat = solve_triangular(cholesky(inner, lower=True), factor.T, lower=True).T if columns else factor
+        blocks = []
+        for fold in np.unique(folds):
+            rows = np.flatnonzero(folds == fold)
+            block = np.eye(len(rows)) - hat[rows] @ hat[rows].T - 1 / n
+            blocks.append((rows, cho_factor(block, lower=True)))
+        return cls(folds, hat, tuple(blocks))
+
+    def predictions(self, targets: Floats) -> Floats:
+        """What each provider is predicted without its fold, float (labellings, n); ``targets`` likewise."""
+        residuals = targets - targets.mean(axis=1, keepdims=True) - (targets @ self.hat) @ self.hat.T
+        for rows, block in self.blocks:
+            residuals[:, rows] = cho_solve(block, residuals[:, rows].T).T
+        return targets - residuals
+
+    def outside(self, values: Floats) -> Floats:
+        """Sum over the providers of all other folds, float (labellings, n); ``values`` likewise."""
+        member = (self.folds[:, None] == np.arange(self.folds.max() + 1)).astype(np.float64)
+        return values.sum(axis=1, keepdims=True) - (values @ member)[:, self.folds]
 
 
-def out_of_fold_scores(matrix: Floats, folds: Integers, labels: Bools) -> Floats:
+def out_of_fold_scores(regressions: OutOfFold, labels: Bools) -> Floats:
     """Scores of every provider by the regression on the providers of the other folds, for many labellings at once.
 
     The targets of a regression are its labels, centred and divided by the shares of both classes among the providers
@@ -182,41 +161,33 @@ def out_of_fold_scores(matrix: Floats, folds: Integers, labels: Bools) -> Floats
     between the mean scores of the two classes in the other folds.
 
     Args:
-        matrix: float (n, n), from ``out_of_fold_matrix``.
-        folds: int (n,).
         labels: bool (labellings, n).
 
     Returns:
         float (labellings, n), to nine decimals; zero where the other folds lack a class.
     """
     y = labels.astype(np.float64)
-    same = (folds[:, None] == folds[None]).astype(np.float64)
-    members, others = (inside.sum(axis=1, keepdims=True) - inside @ same for inside in (y, 1 - y))
+    members, others = regressions.outside(y), regressions.outside(1 - y)
     both = (members > 0) & (others > 0)
     members, others = np.where(both, members, 1), np.where(both, others, 1)
     share = members / (members + others)
-    scores = np.where(both, (y @ matrix.T - share) / (share * (1 - share)), 0.0)
-    means = [
-        ((scores * inside).sum(axis=1, keepdims=True) - (scores * inside) @ same) / count
-        for inside, count in ((y, members), (1 - y, others))
-    ]
+    scores = np.where(both, (regressions.predictions(y) - share) / (share * (1 - share)), 0.0)
+    means = [regressions.outside(scores * inside) / count for inside, count in ((y, members), (1 - y, others))]
     rounded: Floats = np.where(both, scores - (means[0] + means[1]) / 2, 0.0).round(_DECIMALS)
     return rounded
 
 
 def permutation_p_value(
-    matrix: Floats, folds: Integers, labels: Bools, rng: np.random.Generator, permutations: int
+    regressions: OutOfFold, labels: Bools, rng: np.random.Generator, permutations: int
 ) -> float:
     """One-sided permutation p-value of the AUC, with the regression refitted for each labelling.
 
     Args:
-        matrix: float (n, n), from ``out_of_fold_matrix``.
-        folds: int (n,).
         labels: bool (n,), both classes.
     """
 
     def auc(drawn: Bools) -> Floats:
-        return _auc(out_of_fold_scores(matrix, folds, drawn), drawn)
+        return _auc(out_of_fold_scores(regressions, drawn), drawn)
 
     observed = auc(labels[None])[0]
     reached = 0
@@ -224,22 +195,6 @@ def permutation_p_value(
         drawn = rng.permuted(np.tile(labels, (min(_AT_ONCE, permutations - start), 1)), axis=1)
         reached += int((auc(drawn) >= observed - _TINY).sum())
     return (1 + reached) / (1 + permutations)
-
-
-def _centred(kernel: Floats) -> Floats:
-    centred: Floats = kernel - kernel.mean(axis=0)
-    centred -= kernel.mean(axis=1)[:, None]
-    centred += kernel.mean()
-    return centred
-
-
-def _ranks(column: Floats) -> list[Floats]:
-    """Standardised ranks of a column and of which of its values are missing; those that are constant are left out."""
-    missing = ~np.isfinite(column)
-    known = column[~missing]
-    filled = np.where(missing, np.median(known) if len(known) else 0.0, column)
-    ranks = [rankdata(filled), missing.astype(np.float64)]
-    return [(rank - rank.mean()) / rank.std() for rank in ranks if rank.std() > _TINY]
 
 
 def _auc(scores: Floats, labels: Bools) -> Floats:

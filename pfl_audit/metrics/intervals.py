@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pfl_audit.metrics.arrays import Bools, Floats
 
+Counts = NDArray[np.float32]
 LEVEL = 0.95
 RESAMPLES = 2000
 _TAIL = (1 - LEVEL) / 2
@@ -69,16 +71,21 @@ def bootstrap_weights(labels: Bools, rng: np.random.Generator, resamples: int = 
         resamples: Number of resamples.
 
     Returns:
-        float (resamples, n), read-only; every row sums to n, and to the class sizes within each class.
+        float (resamples, n); every row sums to n, and to the class sizes within each class.
     """
-    weights, after = _weights(np.asarray(labels, dtype=bool).tobytes(), json.dumps(rng.bit_generator.state), resamples)
+    return np.ascontiguousarray(bootstrap_counts(labels, rng, resamples).T, dtype=np.float64)
+
+
+def bootstrap_counts(labels: Bools, rng: np.random.Generator, resamples: int = RESAMPLES) -> Counts:
+    """The same weights, a column a resample: float32 (n, resamples), read-only. An audit draws them for each attack."""
+    counts, after = _counts(np.asarray(labels, dtype=bool).tobytes(), json.dumps(rng.bit_generator.state), resamples)
     rng.bit_generator.state = json.loads(after)
-    return weights
+    return counts
 
 
 @lru_cache(maxsize=4)
-def _weights(labels: bytes, state: str, resamples: int) -> tuple[Floats, str]:
-    """Weights, and the state of the generator afterwards: an audit draws the same ones for each attack.
+def _counts(labels: bytes, state: str, resamples: int) -> tuple[Counts, str]:
+    """Counts, and the state of the generator afterwards.
 
     Args:
         labels: Bytes of bool (n,).
@@ -87,13 +94,13 @@ def _weights(labels: bytes, state: str, resamples: int) -> tuple[Floats, str]:
     classes = np.frombuffer(labels, dtype=bool)
     rng = np.random.Generator(np.random.PCG64())
     rng.bit_generator.state = json.loads(state)
-    weights = np.zeros((resamples, len(classes)))
+    counts = np.zeros((len(classes), resamples), dtype=np.float32)
     for value in (False, True):
         where = np.flatnonzero(classes == value)
         if len(where):
-            weights[:, where] = rng.multinomial(len(where), np.full(len(where), 1 / len(where)), size=resamples)
-    weights.flags.writeable = False  # it is shared
-    return weights, json.dumps(rng.bit_generator.state)
+            counts[where] = rng.multinomial(len(where), np.full(len(where), 1 / len(where)), size=resamples).T
+    counts.flags.writeable = False  # it is shared
+    return counts, json.dumps(rng.bit_generator.state)
 
 
 def estimate(value: float, samples: Floats, level: float = LEVEL) -> Estimate:

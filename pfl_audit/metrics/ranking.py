@@ -6,11 +6,20 @@ Everywhere: ``scores`` float (n,), higher means "member"; ``labels`` bool (n,), 
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from pfl_audit.metrics.arrays import Bools, Floats, Integers, blocks
+
+
+_ROUNDING: Final = 1e-12
+"""By which a false-positive rate may lie above a limit."""
+_FEW: Final = 8
+"""Points of a curve up to which a matrix product counts faster than a running sum."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class RocCurves:
         Returns:
             TPR and the FPR that really goes with it, both float (resamples,).
         """
-        last = np.maximum((self.fpr <= limit + 1e-12).sum(axis=1) - 1, 0)
+        last = np.maximum((self.fpr <= limit + _ROUNDING).sum(axis=1) - 1, 0)
         rows = np.arange(len(self.fpr))
         nan = ~np.isfinite(self.fpr[:, -1]) | ~np.isfinite(self.tpr[:, -1])
         best, real = (np.where(nan, np.nan, values[rows, last]) for values in (self.tpr, self.fpr))
@@ -72,9 +81,64 @@ class Sweep:
             shares.append(counted.take(entered, axis=0).T)
         return RocCurves(*shares)
 
+    def resampled(self, counts: Floats, limits: Sequence[float] = ()) -> tuple[Floats, list[Floats]]:
+        """Area under the curve of each resample, and its TPR at each limit of the FPR; bit for bit as ``curves``.
 
-def sweep(scores: Floats, labels: Bools) -> Sweep:
+        An area grows only where non-members enter: the other points are left out.
+
+        Args:
+            counts: float32 or float64 (n, resamples), whole numbers; two resamples at least, else the order in which
+                NumPy sums is another.
+
+        Returns:
+            float (resamples,), and one such array a limit.
+        """
+        others, members = self.others[1], self.members[1]
+        steps = np.flatnonzero(np.diff(others))
+        at, before, after = others[[*steps, -1]], members[[*steps, -1]], members[steps + 1]
+        areas, rates = [], []
+        for block in blocks(counts.T):
+            fpr, *tpr = self._shares(block.T, at, before, after)
+            grown = np.diff(fpr, axis=0)
+            grown *= tpr[0][:-1] + tpr[1]
+            grown /= 2.0
+            areas.append(grown.sum(axis=0))
+            rates.append([_last_below(fpr, tpr[0], limit) for limit in limits])
+        return np.concatenate(areas), [np.concatenate(part) for part in zip(*rates, strict=True)]
+
+    def _shares(self, counts: Floats, *entered: Integers) -> list[Floats]:
+        """Shares of others, then of members twice, that have entered by each of their numbers, float (points, m)."""
+        found = []
+        with np.errstate(invalid="ignore", divide="ignore"):
+            for order, *points in ((self.others[0], entered[0]), (self.members[0], *entered[1:])):
+                if len(entered[0]) <= _FEW:
+                    taken = np.array([np.bincount(order[:end], minlength=len(counts)) for part in points for end in part])
+                    counted = (taken.astype(counts.dtype) @ counts).astype(np.float64)
+                    counted /= counts.take(order, axis=0).sum(axis=0, dtype=np.float64)
+                    found += np.split(counted, np.cumsum([len(part) for part in points])[:-1])
+                    continue
+                counted = np.zeros((len(order) + 1, counts.shape[1]))
+                np.cumsum(counts.take(order, axis=0), axis=0, out=counted[1:])
+                counted /= counted[-1].copy()
+                found += [counted.take(part, axis=0) for part in points]
+        return found
+
+
+def _last_below(fpr: Floats, tpr: Floats, limit: float) -> Floats:
+    """TPR at the last point whose FPR is at most the limit, float (resamples,); both float (points, resamples)."""
+    most = limit + _ROUNDING
+    needed = bisect_right(range(len(fpr)), most, key=lambda row: float(np.fmin.reduce(fpr[row])))
+    last = np.maximum((fpr[:needed] <= most).sum(axis=0) - 1, 0)
+    nan = ~np.isfinite(fpr[-1]) | ~np.isfinite(tpr[-1])
+    found: Floats = np.where(nan, np.nan, np.take_along_axis(tpr, last[None], axis=0)[0])
+    return found
+
+
+def sweep(scores: Floats, labels: Bools, rows: Integers | None = None) -> Sweep:
     """Sort the providers by their scores, once for all resamples.
+
+    Args:
+        rows: int (n,), number of each among the providers that are resampled; its place where left out.
 
     Raises:
         ValueError: One class is missing, or a score is NaN.
@@ -83,7 +147,8 @@ def sweep(scores: Floats, labels: Bools) -> Sweep:
     order = np.argsort(-scores, kind="stable")
     falling, members = scores[order], labels[order]
     ends = np.append(np.flatnonzero(falling[1:] != falling[:-1]), len(falling) - 1)
-    return Sweep(*((order[chosen], np.append(0, np.cumsum(chosen)[ends])) for chosen in (~members, members)))
+    named = order if rows is None else rows[order]
+    return Sweep(*((named[chosen], np.append(0, np.cumsum(chosen)[ends])) for chosen in (~members, members)))
 
 
 def roc_curves(scores: Floats, labels: Bools, weights: Floats | None = None) -> RocCurves:
@@ -100,9 +165,10 @@ def roc_curves(scores: Floats, labels: Bools, weights: Floats | None = None) -> 
 
 def auc(scores: Floats, labels: Bools, weights: Floats | None = None) -> Floats:
     """Area under the ROC curve, float (resamples,); NaN where a resample lacks a class. Arguments as in roc_curves."""
-    curves = sweep(scores, labels).curves
-    weights = np.ones((1, len(scores))) if weights is None else weights
-    return np.concatenate([curves(block).area() for block in blocks(weights)])
+    found = sweep(scores, labels)
+    if weights is None or len(weights) == 1:
+        return found.curves(np.ones((1, len(scores))) if weights is None else weights).area()
+    return found.resampled(weights.T)[0]
 
 
 def resolvable(scores: Floats, labels: Bools, limit: float) -> str | None:
@@ -138,6 +204,23 @@ def balanced_accuracy(calls: Bools, labels: Bools, weights: Floats | None = None
         others = weights @ (right * ~labels) / (weights @ (~labels).astype(np.float64))
     both: Floats = (members + others) / 2
     return both
+
+
+def right_calls(calls: Bools, labels: Bools, rows: Integers, counts: Floats) -> tuple[Floats, Floats]:
+    """Accuracy and balanced accuracy of each resample, float (resamples,), bit for bit as the functions of that name.
+
+    Args:
+        rows: int (n,), number of each among the providers that are resampled.
+        counts: float32 or float64 (providers, resamples), whole numbers whose sum is below 2**24.
+    """
+    chosen = np.zeros((4, len(counts)), dtype=counts.dtype)
+    right = calls == labels
+    chosen[:, rows] = [right & labels, labels, right & ~labels, ~labels]
+    found, members, right_others, others = (chosen @ counts).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        balanced: Floats = (found / members + right_others / others) / 2
+    every: Floats = (found + right_others) / (members + others)
+    return every, balanced
 
 
 def _check(scores: Floats, labels: Bools) -> None:

@@ -12,15 +12,14 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.fitness.blind import (
     Blind,
-    additive_kernel,
+    OutOfFold,
     blind_baseline,
     draw_folds,
-    kernels_of,
-    out_of_fold_matrix,
     out_of_fold_scores,
     permutation_p_value,
 )
 from pfl_audit.fitness.document_features import DocumentFeatures, document_features
+from pfl_audit.fitness.kernel_factors import additive_factor, factors_of, narrow
 from pfl_audit.metrics import ranking
 from pfl_audit.progress import Silent
 from tests.oracles import blind as oracle
@@ -46,27 +45,44 @@ def features_of(tables: dict[str, Floats], words: Floats | None = None) -> Docum
 
 
 def joint(features: DocumentFeatures) -> Floats:
-    kernels = [kernel for _, kernel in kernels_of(features)]
-    return sum(kernels, np.zeros([len(features.units)] * 2)) / max(1, len(kernels))
+    factors = [factor for _, factor in factors_of(features)]
+    return np.hstack([np.zeros((len(features.units), 0)), *factors]) / np.sqrt(max(1, len(factors)))
 
 
-def p_value_of(kernel: Floats, labels: Bools, rng: np.random.Generator) -> float:
-    folds = draw_folds(len(labels), rng)
-    return permutation_p_value(out_of_fold_matrix(kernel, folds), folds, labels, rng, 99)
+def p_value_of(factor: Floats, labels: Bools, rng: np.random.Generator) -> float:
+    regressions = OutOfFold.fitted(factor, draw_folds(len(labels), rng))
+    return permutation_p_value(regressions, labels, rng, 99)
+
+
+@pytest.mark.parametrize("n", [2, 9, 300])
+@pytest.mark.parametrize("missing", [0.0, 0.01, 0.5, 1.0])
+def test_factors_are_those_of_the_kernel(n: int, missing: float) -> None:
+    """Columns of distinct numbers, of ties, of outliers and of nothing."""
+    rng = np.random.default_rng(n)
+    values = np.column_stack([rng.normal(size=n), rng.integers(0, 3, n), rng.standard_cauchy(n), np.ones(n)])
+    values = np.where(rng.random(values.shape) < missing, np.nan, values)
+    factor = additive_factor(values)
+    np.testing.assert_allclose(factor @ factor.T, oracle.additive_kernel(values), atol=1e-13)
+    assert factor.shape[1] <= min(n, 200)
+    wide = rng.normal(size=(n, 400))
+    np.testing.assert_allclose(narrow(wide) @ narrow(wide).T, wide @ wide.T, atol=1e-10)
+    assert narrow(wide).shape == (n, n)
 
 
 @pytest.mark.parametrize(("members", "n"), [(1, 22), (4, 25), (11, 22), (3, 7)])
 def test_against_a_refit_for_every_fold_and_labelling(members: int, n: int) -> None:
     rng = np.random.default_rng(members)
     labels = np.arange(n) < members
-    kernel = joint(features_of({"counts": rng.normal(size=(n, 3)) + labels[:, None], "text": rng.normal(size=(n, 2))}))
+    features = {"counts": rng.normal(size=(n, 3)) + labels[:, None], "text": rng.normal(size=(n, 2))}
+    factor = joint(features_of(features))
+    kernel = sum(oracle.centred(oracle.additive_kernel(values)) for values in features.values()) / 2
     folds = draw_folds(n, rng)
-    matrix = out_of_fold_matrix(kernel, folds)
+    regressions = OutOfFold.fitted(factor, folds)
     drawn = rng.permuted(np.tile(labels, (20, 1)), axis=1)
     expected = np.array([oracle.scores(kernel, folds, row) for row in drawn])
-    assert out_of_fold_scores(matrix, folds, drawn) == pytest.approx(expected, abs=1e-8)
+    assert out_of_fold_scores(regressions, drawn) == pytest.approx(expected, abs=1e-8)
     expected_p = oracle.p_value(kernel, folds, labels, np.random.default_rng(1), 60)
-    assert permutation_p_value(matrix, folds, labels, np.random.default_rng(1), 60) == expected_p
+    assert permutation_p_value(regressions, labels, np.random.default_rng(1), 60) == expected_p
 
 
 def test_a_provider_s_own_label_does_not_move_its_score() -> None:
@@ -74,10 +90,10 @@ def test_a_provider_s_own_label_does_not_move_its_score() -> None:
     rng = np.random.default_rng(0)
     labels = np.arange(40) % 2 == 0
     folds = draw_folds(40, rng)
-    matrix = out_of_fold_matrix(joint(features_of({"counts": rng.normal(size=(40, 4))})), folds)
+    regressions = OutOfFold.fitted(joint(features_of({"counts": rng.normal(size=(40, 4))})), folds)
     turned = labels.copy()
     turned[7] = not turned[7]
-    before, after = out_of_fold_scores(matrix, folds, np.array([labels, turned]))
+    before, after = out_of_fold_scores(regressions, np.array([labels, turned]))
     own, others = folds == folds[7], folds != folds[7]
     assert np.ptp((after - before)[own]) < 1e-8
     assert np.abs(after - before)[own].max() < 0.2 < np.abs(after - before)[others].max()
@@ -135,9 +151,9 @@ def _false_alarms(p_values: list[float]) -> None:
 
 @pytest.mark.parametrize("members", [100, 20])
 def test_random_labels_of_real_documents(real: DocumentFeatures, members: int) -> None:
-    kernel = joint(real)
+    factor = narrow(joint(real))
     rng = np.random.default_rng(members)
-    p_values = [p_value_of(kernel, rng.permutation(200) < members, rng) for _ in range(400)]
+    p_values = [p_value_of(factor, rng.permutation(200) < members, rng) for _ in range(400)]
     _false_alarms(p_values)
     assert np.mean(p_values) == pytest.approx(0.5, abs=0.05)
 
@@ -178,7 +194,7 @@ def test_values_that_are_missing_may_tell_the_classes_apart() -> None:
     values[labels] = np.nan
     found = blind_baseline(features_of({"dates": values}), labels, np.random.default_rng(0), 99)
     assert found.auc.value == 1.0
-    assert np.isfinite(additive_kernel(np.full((5, 2), np.nan))).all()
+    assert additive_factor(np.full((5, 2), np.nan)).shape == (5, 0)
 
 
 def test_the_middle_is_between_the_classes_whatever_their_sizes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import roc_auc_score
 
@@ -11,6 +12,27 @@ from pfl_audit.fitness.blind import PENALTY
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+
+def additive_kernel(values: Floats) -> Floats:
+    """Mean of the Gaussian kernels of the standardised ranks of each column, and of what is missing in it."""
+    kernel, columns = np.zeros((len(values), len(values))), 0
+    for column in values.T:
+        missing = ~np.isfinite(column)
+        known = column[~missing]
+        filled = np.where(missing, np.median(known) if len(known) else 0.0, column)
+        for rank in (rankdata(filled), missing.astype(np.float64)):
+            if rank.std() > 1e-12:
+                standard = (rank - rank.mean()) / rank.std()
+                kernel += np.exp(-np.subtract.outer(standard, standard) ** 2 / 2)
+                columns += 1
+    return kernel / max(1, columns)
+
+
+def centred(kernel: Floats) -> Floats:
+    """Rows and columns of mean zero, and a mean diagonal of one."""
+    kernel = kernel - kernel.mean(axis=0) - kernel.mean(axis=1)[:, None] + kernel.mean()
+    return kernel / (np.trace(kernel) / len(kernel))
 
 
 def scores(kernel: Floats, folds: NDArray[np.int64], labels: Bools) -> Floats:
