@@ -9,6 +9,7 @@ import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+gc.disable()  # until the collection of tests is finished: it makes millions of objects, and hardly any garbage
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,6 +47,7 @@ def pytest_collection_finish() -> None:
     """Take what the collection made, millions of objects of all libraries, out of every later garbage collection."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def save_tiny_vt5(tokenizer: Path, folder: Path, seed: int, dropout: float = 0.1) -> None:

@@ -140,10 +140,10 @@ def _a_text_layer_of_scripts_and_formulas(folder: Path) -> list[str]:
     return ALONE
 
 
-def _table(content: bytes, name: str = "labels.csv") -> Callable[[Path], list[str]]:
+def _table(content: bytes | Callable[[], bytes], name: str = "labels.csv") -> Callable[[Path], list[str]]:
     def make(folder: Path) -> list[str]:
         pdf(folder / "in/a.pdf", ["Total: 9.00 of Acme"])
-        (folder / name).write_bytes(content)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content())
         return [*ALONE, "--labels", name]
 
     return make
@@ -167,7 +167,7 @@ for _name, (_file_name, _content) in {
     "a field of a megabyte": ("labels.csv", _TABLE.encode() + b"a.pdf," + b"x" * (1 << 20) + b",yes,1\n"),
     "a table of 10,000 columns": ("labels.csv", b"file," + b",".join(b"k%d" % n for n in range(10_000)) + b"\n"),
     "a spreadsheet that is none": ("labels.xlsx", SECRET.encode() * 99),
-    "a spreadsheet bomb": ("labels.xlsx", _workbook(b"\0" * (400 << 20))),
+    "a spreadsheet bomb": ("labels.xlsx", lambda: _workbook(bytes(400 << 20))),
     "a spreadsheet of a billion laughs": ("labels.xlsx", _workbook(_LAUGHS + b"]><workbook>&a11;</workbook>")),
     "JSON lines nested 100,000 deep": ("labels.jsonl", b'{"file": ' + b"[" * 100_000 + b"\n"),
     "JSON lines of objects": ("labels.jsonl", b'{"file": "a.pdf", "total": {"a": 1}}\n'),

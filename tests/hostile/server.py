@@ -39,9 +39,19 @@ def _import_everything() -> None:
     for module in pkgutil.walk_packages(pfl_audit.__path__, "pfl_audit."):
         if ".flower" not in module.name and not module.name.endswith("fixtures.build"):
             import_module(module.name)
+            _find_extensions(vars(sys.modules[module.name]))
     from pfl_audit.cli.main import click_command
 
     click_command()  # which every fork would build anew
+
+
+def _find_extensions(names: dict[str, Any]) -> None:
+    """Read the entry points of a module's registries, which every fork would read anew."""
+    from pfl_audit.registry import Registry
+
+    for value in list(names.values()):
+        if isinstance(value, Registry):
+            value.installed()
 
 
 def _address_space() -> int:
