@@ -16,6 +16,7 @@ from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
+from pfl_audit.models.placement import tokens_found
 from pfl_audit.models.processes import Calls, InTurn
 from pfl_audit.models.protocol import (
     CandidateModel,
@@ -56,15 +57,22 @@ class QueryEngine:
     Args:
         store: Where answers are kept.
         calls: What calls the model; in this process where not given.
+        arithmetic: What tells its answers apart, as of ``device.arithmetic_of``; it is part of their keys.
 
     Attributes:
         asked: How many queries, and answers to compare, went to the model.
         reused: How many were answered from the store.
         problems: Every problem so far, once each, in order.
+        batch_tokens: Tokens of a batch that memory was found to have room for; None where it has not run out.
     """
 
     def __init__(
-        self, model: DocumentModel, store: ResponseStore, progress: Progress, calls: Calls | None = None
+        self,
+        model: DocumentModel,
+        store: ResponseStore,
+        progress: Progress,
+        calls: Calls | None = None,
+        arithmetic: Sequence[str] = (),
     ) -> None:
         self.model = model
         self._calls = calls or InTurn(model)
@@ -73,7 +81,8 @@ class QueryEngine:
         self.problems: dict[Problem, None] = {}
         self._store = store
         self._progress = progress
-        self._fingerprint = model.fingerprint
+        self.batch_tokens: int | None = None
+        self._model = [model.fingerprint, *arithmetic]
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -132,6 +141,7 @@ class QueryEngine:
                     known = self._store.get(keys)
                     pending = {key: value for key, value in zip(keys, some, strict=True) if key not in known}
                     scores = self.model.candidate_losses(query, list(pending.values())) if pending else []
+                    self._fit(tokens_found(self.model))
                 except UnanswerableError as error:
                     self.problems[Problem(query.document.id, error.reason)] = None
                 else:
@@ -191,7 +201,9 @@ class QueryEngine:
     def _guessed(self, model: GuessingModel, batch: Mapping[str, Query], width: int) -> dict[str, list[Guess]]:
         """Ask a batch; where a page of it cannot be read, ask one by one and leave that page out."""
         try:
-            return dict(zip(batch, model.guess(list(batch.values()), width), strict=True))
+            guesses = model.guess(list(batch.values()), width)
+            self._fit(tokens_found(self.model))
+            return dict(zip(batch, guesses, strict=True))
         except UnanswerableError as error:
             if len(batch) == 1:
                 (query,) = batch.values()
@@ -219,13 +231,20 @@ class QueryEngine:
                 answers.problems.append(Problem(pending[keys[at]].document.id, found.reason))
                 yield 1, {}
 
+    def _fit(self, tokens: int | None) -> None:
+        """Keep and say what memory was found to have room for."""
+        if tokens is not None and (self.batch_tokens is None or tokens < self.batch_tokens):
+            self.batch_tokens = tokens
+            self._progress.say(f"memory ran out: batches of at most {tokens:,} tokens from here on")
+
     def _taken(
-        self, batch: Mapping[str, Query], given: list[Response] | UnanswerableError, problems: list[Problem]
+        self, batch: Mapping[str, Query], given: _Given | UnanswerableError, problems: list[Problem]
     ) -> dict[str, Response]:
         """The responses of a batch; where a page of it could not be read, asked one by one without that page."""
         if not isinstance(given, UnanswerableError):
             self.asked += len(batch)
-            return dict(zip(batch, given, strict=True))
+            self._fit(given.tokens)
+            return dict(zip(batch, given.responses, strict=True))
         if len(batch) == 1:
             (query,) = batch.values()
             problems.append(Problem(query.document.id, given.reason))
@@ -261,13 +280,25 @@ class QueryEngine:
         if isinstance(self.model, FieldModel):
             self.model.require_field(query)
             asked = f"key {query.key}"
-        content = [__version__, self._fingerprint, query.document.digest, asked, query.answers[0], *purpose]
+        content = [__version__, *self._model, query.document.digest, asked, query.answers[0], *purpose]
         # Recorded answers go by id, and two pages of the same content may have different ones.
         return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])
 
 
-def _responses(queries: Sequence[Query], model: DocumentModel) -> list[Response]:
-    return model.respond(queries)
+@dataclass(frozen=True)
+class _Given:
+    """What a call gave, perhaps in another process.
+
+    Attributes:
+        tokens: As of ``tokens_found``.
+    """
+
+    responses: list[Response]
+    tokens: int | None
+
+
+def _responses(queries: Sequence[Query], model: DocumentModel) -> _Given:
+    return _Given(model.respond(queries), tokens_found(model))
 
 
 _GUESSES: Final = TypeAdapter(list[Guess])

@@ -10,6 +10,7 @@ from pfl_audit import __version__
 from pfl_audit.core.review import Release
 from pfl_audit.core.verdict import FailOn
 from pfl_audit.core.waivers import Waiver
+from pfl_audit.models.family import Precision
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class AuditPlan:
         store: Response store; in ``out`` where it is None.
         seed: Seed of all random draws.
         device: torch's name of the device.
+        precision: Floating-point type of the models' matrix products.
+        batch_tokens: Largest number of tokens in a batch; None for the models' own limits.
         workers: Processes that ask models at the same time.
         download: Whether hub ids may be fetched.
         fail_on: Findings that make the command fail.
@@ -50,6 +53,8 @@ class AuditPlan:
     store: Path | None = None
     seed: int = 0
     device: str = "cpu"
+    precision: Precision = "fp32"
+    batch_tokens: int | None = None
     workers: int = 1
     download: bool = False
     fail_on: FailOn = "leak"
@@ -77,6 +82,7 @@ class AuditPlan:
             "settings": _plain(self.settings),
             "seed": self.seed,
             "reveal": self.reveal,
+            **({"precision": self.precision} if self.precision != "fp32" else {}),
         }
 
 

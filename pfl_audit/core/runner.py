@@ -218,6 +218,8 @@ class _Audit:
             planned,
             plan.settings,
             plan.workers,
+            plan.precision,
+            plan.batch_tokens,
         )
 
     def open(self, store: ResponseStore) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pfl_audit.core.settings import Settings
 from pfl_audit.errors import UsageError
+from pfl_audit.models.family import Precision
 from pfl_audit.registry import Registry
 
 if TYPE_CHECKING:  # they bring numpy and sqlite, which 'pfl-audit list' can do without
@@ -58,6 +59,8 @@ class AuditJob:
         planned: How many questions about a corpus the checks of the audit are going to ask, as far as that is known.
         settings: Attack to the settings that the user gave it.
         workers: Processes that ask models at the same time; 1 for this one alone.
+        precision: Floating-point type of the models' matrix products.
+        batch_tokens: Largest number of tokens in a batch; None for the models' own limits.
     """
 
     model: str | None
@@ -70,6 +73,8 @@ class AuditJob:
     planned: Callable[[Corpus], int] = lambda corpus: len(corpus.queries)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     workers: int = 1
+    precision: Precision = "fp32"
+    batch_tokens: int | None = None
 
     def checkpoint(self, subject: str) -> str:
         """The checkpoint under audit.

@@ -21,6 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pfl_audit.child_process import follow
 from pfl_audit.errors import AuditError, UnanswerableError
+from pfl_audit.models.family import Precision
 from pfl_audit.models.open import open_model
 from pfl_audit.models.protocol import DocumentModel
 
@@ -68,6 +69,8 @@ class Opening:
     download: bool
     prompt: str | None
     fingerprint: str
+    precision: Precision = "fp32"
+    batch_tokens: int | None = None
 
 
 class Processes:
@@ -249,7 +252,14 @@ def _failed(error: Exception) -> _Reply[Any]:
 
 
 def _opened(opening: Opening) -> DocumentModel:
-    model = open_model(opening.name, device=opening.device, download=opening.download, prompt=opening.prompt)
+    model = open_model(
+        opening.name,
+        device=opening.device,
+        download=opening.download,
+        prompt=opening.prompt,
+        precision=opening.precision,
+        batch_tokens=opening.batch_tokens,
+    )
     if model.fingerprint != opening.fingerprint:
         raise AuditError(f"{opening.name} has changed since it was opened", "Repeat the command")
     return model
