@@ -1,7 +1,7 @@
 """A GPU for machines that have none: tensors "on cuda" are labelled tensors of the CPU, and its memory can be small.
 
-It is a double of torch's own rules: tensors of two devices do not mix, but for CPU scalars and CPU indices, and numpy reads no
-tensor of a GPU. What one operation makes may be no larger than the memory.
+It is a double of torch's own rules: tensors of two devices do not mix, but for CPU scalars and CPU indices, and numpy
+reads no tensor of a GPU. What one operation makes may be no larger than the memory.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class FakeGpu(TorchFunctionMode):
         if stray := [tensor for tensor in given if not is_on_gpu(tensor) and tensor.dim()]:
             name = getattr(func, "__name__", str(func))
             raise RuntimeError(
-                f"Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu! ({name}, "
-                f"{[tuple(tensor.shape) for tensor in stray]})"
+                "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu! "
+                f"({name}, {[tuple(tensor.shape) for tensor in stray]})"
             )
 
     def _take(self, out: Any, given: Sequence[Tensor]) -> None:

@@ -55,9 +55,7 @@ def test_what_was_found_is_kept() -> None:
 
 def test_one_row_that_does_not_fit_is_one_line() -> None:
     memory = Memory(100)
-    with pytest.raises(
-        AuditError, match=r"of the device 'cuda' has no room for one input of 101 tokens\. Use a device"
-    ):
+    with pytest.raises(AuditError, match=r"device 'cuda' has no room for one input of 101 tokens\. Use a device"):
         memory.run([10, 101])
 
 
@@ -75,7 +73,7 @@ def test_other_errors_are_not_taken_for_want_of_memory() -> None:
         (torch.OutOfMemoryError("whatever"), True),
         (RuntimeError("MPS backend out of memory (MPS allocated: 9 GB, other allocations: 1 GB)"), True),
         (
-            RuntimeError("[enforce fail at alloc_cpu.cpp:121] err == 0. DefaultCPUAllocator: can't allocate memory"),
+            RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory"),
             True,
         ),
         (RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."), True),

@@ -1,4 +1,4 @@
-"""Every family on a device of its own: no tensor is left behind, memory that runs out costs no answer, bfloat16 is near."""
+"""Every family on a device of its own: no tensor is left behind, and memory that runs out costs no answer."""
 
 from __future__ import annotations
 
@@ -19,19 +19,10 @@ from tests.models.donut_fields.conftest import as_cord
 
 pytestmark = pytest.mark.usefixtures("examined_here", "tagged_here")
 
-FAMILIES = (
-    "vt5",
-    "donut/ours",
-    "donut-fields",
-    "layoutlm/v1",
-    "layoutlm/v3",
-    "auto/t5",
-    "auto/qwen2_vl",
-    "tagger/lilt",
-)
 BY_PAGE = ("donut-fields", "tagger/lilt")
 """Families that compute a page at a time, so that a batch takes no more memory than its largest page."""
 
+FAMILIES = ("vt5", "donut/ours", "layoutlm/v1", "layoutlm/v3", "auto/t5", "auto/qwen2_vl", *BY_PAGE)
 KNOWN = ("provider_name", "invoice_number", "total_amount")
 """Keys that these families know."""
 
@@ -111,22 +102,22 @@ def test_a_question_that_does_not_fit_alone_is_one_line(name: str, opens: Opens)
     with FakeGpu() as gpu:
         model, queries = opens(name, device="cuda")
         gpu.memory = 64
-        with pytest.raises(
-            AuditError, match=r"the memory of the device 'cuda' has no room for one input of [\d,]+ tokens"
-        ):
+        with pytest.raises(AuditError, match=r"has no room for one input of [\d,]+ tokens"):
             model.respond(queries)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize(("precision", "bound"), [("bf16", 0.2), ("fp16", 0.03)])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_low_precision_is_near_and_does_not_depend_on_the_batch(name: str, precision: str, opens: Opens) -> None:
+def test_low_precision_is_near_and_does_not_depend_on_the_batch(
+    name: str, precision: str, bound: float, opens: Opens
+) -> None:
     exact, queries = opens(name)
     low, _ = opens(name, precision=precision)
     true, found = exact.respond(queries), low.respond(queries)
     apart = [abs((one.loss or 0) - (other.loss or 0)) for one, other in zip(found, true, strict=True)]
-    assert 0 < max(apart) < 0.05, "nats a token"
+    assert 0 < max(apart) < bound, "nats a token, with random weights"
     alone = [low.respond([query])[0] for query in queries]
-    assert [one.loss for one in alone] == pytest.approx([one.loss for one in found], abs=0.05)
+    assert [one.loss for one in alone] == pytest.approx([one.loss for one in found], abs=bound)
 
 
 def test_tokens_of_a_batch_are_the_users(opens: Opens) -> None:
@@ -142,10 +133,12 @@ def test_scores_of_many_values_are_those_of_few(opens: Opens) -> None:
         model, queries = opens("vt5", device="cuda")
         assert isinstance(model, CandidateModel)
         values = [f"value {number}" for number in range(16)]
-        true: list[Score] = model.candidate_losses(queries[0], values)
         gpu.largest = 0
-        model.candidate_losses(queries[0], values)
-        gpu.memory = gpu.largest // 2
+        model.candidate_losses(queries[0], values[:1])
+        alone = gpu.largest
+        true: list[Score] = model.candidate_losses(queries[0], values)
+        assert alone < gpu.largest
+        gpu.memory = max(alone, gpu.largest // 3)
         found = model.candidate_losses(queries[0], values)
         assert gpu.exhausted > 0
     assert [one.loss for one in found] == pytest.approx([one.loss for one in true], rel=1e-5)
