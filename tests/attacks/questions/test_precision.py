@@ -1,13 +1,14 @@
 """Audits in low precision: what it changes is measured and reported, and answers are not mixed."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+import pfl_audit
 from pfl_audit.attacks.questions.engine import Answers, QueryEngine
 from pfl_audit.attacks.questions.precision import SAMPLE, difference_of, facts_of, sample_of
 from pfl_audit.cli.main import run
@@ -50,28 +51,22 @@ def test_the_difference_is_counted_over_what_both_answered(red: Corpus) -> None:
     }
 
 
-def audit(*more: object) -> int:
-    return run([str(part) for part in ("mia", *more, "-q", "--fail-on", "never")])
-
-
 def test_the_report_prints_what_low_precision_changes(
-    make_checkpoint: Callable[[int], Path], corpus_folder: Path, tmp_path: Path
+    make_checkpoint: Callable[[int], Path], red: Corpus, tmp_path: Path
 ) -> None:
-    given = ("--model", make_checkpoint(0), "--red", corpus_folder, "--store", tmp_path / "store.sqlite")
-    assert audit(*given, "--precision", "bf16", "--out", tmp_path / "low", "--batch-tokens", 4000) in (0, 3)
-    found = json.loads((tmp_path / "low/results.json").read_text())
-    (said,) = [data["facts"]["Precision"] for data in found["datasets"]]
+    few = replace(red, queries=red.queries[:20])
+    given: dict[str, Any] = {"red": few, "checks": ("memorization.provider_name",), "store": tmp_path / "store.sqlite"}
+    low = pfl_audit.audit(make_checkpoint(0), precision="bf16", batch_tokens=4000, out=tmp_path / "low", **given)
+    (said,) = [data.facts["Precision"] for data in low.datasets]
     assert said.startswith("bfloat16; against float32 on a sample of the questions: target: ")
-    assert "nats a token" in said
-    assert said.partition(": target")[2] in (tmp_path / "low/report.html").read_text()
-    log = [json.loads(line) for line in (tmp_path / "low/log.jsonl").read_text().splitlines()]
-    assert log[0]["stage"] == "open"
+    assert said.endswith(" nats a token")
+    pfl_audit.render(low, tmp_path / "low")
+    assert said in (tmp_path / "low/report.html").read_text()
+    assert said in (tmp_path / "low/results.json").read_text()
 
-    assert audit(*given, "--out", tmp_path / "full") in (0, 3)
-    full = json.loads((tmp_path / "full/results.json").read_text())
-    assert full["datasets"][0]["facts"] == {}
-    work = json.loads((tmp_path / "full/log.jsonl").read_text().splitlines()[-1])["counts"]
-    assert work["queries_reused"] == SAMPLE, "the sample in float32 is the same question of the same model"
+    engine = QueryEngine(open_model(str(make_checkpoint(0))), ResponseStore(tmp_path / "store.sqlite"), Silent())
+    engine.ask(few.queries, "in float32")
+    assert (engine.asked, engine.reused) == (0, 20), "the sample is kept as answers in float32 are"
 
 
 def test_memory_that_runs_out_is_said_and_changes_no_answer(
@@ -98,16 +93,6 @@ def test_memory_that_runs_out_is_said_and_changes_no_answer(
     assert [answers[query].answer for query in queries] == [response.answer for response in true]
     assert [answers[query].loss for query in queries] == pytest.approx([one.loss for one in true], rel=1e-4)
     assert not torch.cuda.is_initialized()
-
-
-def test_a_device_that_is_not_there_is_refused_in_one_line(
-    make_checkpoint: Callable[[int], Path], corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ("--model", make_checkpoint(0), "--red", corpus_folder, "--out", tmp_path / "run")
-    assert audit(*given, "--device", "nowhere") == 4
-    assert len(capsys.readouterr().err.strip().splitlines()) == 1
-    assert audit(*given, "--precision", "fp8") == 4
-    assert "'fp32', 'bf16', 'fp16'" in capsys.readouterr().err
 
 
 def test_inversion_is_computed_in_float32_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
