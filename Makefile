@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check suite docs bench bench-null fixtures format clean
+.PHONY: help demo test check suite docs bench bench-gpu bench-null fixtures format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops
 	$(BIN)/python -m tests.bench.report
 	$(BIN)/python -m tests.bench.candidates
 	$(BIN)/python -m tests.bench.workers
+
+bench-gpu: $(VENV)/.developed ## Time the engine on the GPU at hand, in every precision; says "no GPU here" without one
+	$(BIN)/python -m tests.bench.devices
 
 bench-null: $(VENV)/.developed ## Count the false alarms of 500 audits of forms that no model has seen, and of 500 runs with canaries
 	$(BIN)/python -m tests.bench.null_reconstruction

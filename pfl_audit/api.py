@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pfl_audit.core.waivers import Waiver
     from pfl_audit.documents.corpus import Corpus
     from pfl_audit.documents.readers import Part
+    from pfl_audit.models.family import Precision
     from pfl_audit.models.protocol import DocumentModel
     from pfl_audit.progress import Progress
 
@@ -24,15 +25,23 @@ RUNS = Path("pfl-audit-runs")
 
 
 def open_model(
-    path: str | Path, *, device: str = "cpu", download: bool = False, prompt: str | None = None
+    path: str | Path,
+    *,
+    device: str = "cpu",
+    download: bool = False,
+    prompt: str | None = None,
+    precision: Precision = "fp32",
+    batch_tokens: int | None = None,
 ) -> DocumentModel:
     """Open a model that answers questions about pages.
 
     Args:
         path: Checkpoint folder, or with ``download`` a hub id.
-        device: torch's name of the device.
+        device: ``cuda``, ``mps``, ``cpu``, another of torch's names, or ``auto``.
         download: Whether a hub id may be fetched.
         prompt: Template with {question} and maybe {words}, for families that are asked by one.
+        precision: Floating-point type of matrix products.
+        batch_tokens: Largest number of tokens in a batch; None for the model's own limit.
 
     Raises:
         UsageError: There is no such folder or device, or the family takes no prompt.
@@ -41,7 +50,9 @@ def open_model(
     """
     from pfl_audit.models.open import open_model as opened
 
-    return opened(str(path), device=device, download=download, prompt=prompt)
+    return opened(
+        str(path), device=device, download=download, prompt=prompt, precision=precision, batch_tokens=batch_tokens
+    )
 
 
 def open_corpus(path: str | Path, part: Part = "all") -> Corpus:
@@ -72,6 +83,8 @@ def audit(
     store: str | Path | None = None,
     seed: int = 0,
     device: str = "cpu",
+    precision: Precision = "fp32",
+    batch_tokens: int | None = None,
     download: bool = False,
     fail_on: FailOn = "leak",
     require: Sequence[str] = (),
@@ -101,7 +114,9 @@ def audit(
         out: Folder of the run; a new one in ``pfl-audit-runs`` if None.
         store: Database of answers; shared by all runs without a folder of their own if None.
         seed: Seed of all random draws.
-        device: torch's name of the device.
+        device: ``cuda``, ``mps``, ``cpu``, another of torch's names, or ``auto``.
+        precision: Floating-point type of matrix products; a low one is compared with float32 on a sample.
+        batch_tokens: Largest number of tokens in a batch; None for the models' own limits.
         download: Whether hub ids may be fetched.
         fail_on: Findings that ``Results.verdict.gate`` counts.
         require: Ids of checks or names of attacks that have to be audited.
@@ -140,6 +155,8 @@ def audit(
         store=kept,
         seed=seed,
         device=device,
+        precision=precision,
+        batch_tokens=batch_tokens,
         download=download,
         fail_on=fail_on,
         require=tuple(require),

@@ -11,7 +11,7 @@ from pydantic import Field
 from pfl_audit.api import run_folder, shared_store
 from pfl_audit.attacks.inversion.command import checks_of
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.attacks.inversion.subject import GradientInputs
+from pfl_audit.attacks.inversion.subject import GradientInputs, require_float32
 from pfl_audit.cli.audit_command import AuditCommand, Request, command_line, run_and_show
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.options import embedded
@@ -56,6 +56,7 @@ def _defend(request: Request) -> bool:
     from pfl_audit.core.comparison import compare
     from pfl_audit.core.renderers import render_comparison
 
+    require_float32(request.precision)
     choice = read_settings(DefendChoice, request.choice, "defend")
     request.model = request.model or str(embedded("donut"))
     inputs = request.inputs.setdefault("gradients", {})

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from pfl_audit.core.settings import Flag, Settings
 from pfl_audit.core.subject import AuditJob, LazySubject
-from pfl_audit.errors import UsageError
+from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.models.family import Precision
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.opened import OpenedGradients
@@ -136,7 +137,16 @@ class GradientInputs(Settings):
             raise UsageError(f"{given[0]} is of single gradients, and --round is a whole federation", "Leave it out")
 
 
+def require_float32(precision: Precision) -> None:
+    """Raise NotAuditableError for a low precision: second derivatives and exact recovery do not survive it."""
+    if precision != "fp32":
+        raise NotAuditableError(
+            f"gradients are computed and inverted in float32 alone, not in {precision}", "Leave --precision out"
+        )
+
+
 def _open(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
+    require_float32(job.precision)
     if inputs.round is not None:
         from pfl_audit.attacks.inversion.rounds.opened import open_rounds
 

@@ -69,11 +69,13 @@ class QueryEngine:
         store: Where answers are kept.
         calls: What calls the model; in this process where not given.
         share: Which of the batches are asked, and which are left to others; all where not given.
+        arithmetic: What tells its answers apart, as of ``device.arithmetic_of``; it is part of their keys.
 
     Attributes:
         asked: How many queries, and answers to compare, went to the model.
         reused: How many were answered from the store.
         problems: Every problem so far, once each, in order.
+        batch_tokens: Tokens of a batch that memory was found to have room for; None where it has not run out.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class QueryEngine:
         progress: Progress,
         calls: Calls | None = None,
         share: Share | None = None,
+        arithmetic: Sequence[str] = (),
     ) -> None:
         self.model = model
         self._calls = calls or InTurn(model)
@@ -93,7 +96,8 @@ class QueryEngine:
         self.problems: dict[Problem, None] = {}
         self._store = store
         self._progress = progress
-        self._fingerprint = model.fingerprint
+        self.batch_tokens: int | None = None
+        self._model = [model.fingerprint, *arithmetic]
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -176,6 +180,7 @@ class QueryEngine:
                     problems[at] = Problem(query.document.id, given.reason)
                 else:
                     self._check(given, len(pending), is_score)
+                    self._fit()
                     new = {
                         key: Response("", None, score.loss, score.tokens)
                         for key, score in zip(pending, given, strict=True)
@@ -247,6 +252,13 @@ class QueryEngine:
                 answers.problems.append(Problem(pending[keys[at]].document.id, found.reason))
                 yield 1, {}
 
+    def _fit(self) -> None:
+        """Keep and say what memory was found to have room for."""
+        tokens = self._calls.batch_tokens
+        if tokens is not None and (self.batch_tokens is None or tokens < self.batch_tokens):
+            self.batch_tokens = tokens
+            self._progress.say(f"memory ran out: batches of at most {tokens:,} tokens from here on")
+
     def _asked(
         self,
         batches: Sequence[Mapping[str, Query]],
@@ -280,6 +292,7 @@ class QueryEngine:
         """What a batch gave; where a page of it could not be read, asked one by one without that page."""
         if not isinstance(given, UnanswerableError):
             self._check(given, len(batch), is_one)
+            self._fit()
             self.asked += len(batch)
             return dict(zip(batch, given, strict=True))
         if len(batch) == 1:
@@ -336,7 +349,7 @@ class QueryEngine:
         if isinstance(self.model, FieldModel):
             self.model.require_field(query)
             asked = f"key {query.key}"
-        content = [__version__, self._fingerprint, query.document.digest, asked, query.answers[0], *purpose]
+        content = [__version__, *self._model, query.document.digest, asked, query.answers[0], *purpose]
         # Recorded answers go by id, and two pages of the same content may have different ones.
         return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])
 

@@ -38,7 +38,14 @@ def estimate_questions(inputs: QuestionInputs, job: AuditJob) -> Estimate:
     if inputs.answers is not None:
         return Estimate(questions, 1 + beside, None, 0, None, "Recorded answers are read, and no model is asked")
     prompt = read_prompt(inputs.prompt) if inputs.prompt is not None else None
-    model = open_model(job.checkpoint("questions"), device=job.device, download=job.download, prompt=prompt)
+    model = open_model(
+        job.checkpoint("questions"),
+        device=job.device,
+        download=job.download,
+        prompt=prompt,
+        precision=job.precision,
+        batch_tokens=job.batch_tokens,
+    )
     each, sample = _timed(model, red)
     parameters = model.describe().get("parameters")
     weights = _PER_PARAMETER * parameters if isinstance(parameters, int) else 0

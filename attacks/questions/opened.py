@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from pfl_audit.attacks.questions.canaries import read_canaries
 from pfl_audit.attacks.questions.context import QuestionContext, QuestionParts
 from pfl_audit.attacks.questions.corpora import audited_corpus, place_of, training_corpus
 from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.attacks.questions.precision import Difference, difference_of, facts_of, sample_of
 from pfl_audit.attacks.questions.subject import BLUE, BY_DOCUMENT, CANARIES, PRETRAINED, REFERENCES, QuestionInputs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.problems import list_problems
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
+from pfl_audit.core.sharding import Share
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditedModels, AuditJob, ModelFacts
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.units import UNITS
 from pfl_audit.errors import UsageError
 from pfl_audit.models.adapter_folder import base_of
-from pfl_audit.models.calls import Opening
+from pfl_audit.models.calls import Calls, Opening
+from pfl_audit.models.device import AUTO, arithmetic_of, usable_device
+from pfl_audit.models.family import Precision
 from pfl_audit.models.open import family_of, open_model
 from pfl_audit.models.page_reader import PageReader
 from pfl_audit.models.prompt_template import read_prompt
@@ -35,6 +39,8 @@ class OpenedQuestions(QuestionParts):
     """Models and documents of an audit by questions."""
 
     inputs: QuestionInputs
+    arithmetic: Mapping[str, str] = field(default_factory=dict)
+    """How answers were computed, for the report."""
 
     def have(self) -> frozenset[str]:
         """Capabilities of the model, and what is given beside it."""
@@ -82,17 +88,20 @@ class OpenedQuestions(QuestionParts):
             documents=len(corpus.documents),
             queries=len(corpus.queries),
             classes_random=self.inputs.classes_random,
+            facts=dict(self.arithmetic),
             problems=list_problems(corpus.problems, unanswered, redactor),
         )
 
     def work(self) -> dict[str, int]:
         """Queries that were asked, and those whose answers were in the store."""
         engines = self._engines()
+        fitting = [engine.batch_tokens for engine in engines if engine.batch_tokens is not None]
         used = [engine.model.work() for engine in engines if isinstance(engine.model, ConcurrentModel)]
         return {
             "queries_asked": sum(engine.asked for engine in engines),
             "queries_reused": sum(engine.reused for engine in engines),
             **{name: count for one in used for name, count in one.items()},
+            **({"tokens_in_memory": min(fitting)} if fitting else {}),
         }
 
     def _engines(self) -> list[QueryEngine]:
@@ -126,27 +135,41 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     if job.share is not None and job.model is None:
         raise UsageError("recorded answers and endpoints are not asked in shares", "Leave --shard out")
 
-    def opened(name: str) -> DocumentModel:
-        return open_model(name, device=job.device, download=job.download, prompt=prompt)
+    if job.device == AUTO:
+        job = replace(job, device=usable_device(AUTO))
+    differences: list[Difference] = []
+
+    def opened(name: str, role: str) -> DocumentModel:
+        exact = _engine(_model(job, name, prompt, "fp32"), job).ask(sample, f"{role} in float32") if sample else None
+        model = _model(job, name, prompt, job.precision)
+        if exact is not None:
+            low = _engine(model, job, job.precision).ask(sample, f"{role} in {job.precision}")
+            differences.append(difference_of(role, sample, exact, low))
+            job.progress.say(differences[-1].line())
+        return model
 
     def engine(model: DocumentModel, name: str | None) -> QueryEngine:
-        if job.pool is None or name is None:
+        if name is None:
             return QueryEngine(model, job.store, job.progress, share=job.share)
-        opening = Opening(name, job.device, job.download, prompt, model.fingerprint)
-        return QueryEngine(model, job.store, job.progress, job.pool.calls(opening), job.share)
+        if job.pool is None:
+            return _engine(model, job, job.precision, share=job.share)
+        opening = Opening(name, job.device, job.download, prompt, model.fingerprint, job.precision, job.batch_tokens)
+        return _engine(model, job, job.precision, job.pool.calls(opening), job.share)
 
     red = audited_corpus(inputs)
     blue = training_corpus(inputs, red)
-    before = opened(inputs.pretrained) if inputs.pretrained else None
-    control = opened(inputs.control) if inputs.control else None
+    sample = sample_of(red) if job.precision != "fp32" else []
+    before = opened(inputs.pretrained, "pre-trained") if inputs.pretrained else None
+    control = opened(inputs.control, "control") if inputs.control else None
     if len(inputs.references) == 1:
         raise UsageError("one reference model shows no spread", "Give --reference twice at least, or not at all")
-    references = [opened(name) for name in inputs.references]
+    references = [opened(name, f"reference {number}") for number, name in enumerate(inputs.references, 1)]
     # The target last: an endpoint is asked when it is opened, and nothing may be wrong then.
-    model = _target(inputs, prompt, job, red)
+    model = opened(job.model, "target") if job.model is not None else _elsewhere(inputs, prompt, job, red)
     _check_references(inputs.references, references, model)
     return OpenedQuestions(
         inputs=inputs,
+        arithmetic=facts_of(job.precision, differences),
         target=engine(model, job.model),
         red=red,
         pretrained=engine(before, inputs.pretrained) if before else None,
@@ -166,15 +189,35 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     )
 
 
-def _target(inputs: QuestionInputs, prompt: str | None, job: AuditJob, red: Corpus) -> DocumentModel:
-    """The model under audit."""
+def _model(job: AuditJob, name: str, prompt: str | None, precision: Precision) -> DocumentModel:
+    return open_model(
+        name,
+        device=job.device,
+        download=job.download,
+        prompt=prompt,
+        precision=precision,
+        batch_tokens=job.batch_tokens,
+    )
+
+
+def _engine(
+    model: DocumentModel,
+    job: AuditJob,
+    precision: Precision = "fp32",
+    calls: Calls | None = None,
+    share: Share | None = None,
+) -> QueryEngine:
+    """A checkpoint with the answers that it has given in that precision on such a device."""
+    return QueryEngine(model, job.store, job.progress, calls, share, arithmetic_of(job.device, precision))
+
+
+def _elsewhere(inputs: QuestionInputs, prompt: str | None, job: AuditJob, red: Corpus) -> DocumentModel:
+    """A model under audit that is not at hand."""
     if inputs.endpoint is not None:
         from pfl_audit.attacks.questions.endpoint import open_endpoint
 
         return open_endpoint(inputs, red, job.planned(red), job.store, job.progress, prompt)
-    if inputs.answers is None:
-        return open_model(job.checkpoint("questions"), device=job.device, download=job.download, prompt=prompt)
-    model = RecordedModel(inputs.answers)
+    model = RecordedModel(inputs.answers or Path())
     model.require_answers_to(red)
     return model
 

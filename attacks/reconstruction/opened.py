@@ -24,10 +24,11 @@ from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus
 from pfl_audit.documents.forms.partition import FormPartition, partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.models.device import usable_device
 from pfl_audit.models.encoders.vocabulary import read_vocabulary
 from pfl_audit.models.family import Capability, Precision
 from pfl_audit.models.form_protocol import FormModel
-from pfl_audit.models.open import open_form_model, require_device
+from pfl_audit.models.open import open_form_model
 from pfl_audit.models.weights import tensor_names
 from pfl_audit.progress import Progress
 
@@ -135,7 +136,7 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     """
     model, progress = Path(job.checkpoint("forms")), job.progress
     noise = job.seed if inputs.visual_noise else None
-    require_device(job.device)
+    device = usable_device(job.device)
     epochs = _epochs(inputs.epochs)
     corpus = open_forms(inputs.forms or Path())
     parts = partition_forms(corpus, seed=inputs.split_seed)
@@ -148,16 +149,14 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         progress.say(f"{len(parts.left_out)} forms left out: an earlier part holds a near-duplicate")
     label_map = _label_map(inputs.label_map, corpus.labels)
 
-    def open_target(folder: Path, precision: Precision = "float32") -> FormModel:
-        return open_form_model(
-            str(folder), device=job.device, visual_noise=noise, precision=precision, label_map=label_map
-        )
+    opened = partial(open_form_model, device=device, batch_tokens=job.batch_tokens)
+
+    def open_target(folder: Path, precision: Precision = "fp32") -> FormModel:
+        return opened(str(folder), visual_noise=noise, precision=precision, label_map=label_map)
 
     target = open_target(model)
-    public = open_form_model(inputs.public, device=job.device) if inputs.public else None
-    public_target = (
-        open_form_model(inputs.public_target, device=job.device, label_map=label_map) if inputs.public_target else None
-    )
+    public = opened(inputs.public) if inputs.public else None
+    public_target = opened(inputs.public_target, label_map=label_map) if inputs.public_target else None
     _refuse_strangers(target, public, epochs)
     if public_target is not None:
         _refuse_reference(public_target, target, inputs.public_target or "", parts.private)
@@ -181,7 +180,7 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         inputs=inputs,
         target=target,
         public=public,
-        quick=open_target(model, inputs.precision) if inputs.precision != "float32" else None,
+        quick=open_target(model, job.precision) if job.precision != "fp32" else None,
         corpus=corpus,
         parts=parts,
         records=Records(job.store),
@@ -189,7 +188,7 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         public_target=public_target,
         training=(_record(Path(inputs.public)) if inputs.public else {}, _record(model)),
         states=job.states,
-        device=job.device,
+        device=device,
         unseen=unseen,
         notes=notes,
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from pfl_audit.attacks.guesses.putting_back import Guessed, Outcome, outcome_of
 from pfl_audit.attacks.guesses.secrets import Occurrences
 from pfl_audit.attacks.reconstruction import present, present_guesses
@@ -22,7 +24,8 @@ from pfl_audit.attacks.reconstruction.units import units_of
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Table
 from pfl_audit.errors import UsageError
-from pfl_audit.models.form_protocol import Blank, FormModel
+from pfl_audit.models.family import Capability
+from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
 
 _COMPARED = 8
 """Fields by which a coarser precision is judged."""
@@ -104,14 +107,17 @@ def _quickest(context: FormContext, settings: ReconstructionSettings, chosen: Ch
         _fill(context, settings, proposers(context.public, model, settings), first, f"in {name} precision")
         for model, name in ((context.target, "full"), (context.quick, "coarser"))
     )
-    same = all(
-        one.tokens == other.tokens
+    same = sum(
+        [one.tokens for one in here.attack] == [other.tokens for other in there.attack]
         for here, there in zip(exact, coarse, strict=True)
-        for one, other in zip(here.attack, there.attack, strict=True)
     )
-    found = f"{len(first)} fields come out {'the same' if same else 'otherwise'} in coarser precision"
+    found = f"{same} of {len(first)} sampled fields come out as in float32"
+    if Capability.FORM_LOSS in context.target.capabilities:
+        true = [Attempt(blank, truth) for blank, truth in first]
+        apart = np.abs(context.target.losses(true) - context.quick.losses(true)).max(initial=0.0)
+        found += f", and the losses of their true values differ by at most {apart:.2g} nats"
     context.progress.say(found)
-    return (context.quick, f"coarser: {found}") if same else (context.target, f"float32: {found}")
+    return (context.quick, f"coarser: {found}") if same == len(first) else (context.target, f"float32: {found}")
 
 
 class _Attack:

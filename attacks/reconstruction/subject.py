@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -45,9 +45,6 @@ class FormInputs(Settings):
     )
     epochs: Annotated[Path | None, Flag(panel=_ABLATION)] = Field(
         default=None, description="Attack every epoch-NNN checkpoint in this folder as well."
-    )
-    precision: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="bfloat16 only where the first fields come out the same."
     )
 
 

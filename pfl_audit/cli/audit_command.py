@@ -20,6 +20,7 @@ from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.outputs import Outputs, output_parameters, outputs_of
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.errors import UsageError
+from pfl_audit.models.family import Precision
 from pfl_audit.registry import ExtensionWarning, Registry
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Request:
         out: Folder of the run, or None.
         store: Response store, or None.
         device: torch's name of the device.
+        precision: Floating-point type of the models' matrix products.
+        batch_tokens: Largest number of tokens in a batch, or None.
         workers: Processes that ask models at the same time.
         gating: What decides the exit code beside findings.
     """
@@ -83,6 +86,8 @@ class Request:
     out: Path | None = None
     store: Path | None = None
     device: str = "cpu"
+    precision: Precision = "fp32"
+    batch_tokens: int | None = None
     workers: int = 1
     gating: Gating = Gating()
 
@@ -127,9 +132,7 @@ class AuditCommand:
         parameters = [
             self._model(),
             *(parameter for group in groups for parameter in group.parameters()),
-            *_shared(
-                download=self.download, gate=self.gate, asks=any(group.owner == "questions" for group in self.inputs)
-            ),
+            *_shared(download=self.download, gate=self.gate, owners=frozenset(group.owner for group in self.inputs)),
             *(output_parameters() if self.gate else ()),
         ]
         command.__doc__ = self.help
@@ -183,6 +186,8 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         store=request.store or shared_store(request.out),
         seed=request.seed,
         device=request.device,
+        precision=request.precision,
+        batch_tokens=request.batch_tokens,
         workers=request.workers,
         cluster=given.get("cluster"),
         download=given.get("download", False),
@@ -237,6 +242,8 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
         out=given["out"],
         store=given["store"],
         device=given["device"],
+        precision=given["precision"],
+        batch_tokens=given.get("batch_tokens"),
         workers=given.get("workers", 1),
         gating=_gating(given, tables.get(WAIVERS, [])),
     )
@@ -341,7 +348,7 @@ def _subjects() -> frozenset[str]:
     return frozenset(SUBJECTS.installed())
 
 
-def _shared(*, download: bool, gate: bool, asks: bool) -> list[inspect.Parameter]:
+def _shared(*, download: bool, gate: bool, owners: frozenset[str]) -> list[inspect.Parameter]:
     """Options that every audit has."""
     made = [
         keyword("set_", Set, None),
@@ -349,6 +356,7 @@ def _shared(*, download: bool, gate: bool, asks: bool) -> list[inspect.Parameter
         keyword("store", options.Store, None),
         keyword("seed", options.Seed, 0),
         keyword("device", options.Device, "cpu"),
+        keyword("precision", options.Precision, "fp32"),
         keyword("fail_on", options.FailOnLevel, "leak"),
         keyword("require", options.Require, None),
         keyword("gate", options.Gate, None),
@@ -363,7 +371,9 @@ def _shared(*, download: bool, gate: bool, asks: bool) -> list[inspect.Parameter
     ]
     if download:
         made.insert(5, keyword("download", options.Download, False))
-    if asks:
+    if owners & {"questions", "forms"}:
+        made.insert(6, keyword("batch_tokens", options.BatchTokens, None))
+    if "questions" in owners:
         made.insert(5, keyword("workers", options.Workers, 1))
         made.insert(6, keyword("cluster", options.Cluster, None))
         made.insert(7, keyword("shard", options.Shard, None))

@@ -8,10 +8,12 @@ from typing import Annotated, Literal
 import typer
 
 from pfl_audit.cli.console import errors_as_json
+from pfl_audit.models.family import Precision as FloatingPoint
 
 Release = Literal["public-api", "internal", "open-weights"]
 FailOn = Literal["leak", "weak", "never"]
 _MOST_WORKERS = 256
+_MOST_TOKENS = 1 << 30
 _HIGHEST_SEED = 2**32 - 1 - 100
 """scikit-learn takes 32 bits, and the draws of an audit count up from the seed."""
 
@@ -65,7 +67,23 @@ Store = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=_HIGHEST_SEED, help="Seed of everything that is drawn.")]
-Device = Annotated[str, typer.Option("--device", help="torch's name of the device.")]
+Device = Annotated[
+    str, typer.Option("--device", help="cuda, mps, cpu, or another of torch's names; auto for the first that works.")
+]
+Precision = Annotated[
+    FloatingPoint,
+    typer.Option("--precision", help="Matrix products; a low one is compared with fp32 on a sample."),
+]
+BatchTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-tokens",
+        min=1,
+        max=_MOST_TOKENS,
+        help="Tokens of a batch at most; halved where memory runs out.",
+        show_default="each model's own limit",
+    ),
+]
 Workers = Annotated[
     int,
     typer.Option(

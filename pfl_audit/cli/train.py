@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -184,6 +184,7 @@ def _train(context: typer.Context, values: Values) -> None:
 
 def _request(values: Values) -> tuple[TrainRun, Settings, PrivacySettings | None]:
     """What is trained, and how."""
+    from pfl_audit.models.device import AUTO, usable_device
     from pfl_audit.training.run import TrainRun
 
     names = (
@@ -205,6 +206,8 @@ def _request(values: Values) -> tuple[TrainRun, Settings, PrivacySettings | None
         canaries=_canaries(values),
         **{name: values[name] for name in names},
     )
+    if run.device == AUTO:  # it is written into the configuration of federations
+        run = replace(run, device=usable_device(AUTO))
     frozen: dict[str, Any] = {"freeze_visual": not values["train_visual"], "seed": values["seed"]}
     if run.mode == "central":
         return run, TrainSettings(**frozen, **CENTRAL.given(values)), None

@@ -12,6 +12,7 @@ from pfl_audit.core.review import Release
 from pfl_audit.core.sharding import Share
 from pfl_audit.core.verdict import FailOn
 from pfl_audit.core.waivers import Waiver
+from pfl_audit.models.family import Precision
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class AuditPlan:
         store: Response store; in ``out`` where it is None.
         seed: Seed of all random draws.
         device: torch's name of the device.
+        precision: Floating-point type of the models' matrix products.
+        batch_tokens: Largest number of tokens in a batch; None for the models' own limits.
         workers: Processes that ask models at the same time.
         cluster: Ray cluster whose machines ask models, as of ``Cluster``; None for this machine alone.
         share: Share of the questions that is asked, for a run that only fills a store; None for an audit.
@@ -57,6 +60,8 @@ class AuditPlan:
     store: Path | None = None
     seed: int = 0
     device: str = "cpu"
+    precision: Precision = "fp32"
+    batch_tokens: int | None = None
     workers: int = 1
     cluster: str | None = None
     share: Share | None = None
@@ -88,6 +93,7 @@ class AuditPlan:
             **({"as_published": True} if self.as_published else {}),
             "seed": self.seed,
             "reveal": self.reveal,
+            **({"precision": self.precision} if self.precision != "fp32" else {}),
         }
 
 

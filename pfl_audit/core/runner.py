@@ -230,6 +230,8 @@ class AuditRun:
             plan.workers,
             plan.cluster,
             plan.share,
+            plan.precision,
+            plan.batch_tokens,
         )
 
     def open(self, store: ResponseStore) -> None:

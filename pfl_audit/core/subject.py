@@ -14,6 +14,7 @@ from pfl_audit.core.settings import Settings
 from pfl_audit.core.sharding import Share
 from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
+from pfl_audit.models.family import Precision
 from pfl_audit.registry import Registry
 
 if TYPE_CHECKING:  # they bring numpy and sqlite, which 'pfl-audit list' can do without
@@ -65,6 +66,8 @@ class AuditJob:
         workers: Processes that ask models at the same time; 1 for this one alone.
         cluster: Ray cluster whose machines ask models; None for this machine alone.
         share: Share of the questions that is asked; None for all.
+        precision: Floating-point type of the models' matrix products.
+        batch_tokens: Largest number of tokens in a batch; None for the models' own limits.
     """
 
     model: str | None
@@ -79,6 +82,8 @@ class AuditJob:
     workers: int = 1
     cluster: str | None = None
     share: Share | None = None
+    precision: Precision = "fp32"
+    batch_tokens: int | None = None
 
     @cached_property
     def pool(self) -> Workers | None:

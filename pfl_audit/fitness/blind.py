@@ -177,9 +177,7 @@ def out_of_fold_scores(regressions: OutOfFold, labels: Bools) -> Floats:
     return rounded
 
 
-def permutation_p_value(
-    regressions: OutOfFold, labels: Bools, rng: np.random.Generator, permutations: int
-) -> float:
+def permutation_p_value(regressions: OutOfFold, labels: Bools, rng: np.random.Generator, permutations: int) -> float:
     """One-sided permutation p-value of the AUC, with the regression refitted for each labelling.
 
     Args:

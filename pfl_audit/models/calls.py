@@ -13,7 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pfl_audit import __version__
 from pfl_audit.errors import AuditError, UnanswerableError
+from pfl_audit.models.family import Precision
 from pfl_audit.models.open import open_model
+from pfl_audit.models.placement import tokens_found
 from pfl_audit.models.protocol import DocumentModel
 
 T = TypeVar("T")
@@ -26,6 +28,10 @@ _DEATHS = 3
 
 class Calls(Protocol):
     """What calls one model."""
+
+    @property
+    def batch_tokens(self) -> int | None:
+        """Tokens of a batch that memory was found to have room for; None where it has not run out."""
 
     def each(self, calls: Sequence[Call[T]]) -> Iterator[tuple[int, T | UnanswerableError]]:
         """The number of each call and what it gave, in any order; where it is taken late, no more are begun."""
@@ -43,6 +49,11 @@ class InTurn:
 
     def __init__(self, model: DocumentModel) -> None:
         self._model = model
+
+    @property
+    def batch_tokens(self) -> int | None:
+        """As of Calls."""
+        return tokens_found(self._model)
 
     def each(self, calls: Sequence[Call[T]]) -> Iterator[tuple[int, T | UnanswerableError]]:
         """As of Calls."""
@@ -68,6 +79,8 @@ class Opening:
     download: bool
     prompt: str | None
     fingerprint: str
+    precision: Precision = "fp32"
+    batch_tokens: int | None = None
     version: str = __version__
 
 
@@ -78,15 +91,18 @@ class Reply(Generic[T]):
     Attributes:
         unanswerable: Of an UnanswerableError.
         failed: Of an AuditError.
+        tokens: As of ``tokens_found``, of the model that was called.
     """
 
     given: T | None = None
     unanswerable: tuple[str, str, str] | None = None
     failed: tuple[str, str] | None = None
+    tokens: int | None = None
 
     def is_one(self) -> bool:
         """Whether it has the form of a reply, which may come from another machine."""
-        return _are_texts(self.unanswerable, 3) and _are_texts(self.failed, 2)
+        told = self.tokens is None or (type(self.tokens) is int and self.tokens > 0)
+        return told and _are_texts(self.unanswerable, 3) and _are_texts(self.failed, 2)
 
     def found(self) -> T | UnanswerableError:
         """What the call gave.
@@ -160,6 +176,7 @@ class Pool(Generic[H]):
     def __init__(self, holders: Holders[H]) -> None:
         self._holders = holders
         self.idle: list[H] = []
+        self.tokens: dict[Opening, int] = {}
 
     def calls(self, opening: Opening) -> Calls:
         """Calls of the model that an opening gives."""
@@ -201,6 +218,8 @@ class Pool(Generic[H]):
                         self._fill(len(waiting) + len(busy), len(busy))
                         continue
                     self.idle.append(one)
+                    if reply.tokens is not None:
+                        self.tokens[opening] = min(reply.tokens, self.tokens.get(opening, reply.tokens))
                     yield at, reply.found()
         finally:
             for one, _ in busy:  # what it would send belongs to this loop
@@ -218,6 +237,10 @@ class _Held:
     def __init__(self, pool: Pool[Any], opening: Opening) -> None:
         self._pool, self._opening = pool, opening
 
+    @property
+    def batch_tokens(self) -> int | None:
+        return self._pool.tokens.get(self._opening)
+
     def each(self, calls: Sequence[Call[T]]) -> Iterator[tuple[int, T | UnanswerableError]]:
         return self._pool.each(self._opening, calls)
 
@@ -232,7 +255,7 @@ def reply(models: dict[Opening, DocumentModel], opening: Opening, call: Call[T],
     try:
         if opening not in models:
             models[opening] = _opened(opening)
-        return Reply(call(models[opening]))
+        return Reply(call(models[opening]), tokens=tokens_found(models[opening]))
     except UnanswerableError as error:
         return Reply(unanswerable=(error.problem, error.remedy, error.reason))
     except AuditError as error:
@@ -252,7 +275,14 @@ def failed(error: Exception, fewer: str) -> Reply[Any]:
 def _opened(opening: Opening) -> DocumentModel:
     if opening.version != __version__:
         raise AuditError("a machine has another version of pfl-audit", "Install the same one everywhere")
-    model = open_model(opening.name, device=opening.device, download=opening.download, prompt=opening.prompt)
+    model = open_model(
+        opening.name,
+        device=opening.device,
+        download=opening.download,
+        prompt=opening.prompt,
+        precision=opening.precision,
+        batch_tokens=opening.batch_tokens,
+    )
     if model.fingerprint != opening.fingerprint:
         raise AuditError(f"{opening.name} has changed since it was opened", "Repeat the command")
     return model

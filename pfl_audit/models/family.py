@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, Any]
 """``config.json`` as data."""
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["fp32", "bf16", "fp16"]
+"""Floating-point type of matrix products."""
+FLOATS: Mapping[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""Precision to torch's name."""
 
 
 class Capability(StrEnum):
@@ -154,8 +157,9 @@ class FormFamily(Protocol):
         *,
         device: str,
         visual_noise: int | None = None,
-        precision: Precision = "float32",
+        precision: Precision = "fp32",
         label_map: Mapping[str, str] | None = None,
+        batch_tokens: int | None = None,
     ) -> FormModel:
         """Open a checkpoint to read forms.
 
@@ -163,6 +167,7 @@ class FormFamily(Protocol):
             visual_noise: Seed of Gaussian noise that replaces every page image, or None.
             precision: Floating-point type of the network's arithmetic.
             label_map: Field label of the forms to a tag of the model, or to ``O``, where the names differ.
+            batch_tokens: Largest number of tokens in a batch; None for the model's own limit.
 
         Raises:
             UsageError: The label map names a tag that the model does not have.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.adapter_folder import base_of
+from pfl_audit.models.device import usable_device
 from pfl_audit.models.family import (
     AnswerFamily,
     DividedFamily,
@@ -35,14 +36,25 @@ checkpoints by a key of its own in config.json states a lower one."""
 _REGISTRY: Final = Registry[ModelFamily]("pfl_audit.models", "model family", ("name", "recognises", "capabilities"))
 
 
-def open_model(name: str, *, device: str = "cpu", download: bool = False, prompt: str | None = None) -> DocumentModel:
+def open_model(
+    name: str,
+    *,
+    device: str = "cpu",
+    download: bool = False,
+    prompt: str | None = None,
+    precision: Precision = "fp32",
+    batch_tokens: int | None = None,
+) -> DocumentModel:
     """Open a model that answers questions about pages.
 
     Args:
         name: Local checkpoint folder, or with ``download`` a hub id.
-        device: torch's name of the device.
+        device: As in ``device.usable_device``.
         download: Whether the network may be used to fetch a hub id. Without it no connection is made.
         prompt: Template with {question} and maybe {words}, for families that are asked by one; None for their own.
+        precision: Floating-point type of matrix products; weights and sums are float32 either way.
+        batch_tokens: Largest number of tokens in a batch, padding included; None for the model's own limit. A batch
+            that the memory of the device has no room for is halved either way.
 
     Raises:
         UsageError: Not a folder and no permission to download; a device that does not exist; a prompt for a family
@@ -50,13 +62,16 @@ def open_model(name: str, *, device: str = "cpu", download: bool = False, prompt
         NotAuditableError: Models of its family answer no questions.
         AuditError: No checkpoint, none of a known family, or it cannot be opened.
     """
-    folder = _locate(name, device, download=download)
+    from pfl_audit.models.placement import place
+
+    device = usable_device(device)
+    folder = _locate(name, download=download)
     family = _offering(AnswerFamily, folder, "answers to questions")  # type: ignore[type-abstract]
     if prompt is None:
-        return family.open(folder, device=device)
+        return place(family.open(folder, device=device), device, precision, batch_tokens)
     if not isinstance(family, PromptedFamily):
         raise UsageError(f"{folder} is asked in the way that it was trained, not by a prompt", "Leave --prompt out")
-    return family.open_prompted(folder, device=device, prompt=prompt)
+    return place(family.open_prompted(folder, device=device, prompt=prompt), device, precision, batch_tokens)
 
 
 def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
@@ -64,14 +79,15 @@ def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
 
     Args:
         name: Local checkpoint folder.
-        device: torch's name of the device.
+        device: As in ``device.usable_device``.
 
     Raises:
         UsageError: As in open_model.
         NotAuditableError: Models of its family offer no training gradient.
         AuditError: As in open_model.
     """
-    folder = _locate(name, device, download=False)
+    device = usable_device(device)
+    folder = _locate(name, download=False)
     return _offering(GradientFamily, folder, "training gradient").open_gradients(folder, device=device)  # type: ignore[type-abstract]
 
 
@@ -80,27 +96,36 @@ def open_form_model(
     *,
     device: str = "cpu",
     visual_noise: int | None = None,
-    precision: Precision = "float32",
+    precision: Precision = "fp32",
     label_map: Mapping[str, str] | None = None,
+    batch_tokens: int | None = None,
 ) -> FormModel:
     """Open a model that reads the tokens of forms.
 
     Args:
         name: Local checkpoint folder.
-        device: torch's name of the device.
+        device: As in ``device.usable_device``.
         visual_noise: As in FormFamily.open_forms.
         precision: As in FormFamily.open_forms.
         label_map: As in FormFamily.open_forms.
+        batch_tokens: As in FormFamily.open_forms.
 
     Raises:
         UsageError: As in open_model.
         NotAuditableError: Models of its family read no forms.
         AuditError: As in open_model.
     """
-    require_device(device)
+    device = usable_device(device)
     folder = Path(name)
     family = _offering(FormFamily, folder, "reading of forms")  # type: ignore[type-abstract]
-    return family.open_forms(folder, device=device, visual_noise=visual_noise, precision=precision, label_map=label_map)
+    return family.open_forms(
+        folder,
+        device=device,
+        visual_noise=visual_noise,
+        precision=precision,
+        label_map=label_map,
+        batch_tokens=batch_tokens,
+    )
 
 
 def open_any(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel | FormModel:
@@ -116,7 +141,8 @@ def open_any(name: str, *, device: str = "cpu", download: bool = False) -> Docum
         NotAuditableError: Models of its family do neither.
         AuditError: As in open_model.
     """
-    folder = _locate(name, device, download=download)
+    device = usable_device(device)
+    folder = _locate(name, download=download)
     family = family_of(folder)
     if isinstance(family, FormFamily) and not isinstance(family, AnswerFamily):
         return open_form_model(str(folder), device=device)
@@ -169,21 +195,6 @@ def recognised_by(folder: Path, config: Settings, tensors: frozenset[str]) -> Mo
     )
 
 
-def require_device(device: str) -> None:
-    """Check that torch has the device and can compute on it (``meta`` cannot).
-
-    Raises:
-        UsageError: It has not, or cannot.
-    """
-    import torch
-
-    try:
-        two = torch.ones(2, 2, device=device)
-        float((two @ two).sum())
-    except Exception as error:  # every backend raises its own kind
-        raise UsageError(f"torch cannot use the device '{device}' here", "Use --device cpu") from error
-
-
 def _offering(kind: type[T], folder: Path, what: str) -> T:
     """The family of a checkpoint folder, which offers what the protocol ``kind`` has.
 
@@ -201,8 +212,7 @@ def _offering(kind: type[T], folder: Path, what: str) -> T:
     raise NotAuditableError(f"{folder} is a {family.name} checkpoint, and that family offers no {what}", remedy)
 
 
-def _locate(name: str, device: str, *, download: bool) -> Path:
-    require_device(device)
+def _locate(name: str, *, download: bool) -> Path:
     folder = Path(name)
     with suppress(OSError):  # such as a name that is too long
         if folder.exists():

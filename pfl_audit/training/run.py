@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.inputs import is_regular, read_json
-from pfl_audit.models.open import families, family_of, require_device
+from pfl_audit.models.device import usable_device
+from pfl_audit.models.open import families, family_of
 from pfl_audit.models.pretraining import SelfPretraining
 from pfl_audit.models.training_protocol import QuestionModel, TrainableFamily
 from pfl_audit.models.vt5.checkpoint import LoadedVt5
@@ -130,6 +131,7 @@ def run_training(
         AuditError: Another process writes into the folder, there is nothing to train on, the start cannot be opened,
             or the parties are not as they must be.
     """
+    run = replace(run, device=usable_device(run.device))
     prepared = prepare(run, settings, privacy)
     if (record := finished(run.out, prepared.identity, progress)) is not None:
         if run.keep_updates:
@@ -284,7 +286,7 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
         canaries.check(run.canaries, privacy)
     if run.pretraining:
         run.pretraining.check()
-    require_device(run.device)
+    usable_device(run.device)
     if privacy is not None:
         privacy.check()
         if run.start is None:

@@ -132,6 +132,7 @@ def test_results_from_elsewhere_do_not_reach_the_terminal(tmp_path: Path, capsys
         ),
         checks=[check],
         target=SimpleNamespace(claim_review=None),
+        published=[],
     )
     show_verdict(cast("Results", results), tmp_path, [])
     out = capsys.readouterr().out

@@ -48,13 +48,14 @@ class EncoderFamily:
         *,
         device: str,
         visual_noise: int | None = None,
-        precision: Precision = "float32",
+        precision: Precision = "fp32",
         label_map: Mapping[str, str] | None = None,
+        batch_tokens: int | None = None,
     ) -> FormModel:
         """Open a checkpoint to read forms."""
         from pfl_audit.models.encoders.model import open_form_model
 
-        return open_form_model(folder, device, visual_noise, precision, label_map)
+        return open_form_model(folder, device, visual_noise, precision, label_map, batch_tokens)
 
 
 FAMILY = EncoderFamily()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -12,22 +14,27 @@ from torch import Tensor
 
 from pfl_audit.documents.forms.form import Form
 from pfl_audit.errors import AuditError
+from pfl_audit.models.batch_budget import BatchBudget
+from pfl_audit.models.device import arithmetic_of, computing, release_memory
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import POINTING, EncoderConfig
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of, map_labels
 from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
 from pfl_audit.models.encoders.roberta import page_tokens
-from pfl_audit.models.family import Capability, Precision
+from pfl_audit.models.family import FLOATS, Capability, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.weights import fingerprint_files
 
+T = TypeVar("T")
+
 ADAPTER_VERSION = 2
 """Incremented whenever the adapter's results change, so that stored losses are not reused."""
 
 _BATCH_TOKENS = 8192
+"""Tokens of a batch where nothing else is asked for."""
 
 
 class EncoderModel(OpenedCheckpoint):
@@ -39,6 +46,10 @@ class EncoderModel(OpenedCheckpoint):
         visual_noise: Seed of Gaussian noise that replaces every page image (CDMI, section 6.2), or None.
         precision: Floating-point type of the backbone and the head; page features and losses are float32 either way.
         label_map: Field label of the forms to a tag of the head, where the names differ.
+        batch_tokens: Largest number of tokens in a batch, patches and padding included; None for the own limit.
+
+    Attributes:
+        batch_budget: Batches that the memory of the device has room for.
 
     Raises:
         UsageError: The label map names a tag that the head does not have.
@@ -51,15 +62,17 @@ class EncoderModel(OpenedCheckpoint):
         folder: Path,
         device: str = "cpu",
         visual_noise: int | None = None,
-        precision: Precision = "float32",
+        precision: Precision = "fp32",
         label_map: Mapping[str, str] | None = None,
+        batch_tokens: int | None = None,
     ) -> None:
         keep_freed_memory()
         self.network = loaded.network.to(device).eval()
         self.tokenizer = loaded.tokenizer
         self.config: EncoderConfig = map_labels(loaded.config, label_map or {})
         self._device = torch.device(device)
-        self._precision = precision
+        self._precision: Precision = precision
+        self.batch_budget = BatchBudget(batch_tokens, self._release, device)
         self.family, self.task = self.config.backbone, self.config.task
         own = Capability.TOKENS if self.task == "mlm" else Capability.LOSS_ESTIMATES
         self.capabilities = frozenset({Capability.FORM_LOSS, own})
@@ -67,11 +80,13 @@ class EncoderModel(OpenedCheckpoint):
         self.sees_page = self.config.page_side is not None
         self._page_features = PageFeatureCache(self.network, self._device, visual_noise) if self.sees_page else None
         notes = (
-            f"{self.task}, {_modality(self.config)}, {precision}",
+            f"{self.task}, {_modality(self.config)}, {FLOATS[precision]}",
             *(["page features of noise"] if visual_noise is not None else []),
             *loaded.notes,
         )
-        settings = (self.tokenizer.fingerprint, visual_noise, precision, *_later_settings(self.config))
+        elsewhere = [arithmetic_of(device, precision)] if self._device.type != "cpu" else []
+        arithmetic = (FLOATS[precision], *elsewhere, *_later_settings(self.config))
+        settings = (self.tokenizer.fingerprint, visual_noise, *arithmetic)
         self.identify(folder, files, ADAPTER_VERSION, notes, *settings)
         closed = np.ones(len(self.vocabulary), dtype=np.bool_)
         closed[self.tokenizer.ordinary] = False
@@ -118,13 +133,17 @@ class EncoderModel(OpenedCheckpoint):
             raise ValueError(f"a model for {self.task} has no logits of tokens")
         out = np.empty((len(attempts), len(self.vocabulary)), dtype=np.float32)
         places = [_open_place(attempt) for attempt in attempts]
-        for rows in self._chunks([attempt.blank for attempt in attempts]):
+
+        def logits(rows: Sequence[int]) -> Sequence[NDArray[np.float32]]:
             batch = self._batch([attempts[row].blank for row in rows], [_filled(attempts[row]) for row in rows])
-            with self._autocast():
+            with self._computing():
                 hidden = self.network.hidden(batch)
                 at = torch.tensor([places[row] for row in rows], device=self._device)
-                logits = self.network.class_logits(hidden[torch.arange(len(rows), device=self._device), at])
-            out[rows] = _checked(logits)[:, : len(self.vocabulary)]
+                found = self.network.class_logits(hidden[torch.arange(len(rows), device=self._device), at])
+            return list(_checked(found)[:, : len(self.vocabulary)])
+
+        for rows, values in self._evaluated([attempt.blank for attempt in attempts], logits):
+            out[rows] = values
         out[:, self._closed] = -np.inf
         return out
 
@@ -145,15 +164,19 @@ class EncoderModel(OpenedCheckpoint):
             return self._masked_losses(attempts)
         labels = self._labels(attempts)
         out = np.empty(len(attempts), dtype=np.float64)
-        for rows in self._chunks([attempt.blank for attempt in attempts]):
+
+        def losses(rows: Sequence[int]) -> Sequence[np.float32]:
             batch = self._batch(
                 [attempts[row].blank for row in rows],
                 [_filled(attempts[row]) for row in rows],
                 [_label(attempts[row], labels[id(attempts[row].blank)]) for row in rows],
             )
-            with self._autocast():
-                losses = self.network.loss(batch)
-            out[rows] = _checked(losses)
+            with self._computing():
+                found = self.network.loss(batch)
+            return list(_checked(found))
+
+        for rows, values in self._evaluated([attempt.blank for attempt in attempts], losses):
+            out[rows] = values
         return out
 
     @torch.no_grad()
@@ -175,14 +198,18 @@ class EncoderModel(OpenedCheckpoint):
         labels = self._labels(attempts)
         places = [_open_place(attempt) for attempt in attempts]
         out = np.empty((len(attempts), len(self.vocabulary)), dtype=np.float32)
-        for rows in self._chunks([attempt.blank for attempt in attempts]):
+
+        def estimates(rows: Sequence[int]) -> Sequence[NDArray[np.float32]]:
             batch = self._batch(
                 [attempts[row].blank for row in rows],
                 [_filled(attempts[row]) for row in rows],
                 [labels_at(labels[id(attempts[row].blank)], places[row]) for row in rows],
             )
-            estimates = self._estimates(batch, torch.tensor([places[row] for row in rows], device=self._device))
-            out[rows] = _checked(estimates)[:, : len(self.vocabulary)]
+            found = self._estimates(batch, torch.tensor([places[row] for row in rows], device=self._device))
+            return list(_checked(found)[:, : len(self.vocabulary)])
+
+        for rows, values in self._evaluated([attempt.blank for attempt in attempts], estimates):
+            out[rows] = values
         out[:, self._closed] = np.inf
         return out
 
@@ -196,7 +223,7 @@ class EncoderModel(OpenedCheckpoint):
 
         hook = self.network.words.register_forward_hook(follow)
         try:
-            with torch.enable_grad(), self._autocast():
+            with torch.enable_grad(), self._computing():
                 losses = self.network.loss(batch)
                 (gradient,) = torch.autograd.grad(losses.sum(), seen)
         finally:
@@ -219,22 +246,37 @@ class EncoderModel(OpenedCheckpoint):
         for number, attempt in enumerate(attempts):
             by_blank[id(attempt.blank)].append(number)
         out = np.zeros(len(attempts), dtype=np.float64)
-        for rows in self._chunks(blanks):
+
+        def surprises(rows: Sequence[int]) -> Sequence[NDArray[np.float32]]:
             some = [blanks[row] for row in rows]
             batch = self._batch(some, [blank.window.ids for blank in some])
-            with self._autocast():
+            with self._computing():
                 hidden = self.network.hidden(batch)
                 fields = [hidden[row, blank.span.start : blank.span.stop] for row, blank in enumerate(some)]
                 logits = self.network.class_logits(torch.cat(fields))
-            surprises = _checked(-logits.float().log_softmax(dim=-1))
-            first = 0
-            for blank in some:
-                for number in by_blank[id(blank)]:
+            found = _checked(-logits.float().log_softmax(dim=-1))
+            return np.split(found, np.cumsum([blank.length for blank in some])[:-1])
+
+        for rows, values in self._evaluated(blanks, surprises):
+            for row, of_tokens in zip(rows, values, strict=True):
+                for number in by_blank[id(blanks[row])]:
                     tokens = list(attempts[number].tokens)
                     if tokens:
-                        out[number] = surprises[np.arange(first, first + len(tokens)), tokens].mean()
-                first += blank.length
+                        out[number] = of_tokens[np.arange(len(tokens)), tokens].mean()
         return out
+
+    def _evaluated(
+        self, blanks: Sequence[Blank], call: Callable[[Sequence[int]], Sequence[T]]
+    ) -> Iterator[tuple[list[int], Sequence[T]]]:
+        """Batches of blanks by index with what a call gives for them; smaller ones where memory runs out."""
+        beside = page_tokens(self.config)
+        for rows in self._chunks(blanks):
+            yield rows, self.batch_budget.run(rows, lambda row: len(blanks[row].window.ids) + beside, call)
+
+    def _release(self) -> None:
+        if self._page_features is not None:
+            self._page_features.forget()
+        release_memory(str(self._device))
 
     def _chunks(self, blanks: Sequence[Blank]) -> Iterator[list[int]]:
         """Batches of blanks by index: of similar length, limited by the number of tokens."""
@@ -252,7 +294,9 @@ class EncoderModel(OpenedCheckpoint):
         chunk: list[int] = []
         for row in sorted(range(len(blanks)), key=lambda row: (kinds[row], row)):
             first = chunk[0] if chunk else row
-            if (len(chunk) + 1) * (lengths[first] + beside) > _BATCH_TOKENS or kinds[first][1] != kinds[row][1]:
+            cost = lengths[first] + beside
+            full = len(chunk) >= self.batch_budget.size(cost, _BATCH_TOKENS // cost)
+            if full or kinds[first][1] != kinds[row][1]:
                 yield chunk
                 chunk = []
             chunk.append(row)
@@ -267,21 +311,21 @@ class EncoderModel(OpenedCheckpoint):
         batch = collate(windows, ids=ids, labels=labels, features=features, page=page, pad=self.tokenizer.pad)
         return batch.to(self._device)
 
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._precision == "bfloat16")
+    def _computing(self) -> AbstractContextManager[None]:
+        return computing(str(self._device), self._precision)
 
 
 def open_form_model(
     folder: Path,
     device: str = "cpu",
     visual_noise: int | None = None,
-    precision: Precision = "float32",
+    precision: Precision = "fp32",
     label_map: Mapping[str, str] | None = None,
+    batch_tokens: int | None = None,
 ) -> EncoderModel:
     """Open a checkpoint folder as a form model."""
-    return EncoderModel(
-        open_encoder(folder), fingerprint_files(folder), folder, device, visual_noise, precision, label_map
-    )
+    files = fingerprint_files(folder)
+    return EncoderModel(open_encoder(folder), files, folder, device, visual_noise, precision, label_map, batch_tokens)
 
 
 def _later_settings(config: EncoderConfig) -> list[dict[str, object]]:

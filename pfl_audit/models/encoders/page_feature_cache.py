@@ -35,6 +35,10 @@ class PageFeatureCache:
         self._reader = PageReader(network.config.page_side, noise)
         self._features: OrderedDict[_Key, Tensor] = OrderedDict()
 
+    def forget(self) -> None:
+        """Drop all feature maps."""
+        self._features.clear()
+
     def features_of(self, blanks: Sequence[Blank]) -> tuple[Tensor, list[int]]:
         """Feature maps (pages, c, h, w), and the index of each blank's page among them.
 

@@ -62,8 +62,9 @@ class TaggerFamily:
         *,
         device: str,
         visual_noise: int | None = None,
-        precision: Precision = "float32",
+        precision: Precision = "fp32",
         label_map: Mapping[str, str] | None = None,
+        batch_tokens: int | None = None,
     ) -> FormModel:
         """Open a checkpoint to read forms, as a form encoder.
 
@@ -73,7 +74,12 @@ class TaggerFamily:
         if not FORMS.recognises(read_config(folder), frozenset()):
             raise NotAuditableError(f"{folder} is no form encoder: it reads no forms", "Give a LayoutLM or a BERT")
         return FORMS.open_forms(
-            folder, device=device, visual_noise=visual_noise, precision=precision, label_map=label_map
+            folder,
+            device=device,
+            visual_noise=visual_noise,
+            precision=precision,
+            label_map=label_map,
+            batch_tokens=batch_tokens,
         )
 
     def open_training(self, folder: Path, *, device: str, train_visual: bool) -> QuestionModel:

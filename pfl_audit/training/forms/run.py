@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,12 @@ from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import write_json
 from pfl_audit.inputs import is_regular, read_json
+from pfl_audit.models.device import usable_device
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder
 from pfl_audit.models.encoders.config import EncoderConfig
 from pfl_audit.models.encoders.labels import labels_of
 from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.form_protocol import Window
-from pfl_audit.models.open import require_device
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
@@ -68,7 +68,7 @@ def run_form_training(run: FormRun, settings: FormTrainSettings, progress: Progr
         AuditError: They cannot be read or divided, the start cannot be opened, or the training fails.
     """
     settings.check()
-    require_device(run.device)
+    run = replace(run, device=usable_device(run.device))
     corpus = open_forms(run.data)
     parts = partition_forms(corpus, seed=settings.split_seed)
     identity: dict[str, Any] = {

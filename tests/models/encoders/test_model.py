@@ -181,14 +181,14 @@ def test_noise_replaces_what_is_seen_and_is_part_of_the_fingerprint(forms: list[
         plain.fingerprint,
         noisy.fingerprint,
         model("layoutlm", "ee-bio", "bimodal", visual_noise=2).fingerprint,
-        model("layoutlm", "ee-bio", "bimodal", precision="bfloat16").fingerprint,
+        model("layoutlm", "ee-bio", "bimodal", precision="bf16").fingerprint,
     }
     assert len(prints) == 4
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_bfloat16_says_nearly_the_same(backbone: str, forms: list[Form]) -> None:
-    exact, rounded = model(backbone, "mlm", "bimodal"), model(backbone, "mlm", "bimodal", precision="bfloat16")
+    exact, rounded = model(backbone, "mlm", "bimodal"), model(backbone, "mlm", "bimodal", precision="bf16")
     attempts = some_attempts(exact, forms, full=False)
     one, two = exact.token_logits(attempts), rounded.token_logits(attempts)
     ordinary = exact.tokenizer.ordinary

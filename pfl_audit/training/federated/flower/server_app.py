@@ -24,7 +24,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_text
-from pfl_audit.models.open import require_device
+from pfl_audit.models.device import usable_device
 from pfl_audit.progress import Progress, Task
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
@@ -76,7 +76,7 @@ def lead_federation(grid: Grid, agreement: Agreement, config: ServerConfig, prog
         UsageError: The folder holds another run, or a setting cannot be.
         AuditError: A client is missing, refuses or fails; what is done is kept.
     """
-    require_device(config.device)
+    config = replace(config, device=usable_device(config.device))
     if start_fingerprint(Path(config.start)) != agreement.start:
         raise UsageError(f"{config.start} is not the checkpoint that the app was made with", "Make the app again")
     if is_complete(Path(config.out)):  # its record says whose it is
