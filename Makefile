@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+# Bytecode is made on import: pip would compile millions of lines, of which the commands and tests import few.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile -c constraints.txt
 
 .PHONY: help demo test check suite docs bench bench-gpu bench-null fixtures format clean
 
@@ -62,6 +63,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable .
 	touch $@
 
-$(VENV)/.developed: $(VENV)/.installed
+$(VENV)/.developed: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[dev]'
-	touch $@
+	touch $(VENV)/.installed $@

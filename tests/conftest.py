@@ -9,7 +9,6 @@ import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-gc.disable()  # until the collection of tests is finished: it makes millions of objects, and hardly any garbage
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +34,11 @@ DURATIONS: dict[str, float] = json.loads(Path(__file__).with_name("durations.jso
 """Seconds of test files, as `pytest --junitxml` has them for the whole suite on two cores."""
 UNKNOWN = 10.0
 """Of a file that was not measured: early enough not to be the one that the others wait for."""
+
+
+def pytest_configure() -> None:
+    """No garbage collection during that of tests, which makes millions of objects, and hardly any garbage."""
+    gc.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

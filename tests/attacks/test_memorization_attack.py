@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.core.fakes import FakeModel
 NAME = "memorization.provider_name"
 UNPROMPTED = "memorization.unprompted"
 GENERALISATION = "memorization.generalisation"
+opened = cache(open_corpus)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def run(
     reader: Callable[[Query], str] | None = None,
     **options: Any,
 ) -> dict[str, Check]:
-    red, blue = open_corpus(folder, "red"), open_corpus(folder, "blue")
+    red, blue = opened(folder, "red"), opened(folder, "blue")
 
     def respond(query: Query) -> Response:
         said = answer(query, blue)
@@ -215,13 +217,13 @@ def test_tables_are_in_the_order_of_pseudonyms(folder: Path, tmp_path: Path) -> 
     for rows in ([row for row in giveaway if row[1] == "member"], skipped, clues):
         assert [row[0] for row in rows] == sorted(str(row[0]) for row in rows)
     hide = Redactor("salt").within(NAME)
-    providers = {hide.name(provider): provider for provider in open_corpus(folder, "red").providers}
+    providers = {hide.name(provider): provider for provider in opened(folder, "red").providers}
     names = [providers[str(row[0])] for row in giveaway]
     assert names != sorted(names)
 
 
 def test_names_that_are_still_in_the_picture_are_counted_and_set_apart(folder: Path, tmp_path: Path) -> None:
-    members = open_corpus(folder, "red").members()
+    members = opened(folder, "red").members()
 
     def read(query: Query) -> str:
         assert not query.document.words
@@ -246,7 +248,7 @@ def test_names_that_are_still_in_the_picture_are_counted_and_set_apart(folder: P
 def test_unprompted_asks_pages_of_non_members_that_hold_no_such_number(folder: Path) -> None:
     import numpy as np
 
-    red = open_corpus(folder, "red")
+    red = opened(folder, "red")
     queries = unprompted_questions(red, ("tax_number", "registration_id"), np.random.default_rng(0))
     holds = {(query.document.id, query.key) for query in red.queries}
     assert queries

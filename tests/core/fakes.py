@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pfl_audit.documents.document import Query
+from pfl_audit.documents.images import PageImage
 from pfl_audit.models.protocol import Capability, Response
 
 
@@ -20,6 +21,7 @@ class FakeModel:
         self.answer = answer
         self.seen: list[str] = []
         self.batches: list[int] = []
+        self._opened: set[PageImage] = set()
         self.fingerprint = name
         self.capabilities = frozenset(Capability)
 
@@ -34,8 +36,10 @@ class FakeModel:
 
     def respond(self, queries: Sequence[Query]) -> list[Response]:
         for query in queries:
-            if query.document.image is not None:
-                query.document.image.open()
+            image = query.document.image
+            if image is not None and image not in self._opened:  # as a model does, which fails where it cannot
+                image.open()
+                self._opened.add(image)
         self.batches.append(len(queries))
         self.seen += [query.id for query in queries]
         return [self.answer(query) for query in queries]

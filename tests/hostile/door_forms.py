@@ -125,7 +125,8 @@ def _funsd(annotations: bytes | Callable[[], bytes]) -> Callable[[Path], list[st
         for name in ("annotations", "images"):
             (folder / "forms" / name).mkdir(parents=True)
         (folder / "forms/images/SecretName.png").write_bytes(png(100, 100))
-        (folder / "forms/annotations/SecretName.json").write_bytes(annotations if isinstance(annotations, bytes) else annotations())
+        data = annotations if isinstance(annotations, bytes) else annotations()
+        (folder / "forms/annotations/SecretName.json").write_bytes(data)
         return CHECK
 
     return make
