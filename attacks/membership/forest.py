@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import _criterion, _splitter, _tree
 from sklearn.utils.class_weight import compute_sample_weight
@@ -51,7 +52,7 @@ def fitted_scores(train: Floats, labels: Bools, test: Floats, seed: int) -> Floa
     return scores / TREES
 
 
-def _grown(rows: np.ndarray, labels: Bools, seed: int) -> Iterator[_tree.Tree]:
+def _grown(rows: NDArray[np.float32], labels: Bools, seed: int) -> Iterator[_tree.Tree]:
     """The trees, as ``RandomForestClassifier`` and ``DecisionTreeClassifier`` grow them."""
     rng = np.random.RandomState(seed)
     seeds = [rng.randint(np.iinfo(np.int32).max) for _ in range(TREES)]

@@ -13,8 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Bools, Floats, Integers, blocks
-
+from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers, blocks
 
 _ROUNDING: Final = 1e-12
 """By which a false-positive rate may lie above a limit."""
@@ -81,7 +80,7 @@ class Sweep:
             shares.append(counted.take(entered, axis=0).T)
         return RocCurves(*shares)
 
-    def resampled(self, counts: Floats, limits: Sequence[float] = ()) -> tuple[Floats, list[Floats]]:
+    def resampled(self, counts: Floats | Counts, limits: Sequence[float] = ()) -> tuple[Floats, list[Floats]]:
         """Area under the curve of each resample, and its TPR at each limit of the FPR; bit for bit as ``curves``.
 
         An area grows only where non-members enter: the other points are left out.
@@ -106,13 +105,15 @@ class Sweep:
             rates.append([_last_below(fpr, tpr[0], limit) for limit in limits])
         return np.concatenate(areas), [np.concatenate(part) for part in zip(*rates, strict=True)]
 
-    def _shares(self, counts: Floats, *entered: Integers) -> list[Floats]:
+    def _shares(self, counts: Floats | Counts, *entered: Integers) -> list[Floats]:
         """Shares of others, then of members twice, that have entered by each of their numbers, float (points, m)."""
         found = []
         with np.errstate(invalid="ignore", divide="ignore"):
             for order, *points in ((self.others[0], entered[0]), (self.members[0], *entered[1:])):
                 if len(entered[0]) <= _FEW:
-                    taken = np.array([np.bincount(order[:end], minlength=len(counts)) for part in points for end in part])
+                    taken = np.array(
+                        [np.bincount(order[:end], minlength=len(counts)) for part in points for end in part]
+                    )
                     counted = (taken.astype(counts.dtype) @ counts).astype(np.float64)
                     counted /= counts.take(order, axis=0).sum(axis=0, dtype=np.float64)
                     found += np.split(counted, np.cumsum([len(part) for part in points])[:-1])
@@ -206,7 +207,7 @@ def balanced_accuracy(calls: Bools, labels: Bools, weights: Floats | None = None
     return both
 
 
-def right_calls(calls: Bools, labels: Bools, rows: Integers, counts: Floats) -> tuple[Floats, Floats]:
+def right_calls(calls: Bools, labels: Bools, rows: Integers, counts: Floats | Counts) -> tuple[Floats, Floats]:
     """Accuracy and balanced accuracy of each resample, float (resamples,), bit for bit as the functions of that name.
 
     Args:

@@ -24,7 +24,7 @@ def additive_kernel(values: Floats) -> Floats:
         for rank in (rankdata(filled), missing.astype(np.float64)):
             if rank.std() > 1e-12:
                 standard = (rank - rank.mean()) / rank.std()
-                kernel += np.exp(-np.subtract.outer(standard, standard) ** 2 / 2)
+                kernel += np.exp(-(np.subtract.outer(standard, standard) ** 2) / 2)
                 columns += 1
     return kernel / max(1, columns)
 
