@@ -44,7 +44,7 @@ def fitted_scores(train: Floats, labels: Bools, test: Floats, seed: int) -> Floa
     rows, asked = (np.ascontiguousarray(part, dtype=np.float32) for part in (train, test))
     try:
         scores = np.zeros(len(test))
-        for tree in _grown(rows, labels, seed):
+        for tree in grown(rows, labels, seed):
             scores += tree.predict(asked)[:, 1]
     except (AttributeError, TypeError, ValueError):  # another scikit-learn, whose trees are made otherwise
         predicted: Floats = forest(seed).fit(train, labels).predict_proba(test)[:, 1]
@@ -52,7 +52,7 @@ def fitted_scores(train: Floats, labels: Bools, test: Floats, seed: int) -> Floa
     return scores / TREES
 
 
-def _grown(rows: NDArray[np.float32], labels: Bools, seed: int) -> Iterator[_tree.Tree]:
+def grown(rows: NDArray[np.float32], labels: Bools, seed: int) -> Iterator[_tree.Tree]:
     """The trees, as ``RandomForestClassifier`` and ``DecisionTreeClassifier`` grow them."""
     rng = np.random.RandomState(seed)
     seeds = [rng.randint(np.iinfo(np.int32).max) for _ in range(TREES)]
