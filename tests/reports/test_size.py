@@ -1,4 +1,4 @@
-"""A large results.json gives a page of bounded size; `python -m tests.bench.report` has the time."""
+"""A large results.json gives a page of bounded size; `python -m tests.bench.results_file` has the time."""
 
 from pathlib import Path
 
@@ -9,9 +9,9 @@ from tests.reports.test_html import check, metric, results
 MEGABYTE = 1_000_000
 
 
-def large(checks: int = 1000, curves: int = 100) -> Results:
-    """Results with many checks, of which the first have a curve of 10,000 points each."""
-    x = [place / 10_000 for place in range(10_000)]
+def large(checks: int = 1000, curves: int = 100, points: int = 10_000) -> Results:
+    """Results with many checks, of which the first have a curve of so many points."""
+    x = [place / points for place in range(points)]
     kinds = ("roc", "line", "step", "scatter")
 
     def curve(number: int) -> Curve:
