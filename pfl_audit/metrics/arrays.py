@@ -13,13 +13,13 @@ Counts = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-Array = TypeVar("Array", Floats, Counts)
+Scalar = TypeVar("Scalar", np.float32, np.float64)
 
 _CELLS = 1 << 17
 """Elements of a block: what is computed from them fits into a cache."""
 
 
-def blocks(rows: Array) -> list[Array]:
+def blocks(rows: NDArray[Scalar]) -> list[NDArray[Scalar]]:
     """Rows in blocks, as views; two rows at least where there are two.
 
     NumPy sums a single row in another order than several, with another rounding error.

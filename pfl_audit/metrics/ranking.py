@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers, blocks
+from pfl_audit.metrics.arrays import Bools, Floats, Integers, Scalar, blocks
 
 _ROUNDING: Final = 1e-12
 """By which a false-positive rate may lie above a limit."""
@@ -80,7 +81,7 @@ class Sweep:
             shares.append(counted.take(entered, axis=0).T)
         return RocCurves(*shares)
 
-    def resampled(self, counts: Floats | Counts, limits: Sequence[float] = ()) -> tuple[Floats, list[Floats]]:
+    def resampled(self, counts: NDArray[Scalar], limits: Sequence[float] = ()) -> tuple[Floats, list[Floats]]:
         """Area under the curve of each resample, and its TPR at each limit of the FPR; bit for bit as ``curves``.
 
         An area grows only where non-members enter: the other points are left out.
@@ -93,7 +94,7 @@ class Sweep:
             float (resamples,), and one such array a limit.
         """
         others, members = self.others[1], self.members[1]
-        steps = np.flatnonzero(np.diff(others))
+        steps: Integers = np.flatnonzero(np.diff(others))
         at, before, after = others[[*steps, -1]], members[[*steps, -1]], members[steps + 1]
         tied = not np.array_equal(before[:-1], after)
         areas, rates = [], []
@@ -111,7 +112,7 @@ class Sweep:
         return np.concatenate(areas), [np.concatenate(part) for part in zip(*rates, strict=True)]
 
 
-def _entered(counts: Floats | Counts, order: Integers, points: Integers) -> Floats:
+def _entered(counts: NDArray[Scalar], order: Integers, points: Integers) -> Floats:
     """Shares of a class that have entered at each point, float (points, resamples); NaN where a resample lacks it.
 
     Args:
@@ -119,9 +120,10 @@ def _entered(counts: Floats | Counts, order: Integers, points: Integers) -> Floa
         order: Rows of the class, highest score first.
         points: How many of them have entered.
     """
+    shares: Floats
     if len(points) <= _FEW:
         taken = np.array([np.bincount(order[:end], minlength=len(counts)) for end in [*points, len(order)]])
-        running = (taken.astype(counts.dtype) @ counts).astype(np.float64)
+        running = np.asarray(taken.astype(np.float32) @ counts, dtype=np.float64)
         shares, total = running[:-1], running[-1]
     else:
         running = np.zeros((len(order) + 1, counts.shape[1]))
@@ -216,7 +218,7 @@ def balanced_accuracy(calls: Bools, labels: Bools, weights: Floats | None = None
     return both
 
 
-def right_calls(calls: Bools, labels: Bools, rows: Integers, counts: Floats | Counts) -> tuple[Floats, Floats]:
+def right_calls(calls: Bools, labels: Bools, rows: Integers, counts: NDArray[Scalar]) -> tuple[Floats, Floats]:
     """Accuracy and balanced accuracy of each resample, float (resamples,), bit for bit as the functions of that name.
 
     Args:

@@ -14,12 +14,14 @@ def large(checks: int = 1000, curves: int = 100, points: int = 10_000) -> Result
     x = [place / points for place in range(points)]
     kinds = ("roc", "line", "step", "scatter")
 
+    series = [Series(name=f"attack {part}", x=x, y=[value ** (1 + part) for value in x]) for part in range(3)]
+    made = [Curve(title="", kind=kind, x_label="x", y_label="y", series=series) for kind in kinds]
+
     def curve(number: int) -> Curve:
-        series = [Series(name=f"attack {part}", x=x, y=[value ** (1 + part) for value in x]) for part in range(3)]
-        return Curve(title=f"Curve {number}", kind=kinds[number % 4], x_label="x", y_label="y", series=series)
+        return made[number % 4].model_copy(update={"title": f"Curve {number}"})
 
     numbers = [metric(slice={"s": s, "model": model}) for s in (0, 5, 10) for model in ("target", "control")]
-    made = [
+    every = [
         check(
             f"family.check-{number}",
             f"Check {number}",
@@ -29,7 +31,7 @@ def large(checks: int = 1000, curves: int = 100, points: int = 10_000) -> Result
         )
         for number in range(checks)
     ]
-    return results(*made)
+    return results(*every)
 
 
 def test_a_thousand_checks_and_a_hundred_curves_fit_into_five_megabytes(tmp_path: Path) -> None:
