@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pfl_audit.core import limits
 from pfl_audit.core.fields import thinned
 from pfl_audit.core.results import Curve, Series
 from pfl_audit.reports.axes import Axis, linear, logarithmic
@@ -20,9 +21,6 @@ LEFT: Final = 54
 TOP: Final = 12
 RIGHT: Final = 416
 BOTTOM: Final = 244
-POINTS: Final = 250
-"""Points of a line; of more, evenly spaced ones are drawn."""
-SCATTERED: Final = 800
 MARKED: Final = 12
 """Points of a line that all get a marker."""
 CALLED: Final = 4
@@ -93,7 +91,7 @@ def chart_of(curve: Curve) -> Chart:
 
 def _drawn(series: Series, kind: str) -> _Drawn:
     columns = [series.x, series.y, *(part for part in (series.low, series.high) if part is not None)]
-    kept = thinned(len(series.x), SCATTERED if kind == "scatter" else POINTS)
+    kept = thinned(len(series.x), limits.SCATTERED if kind == "scatter" else limits.DRAWN)
     points = [tuple(_bounded(column[place]) for column in columns) for place in kept]
     # Sorted, so that a drawing shows nothing of the order in which points were found.
     return _Drawn(series.name, tuple(sorted(points) if kind == "scatter" else points))

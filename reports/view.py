@@ -19,6 +19,11 @@ from pfl_audit.reports.page_one import PageOne, Told, page_one
 Item = TypeVar("Item", Curve, Evidence, Table)
 _MOSTLY_EMPTY = 20
 """Cells for one number, from which on a grid would be mostly empty: then every number has a row of its own."""
+_CHARTS: Final = 24
+"""Charts in a section, of the worst findings; the others are in the annex."""
+_DRAWN: Final = 400
+"""Charts in the annex; the curves of what is left are in results.json."""
+_LEVELS: Final = ("leak", "weak", "unresolved")
 _SHOWN: Final = 2
 """Pictures of evidence in a section; the others are in the annex."""
 
@@ -65,7 +70,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Card:
-    """A check in the annex, without what the sections show."""
+    """A check in the annex, without what the sections show.
+
+    Attributes:
+        undrawn: Number of its figures that the page has no room for.
+    """
 
     check: Check
     mark: str
@@ -74,6 +83,7 @@ class Card:
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
     evidence: tuple[Evidence, ...]
+    undrawn: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,10 +120,11 @@ def arrange(results: Results) -> View:
     )
     shown = _shown(sections)
     ran = [check for check in results.checks if check.status == "ran"]
+    drawn = _drawn(ran, shown)
     return View(
         page=page,
         sections=sections,
-        cards=tuple(_card(place, check, shown) for place, check in enumerate(ran, start=1)),
+        cards=tuple(_card(place, check, shown, drawn) for place, check in enumerate(ran, start=1)),
         guarantee=view_guarantee(results),
         beside=beside(results),
         problems=tuple(problem for data in results.datasets for problem in data.problems),
@@ -139,7 +150,7 @@ def _section(place: int, question: str, checks: Sequence[Check], told: Mapping[s
         question=question,
         anchor=f"q{place}",
         deciding=tuple(one for one in mine if one.check.id in wholes and one.check.tables),
-        figures=tuple(map(_figure, figures)),
+        figures=tuple(map(_figure, figures[:_CHARTS])),
         evidence=tuple(item for one in mine for item in one.check.evidence[:1])[:_SHOWN],
         tables=tuple(tables),
         rows=tuple((one, headline(one.check)) for one in mine if one.check.id not in wholes or not one.check.tables),
@@ -168,13 +179,23 @@ def _rest(items: Sequence[Item], shown: frozenset[int]) -> tuple[Item, ...]:
     return tuple(item for item in items if id(item) not in shown)
 
 
-def _card(place: int, check: Check, shown: frozenset[int]) -> Card:
+def _drawn(ran: Sequence[Check], shown: frozenset[int]) -> frozenset[int]:
+    """Curves that the annex draws, by identity: those of the worst checks first."""
+    worst = sorted(ran, key=lambda check: _LEVELS.index(mark) if (mark := mark_of(check)) in _LEVELS else len(_LEVELS))
+    rest = [id(curve) for check in worst for curve in _rest(check.curves, shown)]
+    return frozenset(rest[:_DRAWN])
+
+
+def _card(place: int, check: Check, shown: frozenset[int], drawn: frozenset[int]) -> Card:
+    curves = _rest(check.curves, shown)
+    figures = tuple(_figure(curve) for curve in curves if id(curve) in drawn)
     return Card(
         check=check,
         mark=mark_of(check),
         anchor=f"a{place}",
         grids=grids(check.metrics),
-        figures=tuple(map(_figure, _rest(check.curves, shown))),
+        figures=figures,
+        undrawn=len(curves) - len(figures),
         tables=_rest(check.tables, shown),
         evidence=_rest(check.evidence, shown),
     )

@@ -13,8 +13,8 @@ from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.rows import SCRUBBED_RATIO, AttackRow
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
-from pfl_audit.metrics.arrays import Bools, Floats, Integers
-from pfl_audit.metrics.intervals import Counts, Estimate, bootstrap_counts, estimate
+from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers
+from pfl_audit.metrics.intervals import Estimate, bootstrap_counts, estimate
 
 FPR_LIMITS = (0.01, 0.03, 0.10)
 ENOUGH = 20

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import _criterion, _splitter, _tree
 from sklearn.utils.class_weight import compute_sample_weight
@@ -43,7 +44,7 @@ def fitted_scores(train: Floats, labels: Bools, test: Floats, seed: int) -> Floa
     rows, asked = (np.ascontiguousarray(part, dtype=np.float32) for part in (train, test))
     try:
         scores = np.zeros(len(test))
-        for tree in _grown(rows, labels, seed):
+        for tree in grown(rows, labels, seed):
             scores += tree.predict(asked)[:, 1]
     except (AttributeError, TypeError, ValueError):  # another scikit-learn, whose trees are made otherwise
         predicted: Floats = forest(seed).fit(train, labels).predict_proba(test)[:, 1]
@@ -51,7 +52,7 @@ def fitted_scores(train: Floats, labels: Bools, test: Floats, seed: int) -> Floa
     return scores / TREES
 
 
-def _grown(rows: np.ndarray, labels: Bools, seed: int) -> Iterator[_tree.Tree]:
+def grown(rows: NDArray[np.float32], labels: Bools, seed: int) -> Iterator[_tree.Tree]:
     """The trees, as ``RandomForestClassifier`` and ``DecisionTreeClassifier`` grow them."""
     rng = np.random.RandomState(seed)
     seeds = [rng.randint(np.iinfo(np.int32).max) for _ in range(TREES)]

@@ -6,7 +6,7 @@ from typing import Final
 
 FILE: Final = 64 << 20
 """Bytes."""
-VALUES: Final = 3_000_000
+VALUES: Final = 6_000_000
 """Values in the whole file, lists and objects among them."""
 DEPTH: Final = 20
 """Lists and objects within each other."""
@@ -17,7 +17,7 @@ TEXT: Final = 4_096
 WHOLE: Final = 2**63 - 1
 """Largest whole number; the smallest is its negative."""
 
-CHECKS: Final = 1_000
+CHECKS: Final = 10_000
 SUBJECTS: Final = 20
 MODELS: Final = 100
 """Beside the one under audit."""
@@ -28,6 +28,12 @@ COLUMNS: Final = 50
 CURVES: Final = 10
 SERIES: Final = 4
 POINTS: Final = 10_000
+DRAWN: Final = 250
+"""Points of a line that a drawing shows, and of our own that are kept."""
+SCATTERED: Final = 800
+"""The same of a scatter."""
+DRAWN_NUMBERS: Final = 1_500_000
+"""Coordinates of all curves of our own; beyond, each keeps fewer points."""
 EVIDENCE: Final = 100
 ENTRIES: Final = 200
 """Of an object that maps names to values: facts, settings, a slice, packages."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, PrivateAttr, ValidationError, ValidationInfo, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from pfl_audit.core import limits
+from pfl_audit.core.curves import Curve as Curve
+from pfl_audit.core.curves import Series as Series
 from pfl_audit.core.fields import (
     READ,
     Cell,
@@ -36,16 +37,16 @@ from pfl_audit.core.fields import (
     few,
     is_read,
     measure,
-    thinned,
 )
 from pfl_audit.core.fields import SliceValue as SliceValue
 from pfl_audit.core.gate_record import Format as Format
 from pfl_audit.core.gate_record import Gate as Gate
 from pfl_audit.core.migration import from_version_1, version_of
 from pfl_audit.core.published_number import PublishedNumber as PublishedNumber
+from pfl_audit.core.results_text import results_text
 from pfl_audit.core.review import Access, AttackClass, Obtained, Release
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.files import write_json
+from pfl_audit.files import write_text
 from pfl_audit.inputs import read_json
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, PrivacyGuarantee
@@ -128,47 +129,6 @@ class Table(Part):
             return parts
         cut = f"{len(parts['rows']) - limits.ROWS} more rows are left out."
         return {**parts, "rows": parts["rows"][: limits.ROWS], "note": f"{parts.get('note') or ''} {cut}".strip()}
-
-
-Numbers = Annotated[list[Finite], few(limits.POINTS)]
-
-
-class Series(Part):
-    """Points of a curve; our own are thinned evenly where there are more than can be drawn."""
-
-    name: Name = Field(description="Name in the legend")
-    x: Numbers = Field(description="Horizontal coordinates")
-    y: Numbers = Field(description="Vertical coordinates")
-    low: Numbers | None = Field(default=None, description="Lower ends of the intervals of `y`")
-    high: Numbers | None = Field(default=None, description="Upper ends of the intervals of `y`")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _own_fits(cls, parts: object, info: ValidationInfo[object]) -> object:
-        if is_read(info) or not isinstance(parts, dict):
-            return parts
-        names = [name for name in ("x", "y", "low", "high") if parts.get(name) is not None]
-        points = [point for point in zip(*(parts[name] for name in names), strict=True) if all(map(isfinite, point))]
-        kept = [points[place] for place in thinned(len(points), limits.POINTS)]
-        return {**parts, **{name: [point[place] for point in kept] for place, name in enumerate(names)}}
-
-    @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
-        if (self.low is None) != (self.high is None):
-            raise ValueError("'low' and 'high' belong together")
-        if len({len(numbers) for numbers in (self.x, self.y, self.low, self.high) if numbers is not None}) > 1:
-            raise ValueError("'x', 'y', 'low' and 'high' differ in length")
-        return self
-
-
-class Curve(Part):
-    """A figure of one or more series."""
-
-    title: Name = Field(description="Title of the figure")
-    kind: Literal["roc", "line", "step", "scatter"] = Field(description="How it is drawn")
-    x_label: Name = Field(description="Label of the horizontal axis")
-    y_label: Name = Field(description="Label of the vertical axis")
-    series: Annotated[list[Series], few(limits.SERIES)] = Field(description="Its curves")
 
 
 class Evidence(Part):
@@ -309,7 +269,7 @@ class Provenance(Part):
 
 
 class Results(Part):
-    """The whole of ``results.json``: 64 MiB, three million values and 20 levels of nesting at the most."""
+    """The whole of ``results.json``: 64 MiB, six million values and 20 levels of nesting at the most."""
 
     schema_version: Literal["2.1"] = Field(default=VERSION, description="Version of this schema")
     title: Name = Field(description="Title of the report")
@@ -333,6 +293,13 @@ class Results(Part):
     )
     provenance: Provenance = Field(description="What reproduces the numbers")
 
+    @field_validator("checks", mode="before")
+    @classmethod
+    def _own_are_few(cls, checks: object, info: ValidationInfo[object]) -> object:
+        if isinstance(checks, list) and len(checks) > limits.CHECKS and not is_read(info):
+            raise AuditError(f"{len(checks)} checks are more than {limits.CHECKS:,}", "Audit fewer at once (--check)")
+        return checks
+
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
         if len({check.id for check in self.checks}) < len(self.checks):
@@ -349,9 +316,13 @@ class Results(Part):
 
 
 def write_results(results: Results, folder: Path) -> Path:
-    """Write ``results.json`` into a run's folder, readable by its owner only."""
+    """Write ``results.json`` into a run's folder, readable by its owner only.
+
+    Raises:
+        AuditError: It would be larger than what a report reads.
+    """
     path = folder / FILE_NAME
-    write_json(path, results.model_dump(mode="json"))
+    write_text(path, results_text(results), private=True)
     return path
 
 

@@ -145,12 +145,14 @@ class OutOfFold:
         residuals = targets - targets.mean(axis=1, keepdims=True) - (targets @ self.hat) @ self.hat.T
         for rows, block in self.blocks:
             residuals[:, rows] = cho_solve(block, residuals[:, rows].T).T
-        return targets - residuals
+        predicted: Floats = targets - residuals
+        return predicted
 
     def outside(self, values: Floats) -> Floats:
         """Sum over the providers of all other folds, float (labellings, n); ``values`` likewise."""
         member = (self.folds[:, None] == np.arange(self.folds.max() + 1)).astype(np.float64)
-        return values.sum(axis=1, keepdims=True) - (values @ member)[:, self.folds]
+        sums: Floats = values.sum(axis=1, keepdims=True) - (values @ member)[:, self.folds]
+        return sums
 
 
 def out_of_fold_scores(regressions: OutOfFold, labels: Bools) -> Floats:

@@ -59,7 +59,10 @@ def additive_factor(values: Floats) -> Floats:
 def narrow(factor: Floats) -> Floats:
     """A factor of the same kernel with no more columns than rows."""
     rows, columns = factor.shape
-    return factor if columns <= rows else np.ascontiguousarray(np.linalg.qr(factor.T, mode="r").T)
+    if columns <= rows:
+        return factor
+    triangle: Floats = np.linalg.qr(factor.T).R
+    return np.ascontiguousarray(triangle.T)
 
 
 def _gaussian_factor(column: Floats) -> Floats:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.float32]
+"""Small whole numbers."""
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+
+Scalar = TypeVar("Scalar", np.float32, np.float64)
 
 _CELLS = 1 << 17
 """Elements of a block: what is computed from them fits into a cache."""
 
 
-def blocks(rows: Floats) -> list[Floats]:
+def blocks(rows: NDArray[Scalar]) -> list[NDArray[Scalar]]:
     """Rows in blocks, as views; two rows at least where there are two.
 
     NumPy sums a single row in another order than several, with another rounding error.

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pfl_audit.metrics.arrays import Bools, Floats
+from pfl_audit.metrics.arrays import Bools, Counts, Floats
 
-Counts = NDArray[np.float32]
 LEVEL = 0.95
 RESAMPLES = 2000
 _TAIL = (1 - LEVEL) / 2

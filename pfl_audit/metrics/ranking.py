@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pfl_audit.metrics.arrays import Bools, Floats, Integers, blocks
-
+from pfl_audit.metrics.arrays import Bools, Floats, Integers, Scalar, blocks
 
 _ROUNDING: Final = 1e-12
 """By which a false-positive rate may lie above a limit."""
@@ -81,7 +81,7 @@ class Sweep:
             shares.append(counted.take(entered, axis=0).T)
         return RocCurves(*shares)
 
-    def resampled(self, counts: Floats, limits: Sequence[float] = ()) -> tuple[Floats, list[Floats]]:
+    def resampled(self, counts: NDArray[Scalar], limits: Sequence[float] = ()) -> tuple[Floats, list[Floats]]:
         """Area under the curve of each resample, and its TPR at each limit of the FPR; bit for bit as ``curves``.
 
         An area grows only where non-members enter: the other points are left out.
@@ -94,34 +94,46 @@ class Sweep:
             float (resamples,), and one such array a limit.
         """
         others, members = self.others[1], self.members[1]
-        steps = np.flatnonzero(np.diff(others))
+        steps: Integers = np.flatnonzero(np.diff(others))
         at, before, after = others[[*steps, -1]], members[[*steps, -1]], members[steps + 1]
+        tied = not np.array_equal(before[:-1], after)
         areas, rates = [], []
         for block in blocks(counts.T):
-            fpr, *tpr = self._shares(block.T, at, before, after)
+            fpr = _entered(block.T, self.others[0], at)
+            tpr = _entered(block.T, self.members[0], np.append(before, after) if tied else before)
             grown = np.diff(fpr, axis=0)
-            grown *= tpr[0][:-1] + tpr[1]
-            grown /= 2.0
+            if tied:
+                grown *= tpr[: len(steps)] + tpr[len(before) :]
+                grown /= 2.0
+            else:
+                grown *= tpr[:-1]
             areas.append(grown.sum(axis=0))
-            rates.append([_last_below(fpr, tpr[0], limit) for limit in limits])
+            rates.append([_last_below(fpr, tpr[: len(before)], limit) for limit in limits])
         return np.concatenate(areas), [np.concatenate(part) for part in zip(*rates, strict=True)]
 
-    def _shares(self, counts: Floats, *entered: Integers) -> list[Floats]:
-        """Shares of others, then of members twice, that have entered by each of their numbers, float (points, m)."""
-        found = []
-        with np.errstate(invalid="ignore", divide="ignore"):
-            for order, *points in ((self.others[0], entered[0]), (self.members[0], *entered[1:])):
-                if len(entered[0]) <= _FEW:
-                    taken = np.array([np.bincount(order[:end], minlength=len(counts)) for part in points for end in part])
-                    counted = (taken.astype(counts.dtype) @ counts).astype(np.float64)
-                    counted /= counts.take(order, axis=0).sum(axis=0, dtype=np.float64)
-                    found += np.split(counted, np.cumsum([len(part) for part in points])[:-1])
-                    continue
-                counted = np.zeros((len(order) + 1, counts.shape[1]))
-                np.cumsum(counts.take(order, axis=0), axis=0, out=counted[1:])
-                counted /= counted[-1].copy()
-                found += [counted.take(part, axis=0) for part in points]
-        return found
+
+def _entered(counts: NDArray[Scalar], order: Integers, points: Integers) -> Floats:
+    """Shares of a class that have entered at each point, float (points, resamples); NaN where a resample lacks it.
+
+    Args:
+        counts: (n, resamples), whole numbers.
+        order: Rows of the class, highest score first.
+        points: How many of them have entered.
+    """
+    shares: Floats
+    if len(points) <= _FEW:
+        taken = np.array([np.bincount(order[:end], minlength=len(counts)) for end in [*points, len(order)]])
+        running = np.asarray(taken.astype(np.float32) @ counts, dtype=np.float64)
+        shares, total = running[:-1], running[-1]
+    else:
+        running = np.zeros((len(order) + 1, counts.shape[1]))
+        np.cumsum(counts.take(order, axis=0), axis=0, out=running[1:])
+        total = running[-1].copy()
+        every = np.array_equal(points, np.arange(len(running)))
+        shares = running if every else running.take(points, axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares /= total
+    return shares
 
 
 def _last_below(fpr: Floats, tpr: Floats, limit: float) -> Floats:
@@ -206,7 +218,7 @@ def balanced_accuracy(calls: Bools, labels: Bools, weights: Floats | None = None
     return both
 
 
-def right_calls(calls: Bools, labels: Bools, rows: Integers, counts: Floats) -> tuple[Floats, Floats]:
+def right_calls(calls: Bools, labels: Bools, rows: Integers, counts: NDArray[Scalar]) -> tuple[Floats, Floats]:
     """Accuracy and balanced accuracy of each resample, float (resamples,), bit for bit as the functions of that name.
 
     Args:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfl_audit.attacks.membership import classifiers
+from pfl_audit.attacks.membership import classifiers, forest
 
 SEEDS = st.integers(0, 10_000)
 
@@ -48,6 +48,17 @@ def test_order_of_the_rows_does_not_matter(seed: int, shuffle: int) -> None:
     np.testing.assert_allclose(
         by_forest, classifiers.forest_scores(features[:30][mixed], labels[:30][mixed], features[30:], seed)
     )
+
+
+@pytest.mark.parametrize(("n", "columns", "decimals"), [(4, 1, 9), (30, 2, 1), (99, 8, 9), (99, 9, 0)])
+def test_a_forest_is_that_of_scikit_learn_to_the_last_digit(n: int, columns: int, decimals: int) -> None:
+    rng = np.random.default_rng(n)
+    train, test = (rng.normal(size=(rows, columns)).round(decimals) for rows in (n, 50))
+    labels = np.arange(n) % 4 == 0
+    expected = forest.forest(n).fit(train, labels).predict_proba(test)[:, 1]
+    grown = [tree.predict(test.astype(np.float32))[:, 1] for tree in forest.grown(train.astype(np.float32), labels, n)]
+    np.testing.assert_array_equal(sum(grown) / forest.TREES, expected)
+    np.testing.assert_array_equal(forest.fitted_scores(train, labels, test, n), expected)
 
 
 def test_forest_scores_are_probabilities_that_separate() -> None:

@@ -64,7 +64,7 @@ def one(size: int, profile: bool) -> None:
     """Judge all attacks on so many providers."""
     red = drawn(size)
     engines = [Drawn(red, name) for name in ("target", "public", "control", "first", "second")]
-    target, public, control, *references = (cast(QueryEngine, engine) for engine in engines)
+    target, public, control, *references = (cast("QueryEngine", engine) for engine in engines)
     profiler = cProfile.Profile() if profile else None
     with TemporaryDirectory() as folder:
         context = QuestionContext(
@@ -124,7 +124,9 @@ class Drawn:
 def drawn(companies: int) -> Corpus:
     """Pages of so many companies, half of them members, with questions of several keys."""
     rng = np.random.default_rng(0)
-    words = np.array([f"{a}{b}{c}{d}" for a in "bdfgklmnpr" for b in "aeiou" for c in "bdfgklmnpr" for d in "aeiouäöüyw"])
+    words = np.array(
+        [f"{a}{b}{c}{d}" for a in "bdfgklmnpr" for b in "aeiou" for c in "bdfgklmnpr" for d in "aeiouäöüyw"]
+    )
     often = 1 / np.arange(1, VOCABULARY + 1)
     queries, membership = [], {}
     for number in range(companies):

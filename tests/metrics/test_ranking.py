@@ -120,6 +120,32 @@ def test_curves_equal_those_of_running_sums_over_everybody(
         np.testing.assert_array_equal(found.tpr_at(limit), expected.tpr_at(limit))
 
 
+@pytest.mark.parametrize(("n", "decimals"), [(4, 9), (60, 0), (60, 1), (333, 9), (333, 1)])
+@pytest.mark.parametrize("cells", [1, 500, 1 << 17])
+def test_resamples_in_columns_equal_the_curves(
+    n: int, decimals: int, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, also of some of the providers, of hard calls, and of resamples without a class."""
+    monkeypatch.setattr(arrays, "_CELLS", cells)
+    rng = np.random.default_rng(n)
+    labels, rows = np.arange(n) % 3 == 0, rng.permutation(n + 5)[:n]
+    counts = rng.integers(0, 3, size=(n + 5, 7)).astype(np.float32)
+    counts[rows[labels], 1] = counts[rows[~labels], 2] = 0
+    weights = counts[rows].T.astype(float)
+    limits = (0.0, 0.01, 0.1, 1.0)
+    for scores in (rng.normal(size=n).round(decimals), rng.integers(0, 2, n).astype(float), np.ones(n)):
+        areas, rates = ranking.sweep(scores, labels, rows).resampled(counts, limits)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            expected = ranking.RocCurves(*oracle.roc_curves(scores, labels, weights))
+        np.testing.assert_array_equal(areas, expected.area())
+        for limit, found in zip(limits, rates, strict=True):
+            np.testing.assert_array_equal(found, expected.tpr_at(limit)[0])
+        calls = scores > 0
+        accuracy, balanced = ranking.right_calls(calls, labels, rows, counts)
+        np.testing.assert_array_equal(accuracy, ranking.accuracy(calls, labels, weights))
+        np.testing.assert_array_equal(balanced, ranking.balanced_accuracy(calls, labels, weights))
+
+
 def test_areas_of_many_resamples_take_little_memory() -> None:
     rng = np.random.default_rng(0)
     scores, labels = rng.normal(size=1000), rng.random(1000) < 0.5

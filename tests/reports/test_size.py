@@ -1,4 +1,4 @@
-"""A large results.json gives a page of bounded size; `python -m tests.bench.report` has the time."""
+"""A large results.json gives a page of bounded size; `python -m tests.bench.results_file` has the time."""
 
 from pathlib import Path
 
@@ -9,17 +9,19 @@ from tests.reports.test_html import check, metric, results
 MEGABYTE = 1_000_000
 
 
-def large(checks: int = 1000, curves: int = 100) -> Results:
-    """Results with many checks, of which the first have a curve of 10,000 points each."""
-    x = [place / 10_000 for place in range(10_000)]
+def large(checks: int = 1000, curves: int = 100, points: int = 10_000) -> Results:
+    """Results with many checks, of which the first have a curve of so many points."""
+    x = [place / points for place in range(points)]
     kinds = ("roc", "line", "step", "scatter")
 
+    series = [Series(name=f"attack {part}", x=x, y=[value ** (1 + part) for value in x]) for part in range(3)]
+    made = [Curve(title="", kind=kind, x_label="x", y_label="y", series=series) for kind in kinds]
+
     def curve(number: int) -> Curve:
-        series = [Series(name=f"attack {part}", x=x, y=[value ** (1 + part) for value in x]) for part in range(3)]
-        return Curve(title=f"Curve {number}", kind=kinds[number % 4], x_label="x", y_label="y", series=series)
+        return made[number % 4].model_copy(update={"title": f"Curve {number}"})
 
     numbers = [metric(slice={"s": s, "model": model}) for s in (0, 5, 10) for model in ("target", "control")]
-    made = [
+    every = [
         check(
             f"family.check-{number}",
             f"Check {number}",
@@ -29,7 +31,7 @@ def large(checks: int = 1000, curves: int = 100) -> Results:
         )
         for number in range(checks)
     ]
-    return results(*made)
+    return results(*every)
 
 
 def test_a_thousand_checks_and_a_hundred_curves_fit_into_five_megabytes(tmp_path: Path) -> None:
