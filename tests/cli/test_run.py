@@ -68,6 +68,9 @@ def test_a_valid_file(audit: str, capsys: Capture) -> None:
         ("colour = 1", "no setting 'colour'"),
         ("waivers = 3", "'waivers' must be tables"),
         ('[[waivers]]\ncheck = "membership"', "waiver 1: 'reason' is wrong"),
+        ("published = 3", "'published' must be tables"),
+        ('[[published]]\npaper = "p"', "published number 1: 'table' is wrong"),
+        ("as-published = 1", "'as-published' must be true or false"),
         ("[attacks.membership]\nseeds = 0", "the setting 'seeds' of membership is wrong"),
         ("\x1b = 1", "is not valid TOML"),
         ('gate = "\\u001b[31m : tpr < 2 %"', "cannot be read"),
@@ -171,6 +174,14 @@ metric = "auc"
 reason = "reason"
 name = "name"
 expires = "2026-12-31"
+
+[[published]]
+paper = "paper"
+table = "Table 1"
+row = "row"
+check = "membership.azk"
+metric = "accuracy"
+value = 56.13
 """
 TERMINAL = "\\u001b[2J\\u0007\\u202e\\u009b0m[red]"
 

@@ -63,7 +63,8 @@ def test_labels_are_one_line_an_attack() -> None:
     made = results()
     checks = [check.model_copy(update={"as_published": "settings as published: x = 1"}) for check in made.checks[:2]]
     assert labels(made.model_copy(update={"checks": checks})) == ("a: settings as published: x = 1",)
-    assert labels(made) == ()
+    assert labels(made) == ("a: settings as published: found",)
+    assert labels(made.model_copy(update={"checks": made.checks[:2]})) == ()
 
 
 @pytest.mark.parametrize(

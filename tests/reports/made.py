@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from pfl_audit.core.gate_record import Baseline, LimitResult, WaiverRecord
-from pfl_audit.core.results import Check, Data, Finding, Level, Metric, Provenance, Results, Target
+from pfl_audit.core.results import Check, Data, Finding, Level, Metric, Provenance, PublishedNumber, Results, Target
 from pfl_audit.core.verdict import decide
 
 TODAY = date(2026, 12, 1)
@@ -37,6 +37,8 @@ def results(text: str = "found", value: float = 0.04, **more: Any) -> Results:
     ]
     moved = Metric(name="ACC gap", value=value, ci=(0.01, 0.09), format="points")
     checks[0] = checks[0].model_copy(update={"metrics": [moved]})
+    checks[2] = checks[2].model_copy(update={"as_published": f"settings as published: {text}"})
+    paper = PublishedNumber(paper=text, table=text, row=text, check="a.weak", metric="ACC gap", value=3.5)
     verdict = decide(checks, "leak")
     number: dict[str, Any] = {"gate": f"a.leak : gap <= 3 points {text}", "end": "upper", "limit": 0.03}
     gate = verdict.gate.model_copy(
@@ -61,6 +63,7 @@ def results(text: str = "found", value: float = 0.04, **more: Any) -> Results:
         target=Target(family="vt5", path="models/tuned", sha256="0" * 64, parameters=3),
         datasets=[Data(subject="questions", format="jsonl", path=text, sha256="0", documents=2, queries=3)],
         checks=checks,
+        published=[paper],
         provenance=Provenance(
             command=text, version="0", packages={}, seed=0, started="2026-11-25T01:02:03+00:00", seconds=1.5,
             resumed=False, revealed=False, config="ci/audit.toml",
