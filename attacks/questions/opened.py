@@ -128,6 +128,10 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     if prompt is not None and inputs.answers is not None:
         raise UsageError("recorded answers are not asked by a prompt", "Leave --prompt out")
 
+    if job.model is None and (job.precision != "fp32" or job.batch_tokens is not None):
+        raise UsageError(
+            "recorded answers and endpoints are not computed here", "Leave --precision and --batch-tokens out"
+        )
     if (job.workers > 1 or job.cluster is not None) and job.model is None:
         raise UsageError(
             "recorded answers and endpoints are not asked by several processes", "Leave --workers and --cluster out"

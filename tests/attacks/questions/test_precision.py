@@ -14,6 +14,7 @@ from pfl_audit.attacks.questions.precision import SAMPLE, difference_of, facts_o
 from pfl_audit.cli.main import run
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
+from pfl_audit.errors import UsageError
 from pfl_audit.models.open import open_model
 from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent
@@ -100,3 +101,9 @@ def test_inversion_is_computed_in_float32_alone(tmp_path: Path, capsys: pytest.C
         assert run([command, "--precision", "bf16", "--out", str(tmp_path / command), "-q"]) == 3
         said = capsys.readouterr().err
         assert "gradients are computed and inverted in float32 alone, not in bf16. Leave --precision out." in said
+
+
+@pytest.mark.parametrize("given", [{"precision": "fp16"}, {"batch_tokens": 100}])
+def test_answers_that_are_not_computed_here_take_no_precision(given: Any, red: Corpus, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="are not computed here"):
+        pfl_audit.audit(None, red=red, answers=tmp_path / "answers.jsonl", out=tmp_path / "run", **given)

@@ -132,7 +132,7 @@ def test_scores_of_many_values_are_those_of_few(opens: Opens) -> None:
     with FakeGpu() as gpu:
         model, queries = opens("vt5", device="cuda")
         assert isinstance(model, CandidateModel)
-        values = [f"value {number}" for number in range(16)]
+        values = [f"a longer value {number}" for number in range(200)]
         gpu.largest = 0
         model.candidate_losses(queries[0], values[:1])
         alone = gpu.largest
