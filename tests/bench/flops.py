@@ -1,9 +1,9 @@
 """Operations of a question to models of base size, and hours of the papers' audit: python -m tests.bench.flops.
 
-Operations are counted by torch on shapes alone: a page of the longest input (512 tokens and the picture; Donut's picture
-in full size), and an answer of 12 tokens that is written once and read once for its loss. The rate of a processor core is
-measured by products of matrices, in seconds of the processor. Those of GPUs are their maker's, of which a share is
-assumed: these hours are estimates.
+Operations are counted by torch: a page of the longest input (512 tokens and the picture; Donut's picture in full size),
+and an answer of 12 tokens that is written once and read once for its loss. The rate of a processor core is measured by
+products of matrices, in seconds of the processor. Those of GPUs are their maker's, of which a share is assumed: these
+hours are estimates.
 """
 
 from __future__ import annotations
@@ -51,23 +51,26 @@ def vt5() -> None:
 
 
 def layoutlmv3() -> None:
-    """LayoutLMv3 base: words and picture in one pass."""
-    network = LayoutLMv3ForQuestionAnswering(LayoutLMv3Config(num_labels=2)).to("meta")
-    words = zeros(1, WORDS).long()
-    network.layoutlmv3(words, bbox=zeros(1, WORDS, 4).long(), pixel_values=zeros(1, 3, 224, 224))
+    """LayoutLMv3 base: words and picture in one pass, which is computed, as its mask cannot be of a shape alone."""
+    network = LayoutLMv3ForQuestionAnswering(LayoutLMv3Config(num_labels=2, max_position_embeddings=514))
+    words = torch.zeros(1, WORDS, dtype=torch.long)
+    boxes = torch.zeros(1, WORDS, 4, dtype=torch.long)
+    network.layoutlmv3(words, bbox=boxes, pixel_values=torch.zeros(1, 3, 224, 224))
 
 
 def donut() -> None:
-    """Donut base: a page of 2560 by 1920 pixels, and the answer with its question twice."""
+    """Donut base: a page of 2560 by 1920 pixels, as its four quarters, and the answer with its question twice."""
     swin = DonutSwinConfig(
-        image_size=[2560, 1920], embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32], window_size=10
+        image_size=[1280, 960], embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32], window_size=10
     )
-    page = DonutSwinModel(swin).to("meta")(zeros(1, 3, 2560, 1920)).last_hidden_state
+    encoder = DonutSwinModel(swin)  # whose windows are of one size, so that the operations grow with the pixels
+    pages = [encoder(torch.zeros(1, 3, 1280, 960)).last_hidden_state for _ in range(4)]
     decoder = MBartForCausalLM(
         MBartConfig(d_model=1024, decoder_layers=4, vocab_size=57_580, is_decoder=True, add_cross_attention=True)
-    ).to("meta")
+    )
     for _ in range(2):
-        decoder(input_ids=zeros(1, ANSWER + 20).long(), encoder_hidden_states=page)
+        words = torch.zeros(1, ANSWER + 20, dtype=torch.long)
+        decoder(input_ids=words, encoder_hidden_states=torch.cat(pages, dim=1))
 
 
 def counted(run: Callable[[], None]) -> float:
