@@ -59,7 +59,7 @@ def layoutlmv3() -> None:
 
 
 def donut_quarter() -> None:
-    """A quarter of Donut's page of 2560 by 1920 pixels; windows are of one size, so that operations grow with pixels."""
+    """A quarter of a page of 2560 by 1920 pixels; windows are of one size, so that operations grow with pixels."""
     swin = DonutSwinConfig(
         image_size=[1280, 960], embed_dim=128, depths=[2, 2, 14, 2], num_heads=[4, 8, 16, 32], window_size=10
     )
