@@ -34,6 +34,10 @@ class EndpointError(AuditError):
     """The endpoint under audit answers no more; the run ends, and the same command goes on."""
 
 
+class WorkersError(AuditError):
+    """The processes that ask models keep dying, or are not ours; the run ends, and the same command goes on."""
+
+
 class UnanswerableError(AuditError):
     """A single query cannot be answered.
 

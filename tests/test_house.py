@@ -42,6 +42,13 @@ def test_one_module_imports_what_would_call_home() -> None:
     assert found == {"rapid_ocr.py"}
 
 
+def test_one_module_imports_ray() -> None:
+    """Which opens ports: for ``--cluster`` alone."""
+    assert {path.name for path in SOURCES if any(name.split(".")[0] == "ray" for name in imports(path))} == {
+        "cluster.py"
+    }
+
+
 @pytest.mark.parametrize("path", [*SOURCES, *(ROOT / "tests").rglob("*.py")], ids=str)
 def test_files_are_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TypeVar
 
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import AuditError
+from pfl_audit.errors import WorkersError
 from pfl_audit.models.calls import Call
 from pfl_audit.models.protocol import CandidateModel, DocumentModel, Guess, GuessingModel, Response, Score
 
@@ -40,10 +40,10 @@ def checked(found: object, count: int, is_one: Callable[[object], bool]) -> None
         is_one: Whether something is what was asked for.
 
     Raises:
-        AuditError: It is not.
+        WorkersError: It is not.
     """
     if not isinstance(found, list) or len(found) != count or not all(map(is_one, found)):
-        raise AuditError(
+        raise WorkersError(
             "a process that asks the model gave back something else than answers",
             "Check that every machine has this version of pfl-audit and of its packages",
         )

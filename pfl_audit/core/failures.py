@@ -14,6 +14,7 @@ from pfl_audit.errors import (
     StorageError,
     UnanswerableError,
     UsageError,
+    WorkersError,
     is_interrupt,
 )
 
@@ -28,9 +29,9 @@ def failure(error: Exception, name: str, context: AuditContext) -> tuple[Status,
 
     Raises:
         Exception: The given one, where it ends the whole run: the command is wrong, the run cannot be stored, an
-            endpoint answers no more, or the user interrupted.
+            endpoint answers no more, processes keep dying, or the user interrupted.
     """
-    if isinstance(error, (UsageError, StorageError, EndpointError)):
+    if isinstance(error, (UsageError, StorageError, EndpointError, WorkersError)):
         raise error
     if isinstance(error, NotAuditableError):
         return "skipped", str(error)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pfl_audit import __version__
-from pfl_audit.errors import AuditError, UnanswerableError
+from pfl_audit.errors import AuditError, UnanswerableError, WorkersError
 from pfl_audit.models.family import Precision
 from pfl_audit.models.open import open_model
 from pfl_audit.models.placement import tokens_found
@@ -205,12 +205,12 @@ class Pool(Generic[H]):
                     at = found[1]
                     reply: Reply[T] | None = one.receive()
                     if reply is not None and not reply.is_one():
-                        raise AuditError("a process gave back no reply", "Install the same pfl-audit everywhere")
+                        raise WorkersError("a process gave back no reply", "Install the same pfl-audit everywhere")
                     if reply is None:
                         one.end()
                         deaths[at] += 1
                         if deaths[at] == _DEATHS:
-                            raise AuditError(
+                            raise WorkersError(
                                 f"{_DEATHS} processes were killed over one batch, perhaps for want of memory",
                                 f"Repeat the command with {self._holders.fewer}: it goes on",
                             )

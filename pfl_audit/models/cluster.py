@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import tempfile
 import weakref
 from collections import Counter
@@ -17,7 +18,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError, UsageError, WorkersError
 from pfl_audit.models.calls import Call, Opening, Pool, Reply, failed, reply
 from pfl_audit.models.processes import be_silent
 from pfl_audit.models.protocol import DocumentModel
@@ -27,6 +28,8 @@ _FEWER = "fewer --workers on each machine"
 _ADDRESS = re.compile(r"[A-Za-z0-9_.\-]{1,253}:[0-9]{1,5}|\[[0-9a-fA-F:]{2,39}\]:[0-9]{1,5}")
 _OBJECTS = 256 << 20
 """Bytes of Ray's object store on this machine: questions and answers pass through it."""
+_PATIENCE = 10.0
+"""Seconds that a cluster has to answer."""
 _PASSED_ON = ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "TOKENIZERS_PARALLELISM", "TRANSFORMERS_VERBOSITY")
 """Variables of this process that restrain libraries, for the actors."""
 
@@ -77,6 +80,8 @@ def _connect(address: str) -> Path | None:
     except ImportError as error:
         raise UsageError("--cluster needs Ray", "Install it: pip install 'pfl-audit[cluster]'") from error
     try:
+        if address != LOCAL:
+            _require_answer(address)
         ray.init(address=address, **shared)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
         _disconnect(folder)
@@ -85,6 +90,14 @@ def _connect(address: str) -> Path | None:
             f"no Ray cluster answers {where}", "Check 'ray status' there, its version and its token, and the network"
         ) from error
     return folder
+
+
+def _require_answer(address: str) -> None:
+    """Raise OSError where nothing listens, for which Ray waits minutes."""
+    host, _, port = address.rpartition(":")
+    if not 0 < int(port) < 1 << 16:
+        raise OSError(f"there is no port {port}")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
 def _disconnect(folder: Path | None) -> None:
@@ -121,7 +134,7 @@ class _Machines:
         found = {str(node["NodeID"]): node["Resources"] for node in ray.nodes() if node["Alive"]}
         self._machines = {name: share for name, of in found.items() if (share := self._share(of)) is not None}
         if not self._machines:
-            raise AuditError(
+            raise WorkersError(
                 f"the cluster has no machine for the device {self._device}", "See 'ray status', and start its machines"
             )
         return sum(share.count for share in self._machines.values())

@@ -95,6 +95,12 @@ def test_no_address(text: str) -> None:
         Cluster(text, 1, "cpu")
 
 
+def test_a_cluster_that_does_not_answer() -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(AuditError, match=r"no Ray cluster answers at 127\.0\.0\.1:1"):
+        Cluster("127.0.0.1:1", 1, "cpu")
+
+
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match="needs Ray") as caught:

@@ -12,7 +12,7 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.errors import AuditError, UnanswerableError
+from pfl_audit.errors import AuditError, UnanswerableError, WorkersError
 from pfl_audit.models.calls import Calls, InTurn, Opening
 from pfl_audit.models.open import open_model
 from pfl_audit.models.processes import Processes
@@ -96,7 +96,7 @@ def test_a_process_that_dies_costs_its_call_alone(calls: Calls, tmp_path: Path) 
 
 
 def test_a_call_that_every_process_dies_of_ends_with_a_line(calls: Calls) -> None:
-    with pytest.raises(AuditError, match="3 processes were killed over one batch") as caught:
+    with pytest.raises(WorkersError, match="3 processes were killed over one batch") as caught:
         list(calls.each([die]))
     assert "fewer --workers" in caught.value.remedy
     assert dict(calls.each([pid, pid])).keys() == {0, 1}

@@ -1,0 +1,197 @@
+"""Kills of an audit and of its processes: OMP_NUM_THREADS=1 python -m tests.bench.soak [KILLS] [SEED].
+
+An audit with two processes beside the one that leads is started again and again, and one of the three is killed by
+SIGKILL at a random moment while questions are asked, until there were so many kills. Each time an audit ends, its
+results and its store are compared with those of an audit that nobody killed, and the next one begins with an empty
+store. Batches are of two questions and sleep a little. Processes are forked, not spawned, so that they start at once;
+everything else is what the command does.
+
+Printed: results that differ, questions that were asked although their answer was stored, and batches that were asked
+again for each kill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pfl_audit.cli.libraries import restrain
+from pfl_audit.cli.main import run
+from pfl_audit.core.store import ResponseStore
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.synthetic.generator import make_corpus
+from pfl_audit.models import processes
+from pfl_audit.models.protocol import Response
+from pfl_audit.models.vt5.model import Vt5Responder
+from pfl_audit.progress import Silent
+from tests.conftest import RECIPE, checkpoints
+
+TIMES = ("started", "seconds", "resumed", "command")
+SALT = "0" * 32
+SLEEP = 0.05
+PAUSE = 0.5
+"""Seconds between kills, at most, beside the wait for the next question."""
+
+
+def main(kills: int, seed: int) -> None:
+    """Kill, and print what it cost."""
+    restrain()
+    rng, began = random.Random(seed), time.monotonic()
+    with tempfile.TemporaryDirectory() as made:
+        place = Path(made)
+        make_corpus(RECIPE, place / "corpus", Silent())
+        make = checkpoints(place / "corpus", place)
+        given = ["--model", str(make(0)), "--pretrained", str(make(1)), "--red", str(place / "corpus")]
+        log = place / "log"
+        slow_down(log)
+        audit(place / "whole", given)
+        whole, batches = results(place / "whole"), len(asked(log))
+        done, killed, lost, again, differ, number = 0, Counter[str](), 0, 0, 0, 0
+        while done < kills:
+            number += 1
+            out = place / f"out-{number}"
+            log.unlink()
+            while not (out / "results.json").exists():
+                leader = start(out, given)
+                while done < kills:
+                    if ended(leader, log):
+                        leader = 0
+                        break
+                    time.sleep(rng.uniform(0, PAUSE))
+                    victims = [leader, *children(leader)]
+                    victim = rng.choice(victims)
+                    os.kill(victim, signal.SIGKILL)
+                    done += 1
+                    killed["the audit" if victim == leader else "a process"] += 1
+                    if victim == leader:
+                        break
+                if leader:
+                    os.waitpid(leader, 0)
+            lost += len(asked(log)) - batches
+            again += asked_again(log)
+            differ += results(out) != whole
+            print(f"audit {number}: {done} kills, {lost} batches asked again", flush=True)
+    of = ", ".join(f"{count} of {what}" for what, count in killed.items())
+    print(
+        f"{done} kills ({of}) in {number} audits of {batches} batches, {time.monotonic() - began:.0f} s: {differ} "
+        f"results differ, {again} stored answers were asked again, {lost} batches, "
+        f"{lost / done:.2f} a kill"
+    )
+
+
+def ended(leader: int, log: Path) -> bool:
+    """Wait until something more is asked; whether the audit has ended before."""
+    before = log.stat().st_size if log.exists() else 0
+    while not log.exists() or log.stat().st_size == before:
+        if os.waitpid(leader, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def slow_down(log: Path) -> None:
+    """Small batches that sleep, and a log of what is asked and what is stored, by the keys of the store."""
+    from pfl_audit import __version__
+    from pfl_audit.files import sha256_json
+
+    def note(what: str, keys: list[str]) -> None:
+        handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(handle, (json.dumps([what, keys]) + "\n").encode())
+        os.close(handle)
+
+    respond, put = Vt5Responder.respond, ResponseStore.put
+
+    def slowly(self: Vt5Responder, queries: Sequence[Query]) -> list[Response]:
+        content = [
+            [__version__, self.fingerprint, one.document.digest, one.question, one.answers[0]] for one in queries
+        ]
+        note("asked", [sha256_json(one) for one in content])
+        time.sleep(SLEEP)
+        return respond(self, queries)
+
+    def kept(self: ResponseStore, responses: Any) -> None:
+        put(self, responses)
+        note("stored", list(responses))
+
+    changed: Any = Vt5Responder
+    changed.respond, changed.batch_size = slowly, lambda self, cost: 2
+    stored: Any = ResponseStore
+    stored.put = kept
+    forked: Any = processes
+    forked.get_context = lambda how: multiprocessing.get_context("fork")
+
+
+def start(out: Path, given: list[str]) -> int:
+    """Start the audit as a process of its own."""
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            audit(out, given)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def audit(out: Path, given: list[str]) -> None:
+    """Audit into a folder, whose store has the salt that all have."""
+    store = out.with_suffix(".sqlite")
+    if not store.exists():
+        with ResponseStore(store) as made, made.transaction() as database:
+            database.execute("UPDATE meta SET value = ? WHERE name = 'salt'", (SALT,))
+    named = ("memorization.provider_name", "memorization.generalisation")
+    checks = [word for name in named for word in ("--check", name)]
+    with contextlib.redirect_stdout(io.StringIO()):
+        run(["audit", *given, *checks, "--workers", "2", "--store", str(store), "--out", str(out), "--quiet"])
+
+
+def children(process: int) -> list[int]:
+    """Processes that another one has started."""
+    try:
+        found = Path(f"/proc/{process}/task/{process}/children").read_text()
+    except OSError:
+        return []
+    return [int(one) for one in found.split()]
+
+
+def asked(log: Path) -> list[tuple[str, ...]]:
+    """Batches that were asked, in order."""
+    return [tuple(keys) for what, keys in map(json.loads, log.read_text().splitlines()) if what == "asked"]
+
+
+def asked_again(log: Path) -> int:
+    """Keys that were asked after they were stored."""
+    stored, found = set[str](), 0
+    for what, keys in map(json.loads, log.read_text().splitlines()):
+        if what == "stored":
+            stored |= set(keys)
+        else:
+            found += len(stored & set(keys))
+    return found
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """Results without times, and the answers of the store."""
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    for name in TIMES:
+        found["provenance"].pop(name)
+    with sqlite3.connect(folder.with_suffix(".sqlite")) as database:
+        return {"results": found, "rows": database.execute("SELECT * FROM responses ORDER BY key").fetchall()}
+
+
+if __name__ == "__main__":
+    main(*map(int, [*sys.argv[1:], "100", "0"][:2] if len(sys.argv) != 2 else [sys.argv[1], "0"]))
