@@ -1,0 +1,76 @@
+"""Tokens, coordinates, boxes and pairs of an update of a model that adds up words and boxes, by tables and by span."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
+from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.input_span.recovery import inputs_of_span
+from pfl_audit.attacks.inversion.input_span.tokens import Allowed
+from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
+from pfl_audit.errors import AuditError
+from pfl_audit.models.word_tables import SumsWordsAndBoxes
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What was read.
+
+    Attributes:
+        tokens: Of all pages.
+        edges: Coordinates by table, as far as the tables were shared.
+        boxes: int64 (n, 4), of all words; none where they are not known.
+        pairs: int64 (m, 5), tokens with boxes that nothing but the page explains.
+        candidates: Number of other pairs that the update allows.
+        limits: Why something may be missing.
+    """
+
+    tokens: frozenset[int]
+    edges: Mapping[str, frozenset[int]]
+    boxes: Ints
+    pairs: Ints
+    candidates: int
+    limits: tuple[Limit, ...]
+
+
+def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]) -> Inputs:
+    """Read an update.
+
+    Args:
+        weights: Before the update, by parameter.
+
+    Raises:
+        AuditError: The update holds nothing of the tables, nor of the first layers.
+    """
+    refused, tokens, edges, limits = None, frozenset[int](), dict[str, frozenset[int]](), tuple[Limit, ...]()
+    try:
+        tokens, edges, limits = words_of_tables(seen.gradient, LookedUp.of(tables), weights, seen.steps)
+    except AuditError as error:
+        refused = error
+    found = inputs_of_span(seen.gradient, tables.summed(), weights, edges, tables.rows(seen.template.boxes))
+    if refused is not None and found.boxes is None and found.allowed is None:
+        raise refused
+    if found.allowed is not None:
+        tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None, limits)
+    boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
+    pairs = np.zeros((0, 5), np.int64)
+    count = 0 if found.allowed is None else int(found.allowed.pairs.sum())
+    return Inputs(tokens, edges, boxes, pairs, count, (*limits, *found.limits))
+
+
+def _tokens(
+    by_rows: frozenset[int], found: Allowed, whole: bool, limits: tuple[Limit, ...]
+) -> tuple[frozenset[int], tuple[Limit, ...]]:
+    """Tokens by both: those of the span where all boxes are known, whatever hides the rows of the table."""
+    by_span = frozenset(found.tokens.tolist())
+    if not whole or not limits:
+        return by_rows | by_span, limits
+    return by_span, tuple(limit for limit in limits if limit.cause is not Cause.MISSING or "words" not in limit.words)
