@@ -33,6 +33,8 @@ DOWN = 10_000
 """Added to the coordinates of upper and lower edges, to distinguish them from those of left and right ones."""
 _SIDE = 1 << 20
 """More than coordinates and tokens are: boxes, and tokens with their boxes, are numbers to this base."""
+_EDGES = 4
+"""Of a box."""
 Items = Mapping[str, frozenset[int]]
 """Measure to tokens, or to coordinates in thousandths."""
 
@@ -44,10 +46,12 @@ class Bag:
     Attributes:
         items: By measure.
         limits: Why something may be missing.
+        candidates: Number of tokens with boxes that are possible, beside those that are certain.
     """
 
     items: Items
     limits: tuple[Limit, ...]
+    candidates: int = 0
 
 
 class BagReader(Protocol):
@@ -141,7 +145,7 @@ class _OfTables:
             return Bag(_items(tokens, places), limits)
         found = sums_of(seen, tables, weights)
         boxes = {ALL_BOXES: _numbers(found.boxes), PAIRS: _numbers(found.pairs)}
-        return Bag(_items(found.tokens, found.edges) | boxes, found.limits)
+        return Bag(_items(found.tokens, found.edges) | boxes, found.limits, found.candidates)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, boxes = self._tables.tokens(text), self._tables.boxes(text)
@@ -158,6 +162,15 @@ class _OfTables:
 def _placed(ids: Tensor, boxes: Tensor) -> dict[str, frozenset[int]]:
     rows = boxes.numpy()
     return {ALL_BOXES: _numbers(rows), PAIRS: _numbers(np.concatenate([ids.numpy()[:, None], rows], axis=1))}
+
+
+def box_of(number: int) -> list[int]:
+    """The whole numbers of a box, or of a token with its box, that one number stands for."""
+    found: list[int] = []
+    while len(found) < _EDGES or number:
+        number, last = divmod(number, _SIDE)
+        found.append(last)
+    return found[::-1]
 
 
 def _numbers(rows: NDArray[np.int64]) -> frozenset[int]:

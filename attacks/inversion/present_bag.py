@@ -43,6 +43,8 @@ def bag_check(
     text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}"
     text += ": every word of the pages, not its order." if whole else ", in no order."
     quiet = [one.noise for one in bagged]
+    if candidates := sum(one.candidates for one in bagged):
+        text += f" {candidates:,} other pairs of a token and a box are possible: candidates, which do not count."
     text += f" {beside(decision, 'private fields, each counted once', quiet)}"
     hide = context.redactor
     rows: list[list[Cell]] = [

@@ -39,3 +39,13 @@ def inputs_of(model: Vt5Gradients, truths: list[Truth]) -> NDArray[np.float64]:
         model.loss(*batch_of(model, truths))
     states = held[0].reshape(-1, held[0].shape[-1]).double().numpy()
     return np.asarray(states[states.any(axis=1)])
+
+
+def closed_groups(pairs: set[tuple[int, int]]) -> list[tuple[set[int], set[int]]]:
+    """Tokens and boxes that stand in one another and in no others, in the smallest such groups, merged pair by pair."""
+    groups: list[tuple[set[int], set[int]]] = []
+    for token, box in sorted(pairs):
+        touched = [group for group in groups if token in group[0] or box in group[1]]
+        groups = [group for group in groups if not any(group is each for each in touched)]
+        groups.append(({token}.union(*(each[0] for each in touched)), {box}.union(*(each[1] for each in touched))))
+    return groups

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.context import Observation
-from pfl_audit.attacks.inversion.input_span.recovery import inputs_of_span
+from pfl_audit.attacks.inversion.input_span.recovery import Spanned, inputs_of_span
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.errors import AuditError
@@ -55,15 +55,24 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         tokens, edges, limits = words_of_tables(seen.gradient, LookedUp.of(tables), weights, seen.steps)
     except AuditError as error:
         refused = error
-    found = inputs_of_span(seen.gradient, tables.summed(), weights, edges, tables.rows(seen.template.boxes))
+    form = seen.template
+    words = [tables.pieces(word) for word in form.words]
+    found = inputs_of_span(seen.gradient, tables.summed(), weights, edges, tables.rows(form.boxes), words)
     if refused is not None and found.boxes is None and found.allowed is None:
         raise refused
     if found.allowed is not None:
         tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None, limits)
     boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
-    pairs = np.zeros((0, 5), np.int64)
-    count = 0 if found.allowed is None else int(found.allowed.pairs.sum())
-    return Inputs(tokens, edges, boxes, pairs, count, (*limits, *found.limits))
+    return Inputs(tokens, edges, boxes, *_pairs(found), (*limits, *found.limits))
+
+
+def _pairs(found: Spanned) -> tuple[Ints, int]:
+    """Certain pairs, int64 (n, 5), and the number of other possible ones."""
+    if found.allowed is None or found.pairs is None:
+        return np.zeros((0, 5), np.int64), 0
+    token, box = found.pairs.certain.nonzero()
+    rows = np.concatenate([found.allowed.tokens[token, None], found.allowed.boxes[box]], axis=1)
+    return rows, int(found.pairs.possible.sum()) - len(rows)
 
 
 def _tokens(

@@ -17,7 +17,10 @@ from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.boxes import boxes_in
 from pfl_audit.attacks.inversion.input_span.gap import Apart
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
+from pfl_audit.attacks.inversion.input_span.pairs import Paired, pair
+from pfl_audit.attacks.inversion.input_span.sums import Sums, of_boxes, of_tokens
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed, pairs_in
+from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.models.word_tables import SummedInputs
 
@@ -41,12 +44,14 @@ class Spanned:
     Attributes:
         boxes: int64 (m, 4), of all words; None where no gradient tells.
         allowed: Which tokens can stand in which of the boxes; None where no gradient tells.
+        pairs: Pairs of the allowed ones; None where no gradient tells.
         rank: Distinct directions of the first attention's inputs, and how many there may be.
         limits: Why something is missing.
     """
 
     boxes: Ints | None
     allowed: Allowed | None
+    pairs: Paired | None
     rank: tuple[int, int]
     limits: tuple[Limit, ...]
 
@@ -57,6 +62,7 @@ def inputs_of_span(
     weights: Mapping[str, Tensor],
     edges: Mapping[str, frozenset[int]],
     form: Ints,
+    words: Sequence[Sequence[int]] = (),
 ) -> Spanned:
     """Test all tokens with all boxes of the coordinates that were found.
 
@@ -66,6 +72,7 @@ def inputs_of_span(
         weights: The model's, by parameter, before the update.
         edges: Coordinates by table, ``x`` and ``y``, as far as they are known.
         form: int64 (n, 4), boxes of the empty form's words.
+        words: Tokens of each of these words; none where the form's words are not known to be on the pages.
 
     Returns:
         Boxes that the form does not have are found where both tables of coordinates and the spatial matcher are shared;
@@ -74,8 +81,8 @@ def inputs_of_span(
     tables = [names.word, names.across, names.down]
     traits = traits_of(update, tables)
     if traits.signs:
-        words = "boxes and pairs: all numbers are of one size, as after a step of Adam, and have no span of the inputs"
-        return Spanned(None, None, (0, 0), (Limit(Cause.SIGNS, words),))
+        why = "boxes and pairs: all numbers are of one size, as after a step of Adam, and have no span of the inputs"
+        return Spanned(None, None, None, (0, 0), (Limit(Cause.SIGNS, why),))
     parts, rng = InputParts.of(names, weights), np.random.default_rng(_SEED)
     known = names.pairs.numpy()
     always = np.unique(known[:, 1:], axis=0)
@@ -98,7 +105,9 @@ def inputs_of_span(
         if not both:
             limits.append(missing("the tables of coordinates", "only boxes of the form's words are known"))
     if attention is None:
-        return Spanned(found, None, (0, parts.words.shape[1]), (*limits, missing("the first attention", "no pairs")))
+        return Spanned(
+            found, None, None, (0, parts.words.shape[1]), (*limits, missing("the first attention", "no pairs"))
+        )
     bases = bases_of(attention.double().numpy(), noise.rounding, noise.sigma)
     boxes = found if found is not None else np.unique(np.concatenate([always, form]), axis=0)
     allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
@@ -109,9 +118,48 @@ def inputs_of_span(
     elif found is not None:
         found = _needed(parts, found)
         if len(found) < len(boxes):
-            words = f"{len(boxes) - len(found)} boxes may be corners of others, which have the same coordinates"
-            limits.append(Limit(Cause.CROWDED, f"boxes: {words}"))
-    return Spanned(found, told, (bases[0].rank, parts.words.shape[1]), tuple(limits))
+            why = f"{len(boxes) - len(found)} boxes may be corners of others, which have the same coordinates"
+            limits.append(Limit(Cause.CROWDED, f"boxes: {why}"))
+    pairs = None
+    if told is not None:
+        sums = _sums(update, weights, names, parts, told, noise) if found is not None and matcher is not None else None
+        pairs = pair(told.pairs, _of_form(told, form, words), sums)
+    return Spanned(found, told, pairs, (bases[0].rank, parts.words.shape[1]), tuple(limits))
+
+
+def _of_form(told: Allowed, form: Ints, words: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
+    """Numbers of boxes of the form's words, and of the tokens in them, as far as both are found.
+
+    A box of the page may differ by one from that of the form, by rounding.
+    """
+    number = {int(token): at for at, token in enumerate(told.tokens)}
+    found: dict[int, set[int]] = {}
+    for box, tokens in zip(form, words, strict=bool(words)):
+        off = np.abs(told.boxes - box).max(axis=1)
+        near = int(off.argmin()) if len(off) else 0
+        if len(off) and off[near] <= 1 and all(token in number for token in tokens):
+            found.setdefault(near, set()).update(number[token] for token in tokens)
+    return {at: frozenset(tokens) for at, tokens in found.items()}
+
+
+def _sums(
+    update: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor],
+    names: SummedInputs,
+    parts: InputParts,
+    told: Allowed,
+    noise: Noise,
+) -> tuple[Sums, Sums] | None:
+    """Sums of the signals of tokens and of boxes; None without the table of words, or if its output is not found."""
+    table, matcher = (find_tensor(update, name, _shape(weights, name)) for name in (names.word, names.matcher))
+    if table is None or matcher is None:
+        return None
+    rows = table.double().numpy()
+    beside = rows_beside_output(rows, noise.rounding, noise.sigma)
+    if beside.hidden or not beside.dimensions:
+        return None
+    errors = (beside.basis, noise.rounding, noise.sigma)
+    return of_tokens(rows[told.tokens], *errors), of_boxes(matcher.double().numpy(), parts.placed(told.boxes), *errors)
 
 
 def _needed(parts: InputParts, boxes: Ints) -> Ints:
