@@ -33,6 +33,8 @@ _FULL = 3 / 4
 """Share of all directions from which on too few are left to lie outside of."""
 _DEPENDS = 1e-6
 """Share of the largest singular value below which boxes are combinations of one another."""
+_MOST = 5e8
+"""Boxes that are tested; a full page of 250 words has some 2e8."""
 _SEED = 20
 """Of the vectors of chance: an observer's own, so that the same update gives the same."""
 
@@ -97,11 +99,14 @@ def inputs_of_span(
         limits.append(missing("the spatial matcher", "only boxes of the form's words are known"))
     else:
         both = len(edges) == 2
-        axes = [np.array(sorted(edges[name]) if both else [], dtype=np.int64) for name in ("x", "y")]
+        many = np.prod([len(some) * (len(some) + 1) / 2 for some in edges.values()])
+        axes = [np.array(sorted(edges[name]) if both and many <= _MOST else [], dtype=np.int64) for name in ("x", "y")]
         bases = bases_of(matcher.double().numpy(), noise.rounding, noise.sigma)
         got = boxes_in(bases, parts, (axes[0], axes[1]), form, always, rng)
         found = got.boxes if got.apart.tells else None
         limits += _limits("boxes", bases, got.apart, changed)
+        if many > _MOST:
+            limits.append(Limit(Cause.NOISE, f"boxes: {many:.0e} boxes have the coordinates found, too many to test"))
         if not both:
             limits.append(missing("the tables of coordinates", "only boxes of the form's words are known"))
     if attention is None:

@@ -2,8 +2,8 @@
 
 The signal of a position is added to the row of its token in the table of words, and the spatial matcher's gradient is
 sum_b D_b LayerNorm(b)^T, with D_b the sum of the signals of the positions with box b: least squares give every D_b,
-unless LayerNorms depend on one another. Rows of a tied table have a gradient of the output as well, whose directions are
-left out of both.
+unless LayerNorms depend on one another. Rows of a tied table have a gradient of the output as well, the directions of
+which are left out of both.
 """
 
 from __future__ import annotations

@@ -105,10 +105,10 @@ def pairs_in(
 def _excess(basis: Basis, parts: InputParts, tokens: Ints, boxes: Ints) -> Floats:
     """Excess of every token in every box, float64 (tokens, boxes)."""
     words, places = parts.words[tokens], parts.spatial(boxes)
-    beside, turned = (
-        np.square(feature(words)).sum(axis=1)[:, None]
-        + np.square(feature(places)).sum(axis=1)[None]
-        + 2 * feature(words) @ feature(places).T
-        for feature in (basis.beside, basis.turned)
-    )
+    beside, turned = (_squares(feature(words), feature(places)) for feature in (basis.beside, basis.turned))
     return basis.excess(beside, turned)
+
+
+def _squares(left: Floats, right: Floats) -> Floats:
+    """Squared length of left_i + right_j, float64 (n, m)."""
+    return np.asarray(np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1)[None] + 2 * left @ right.T)
