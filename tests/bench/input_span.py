@@ -1,9 +1,9 @@
 """What the span of a VT5's inputs gives away: python -m tests.bench.input_span [PAGES [MODEL [KIND]]].
 
 The embedded VT5, and one of base size with random weights, on embedded forms with random values. One row for each kind
-of update, as Markdown, of private fields alone: different tokens, boxes and certain pairs of both that came back, of how
-many there are, and false ones beside them; candidates among pairs; the level of the finding of words, and the causes.
-The last rows are controls: what was sent is not of the page that is scored.
+of update, as Markdown, of private fields alone: different tokens, boxes and certain pairs of both that came back, of
+how many there are, and false ones beside them; candidates among pairs; the level of the finding of words, and the
+causes. The last rows are controls: what was sent is not of the page that is scored.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned, inputs_of_span
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
@@ -55,6 +55,9 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         tokens, edges, limits = words_of_tables(seen.gradient, LookedUp.of(tables), weights, seen.steps)
     except AuditError as error:
         refused = error
+        limits = (missing("the tables of words and coordinates", "only tokens in boxes of the form and the question"),)
+    if any(limit.cause is Cause.SIGNS for limit in limits):  # steps of Adam leave no span
+        return Inputs(tokens, edges, np.zeros((0, 4), np.int64), np.zeros((0, 5), np.int64), 0, limits)
     form = seen.template
     words = [tables.pieces(word) for word in form.words]
     found = inputs_of_span(seen.gradient, tables.summed(), weights, edges, tables.rows(form.boxes), words)
@@ -62,6 +65,7 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         raise refused
     if found.allowed is not None:
         tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None, limits)
+        tokens |= tables.always
     boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
     return Inputs(tokens, edges, boxes, *_pairs(found), (*limits, *found.limits))
 

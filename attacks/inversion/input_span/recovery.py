@@ -107,8 +107,6 @@ def inputs_of_span(
         limits += _limits("boxes", bases, got.apart, changed)
         if many > _MOST:
             limits.append(Limit(Cause.NOISE, f"boxes: {many:.0e} boxes have the coordinates found, too many to test"))
-        if not both:
-            limits.append(missing("the tables of coordinates", "only boxes of the form's words are known"))
     if attention is None:
         return Spanned(
             found, None, None, (0, parts.words.shape[1]), (*limits, missing("the first attention", "no pairs"))
