@@ -19,6 +19,9 @@ from pfl_audit.models.word_tables import SumsWordsAndBoxes
 
 Ints = NDArray[np.int64]
 
+_EDGES = ("x", "y")
+"""Tables of coordinates."""
+
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
@@ -64,7 +67,7 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     if refused is not None and found.boxes is None and found.allowed is None:
         raise refused
     if found.allowed is not None:
-        tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None, limits)
+        tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None and len(edges) == len(_EDGES), limits)
         tokens |= tables.always
     boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
     return Inputs(tokens, edges, boxes, *_pairs(found), (*limits, *found.limits))

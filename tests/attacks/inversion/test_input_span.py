@@ -168,9 +168,10 @@ def test_too_many_inputs_are_said(room: Room) -> None:
     rng = np.random.default_rng(0)
     case = room.case(0)
     given = dict(case.seen.gradient)
+    inputs = np.exp(2 * rng.standard_normal((250, 1))) * rng.standard_normal((250, 192))
     for name, part in given.items():
-        if "encoder.block.0.layer.0.SelfAttention" in name and len(part) == part.shape[1] == 192:
-            given[name] = torch.from_numpy(rng.standard_normal((192, 300)) @ rng.standard_normal((300, 192))).float()
+        if name.endswith(("q.weight", "k.weight", "v.weight")) and "language_backbone.encoder.block.0." in name:
+            given[name] = torch.from_numpy(rng.standard_normal((len(part), 250)) @ inputs).float()
     found = spanned(room, case, given)
     assert found.allowed is None
     assert boxes_of(found) == true_boxes(case)
@@ -191,7 +192,7 @@ def test_without_tables_the_tokens_of_the_form_and_the_question_come_back(room: 
     case = room.case(0)
     given = updates.frozen(dict(case.seen.gradient), "shared", "position_embeddings")
     bag = bag_of(room.model, replace(case, seen=replace(case.seen, gradient=given)))
-    assert bag.items[ANY_ORDER] <= true_tokens(case)
+    assert bag.items[ANY_ORDER] <= true_tokens(case) | {0}  # the start of the answer
     assert len(bag.items[ANY_ORDER]) > 0.8 * len(true_tokens(case))
     assert "missing" in {limit.cause for limit in bag.limits}
 
