@@ -27,6 +27,9 @@ from pfl_audit.training.scratch import new_vt5
 from tests.attacks.inversion.room import BUDGET, Room
 from tests.bench.inversion_updates import FIXTURES, Make, kinds
 
+_MANY = ("batch", "sum")
+"""Kinds whose pages are all of one form."""
+
 
 def main(pages: int, chosen: str = "", kind: str = "") -> None:
     """Print a table for each model."""
@@ -38,7 +41,8 @@ def main(pages: int, chosen: str = "", kind: str = "") -> None:
             if name == "base":
                 save_vt5(new_vt5("base", 1000, seed=0), models["embedded"], path, extra={})
             templates = open_templates(FIXTURES / "templates")
-            room = Room(open_gradient_model(str(path), "cpu"), (templates[0], templates[1]))
+            model = open_gradient_model(str(path), "cpu")
+            alone, both = Room(model, templates[:1]), Room(model, templates[:2])
             print(f"\n{name}, {pages} pages\n")
             print(
                 "| what is shared | tokens | false | boxes | false | certain pairs | false | candidates | level | ",
@@ -47,7 +51,7 @@ def main(pages: int, chosen: str = "", kind: str = "") -> None:
             print("cause | s a page |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
             for each, make in kinds().items():
                 if each.startswith(kind):
-                    print(row(room, each, make, pages), flush=True)
+                    print(row(alone if each.startswith(_MANY) else both, each, make, pages), flush=True)
 
 
 def row(room: Room, kind: str, make: Make, pages: int) -> str:
