@@ -30,7 +30,7 @@ def messages_check(spec: CheckSpec, context: RoundContext, read: Sequence[ReadMe
     """The check of kept messages."""
     decision = decide([one.counts for one in read], context.budget)
     return spec.ran(
-        metrics=[metric for measure in NAMES for metric in _metrics(read, measure)],
+        metrics=[metric for measure in NAMES if _has(read, measure) for metric in _metrics(read, measure)],
         tables=[_by_round(read), _by_message(context, read)],
         curves=[_picture(read, measure) for measure in NAMES if _has(read, measure)],
         finding=_finding(context, decision, read),
@@ -38,7 +38,9 @@ def messages_check(spec: CheckSpec, context: RoundContext, read: Sequence[ReadMe
 
 
 def _has(read: Sequence[ReadMessage], measure: str) -> bool:
-    return any(one.found.get(measure, (0, 0, 0))[1] for one in read)
+    """Whether there is something to count; of the span, whether it named something."""
+    at = 2 if measure in (ALL_BOXES, PAIRS) else 1
+    return any(one.found.get(measure, (0, 0, 0))[at] for one in read)
 
 
 def _metrics(read: Sequence[ReadMessage], measure: str) -> list[Metric]:
