@@ -50,9 +50,10 @@ WORDS = CheckSpec(
     "Words of all pages of an update, in any order",
     frozenset({Capability.GRADIENT, GRADIENT}),
     {
-        "knows": "the model's architecture",
+        "knows": "the model's architecture; of a VT5 its weights at that step, and the words of an empty form",
         "sees": "an update of one client or of several, as a server of federated learning does",
-        "does": "looks at which rows of the tables of words and coordinates changed",
+        "does": "looks at which rows of the tables of words and coordinates changed, and of a VT5 at "
+        "the span of its first layers' inputs",
     },
     optional=True,
     review=_REVIEW,
@@ -62,9 +63,10 @@ FEDERATION = CheckSpec(
     "Words and coordinates of clients' pages in the messages of a federation",
     frozenset({Capability.GRADIENT, MESSAGES}),
     {
-        "knows": "the model's architecture",
+        "knows": "the model's architecture; of a VT5 its weights at that step",
         "sees": "every message of the federation, as its server does",
-        "does": "looks at which rows of the tables of words and coordinates each message changed",
+        "does": "looks at which rows of the tables of words and coordinates each message changed, and "
+        "of a VT5 at the span of its first layers' inputs",
     },
     optional=True,
     review=_REVIEW,

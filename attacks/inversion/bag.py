@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
-from pfl_audit.attacks.inversion.bag_readers import DOWN, Bag, reader_of, together
+from pfl_audit.attacks.inversion.bag_readers import DOWN, Bag, box_of, reader_of, together
 from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_text, unscored
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, Counts, noise_like
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, Counts, noise_like
 from pfl_audit.models.gradient_protocol import GradientModel
 
 
@@ -24,6 +24,7 @@ class Bagged:
         found: Measure to how many came back, how many there are, and how many were named.
         counts: The same as one share, the lower of precision and recall, against the client's own pages and against
             other fillings of their forms.
+        candidates: Number of tokens with boxes that are possible, beside those that are certain.
         noise: The same, of Gaussian noise of the update's size, against the own pages.
     """
 
@@ -33,6 +34,7 @@ class Bagged:
     counts: Mapping[str, Counts]
     noise: Mapping[str, Counts]
     limits: tuple[Limit, ...]
+    candidates: int = 0
 
 
 def attack(context: GradientContext) -> list[Bagged]:
@@ -78,6 +80,7 @@ def _compare(context: GradientContext, case: Case, bag: Bag) -> Bagged:
         {measure: lower_share(rows) for measure, rows in found.items()},
         {measure: lower_share(rows) for measure, rows in of_noise.items()},
         bag.limits,
+        bag.candidates,
     )
 
 
@@ -109,5 +112,8 @@ def named_of(model: GradientModel, bag: Bag) -> dict[str, object]:
         "tokens": tokens,
         "x": [value for value in places if value < DOWN],
         "y": [value - DOWN for value in places if value >= DOWN],
+        "boxes": sorted(map(box_of, bag.items.get(ALL_BOXES, ()))),
+        "pairs": [[words[tokens.index(token)], *box] for token, *box in sorted(map(box_of, bag.items.get(PAIRS, ())))],
+        "candidates": bag.candidates,
         "limits": [limit.words for limit in bag.limits],
     }

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.context import Observation
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, private_tokens
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, private_tokens
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
+from pfl_audit.attacks.inversion.input_span.reader import sums_of
 from pfl_audit.attacks.inversion.question_answer import answer_of
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.template.template import Template
@@ -21,13 +24,17 @@ from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
 from pfl_audit.models.text_decoder import FirstLayer, TextDecoder
 from pfl_audit.models.word_encoder import Table, WordEncoder
-from pfl_audit.models.word_tables import LooksUpWords, WordTables
+from pfl_audit.models.word_tables import LooksUpWords, SumsWordsAndBoxes, WordTables
 
 _ROWS = (Cause.MISSING, Cause.NOISE, Cause.QUANTISED, Cause.SPARSE)
 _ORDER = ("pixels", "which token")
 """Words of limits on what is no part of a bag: the page, and where tokens stand."""
 DOWN = 10_000
 """Added to the coordinates of upper and lower edges, to distinguish them from those of left and right ones."""
+_SIDE = 1 << 20
+"""More than coordinates and tokens are: boxes, and tokens with their boxes, are numbers to this base."""
+_EDGES = 4
+"""Of a box."""
 Items = Mapping[str, frozenset[int]]
 """Measure to tokens, or to coordinates in thousandths."""
 
@@ -39,10 +46,12 @@ class Bag:
     Attributes:
         items: By measure.
         limits: Why something may be missing.
+        candidates: Number of tokens with boxes that are possible, beside those that are certain.
     """
 
     items: Items
     limits: tuple[Limit, ...]
+    candidates: int = 0
 
 
 class BagReader(Protocol):
@@ -130,16 +139,49 @@ class _OfTables:
         self.decode = tables.decode
 
     def read(self, seen: Observation) -> Bag:
-        tokens, places, limits = words_of_tables(
-            seen.gradient, LookedUp.of(self._tables), seen.weights or self._weights, seen.steps
-        )
-        return Bag(_items(tokens, places), limits)
+        weights, tables = seen.weights or self._weights, self._tables
+        if not isinstance(tables, SumsWordsAndBoxes):
+            tokens, places, limits = words_of_tables(seen.gradient, LookedUp.of(tables), weights, seen.steps)
+            return Bag(_items(tokens, places), limits)
+        found = sums_of(seen, tables, weights)
+        boxes = {ALL_BOXES: _numbers(found.boxes), PAIRS: _numbers(found.pairs)}
+        return Bag(_items(found.tokens, found.edges) | boxes, found.limits, found.candidates)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, boxes = self._tables.tokens(text), self._tables.boxes(text)
-        own, form = _by_field(ids, boxes, private_tokens(self._tables.places(text), template))
+        private = private_tokens(self._tables.places(text), template)
+        own, form = _by_field(ids, boxes, private)
+        if isinstance(self._tables, SumsWordsAndBoxes):
+            own, form = (
+                dict(part) | _placed(ids[mask], boxes[mask]) for part, mask in ((own, private), (form, ~private))
+            )
         answer = self._tables.answer(text).tolist()
         return together([own, _items(answer)]), together([form, _items(self._tables.always)])
+
+
+def _placed(ids: Tensor, boxes: Tensor) -> dict[str, frozenset[int]]:
+    rows = boxes.numpy()
+    return {ALL_BOXES: _numbers(rows), PAIRS: _numbers(np.concatenate([ids.numpy()[:, None], rows], axis=1))}
+
+
+def box_of(number: int) -> list[int]:
+    """The whole numbers of a box, or of a token with its box, that one number stands for."""
+    found: list[int] = []
+    while len(found) < _EDGES or number:
+        number, last = divmod(number, _SIDE)
+        found.append(last)
+    return found[::-1]
+
+
+def _numbers(rows: NDArray[np.int64]) -> frozenset[int]:
+    """Rows of whole numbers as one number each."""
+    found = []
+    for row in rows.tolist():
+        number = 0
+        for each in row:
+            number = number * _SIDE + each
+        found.append(number)
+    return frozenset(found)
 
 
 def together(parts: Sequence[Items]) -> Items:
@@ -148,7 +190,7 @@ def together(parts: Sequence[Items]) -> Items:
     return {measure: frozenset().union(*(part.get(measure, ()) for part in parts)) for measure in measures}
 
 
-def _items(tokens: Iterable[int], edges: Mapping[str, Iterable[int]] | None = None) -> Items:
+def _items(tokens: Iterable[int], edges: Mapping[str, Iterable[int]] | None = None) -> dict[str, frozenset[int]]:
     items = {ANY_ORDER: frozenset(tokens)}
     if edges:
         items[COORDINATES] = frozenset(at + DOWN * (name == "y") for name, rows in edges.items() for at in rows)

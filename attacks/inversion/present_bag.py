@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pfl_audit.attacks.inversion.bag import Bagged
 from pfl_audit.attacks.inversion.bound import NoiseBound
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.attacks.inversion.present_decision import against, beside, closed_finding
 from pfl_audit.core.attack import CheckSpec
@@ -15,6 +15,9 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Metric, Table
 from pfl_audit.metrics.intervals import exact_share
+
+NAMES = {ANY_ORDER: "tokens", COORDINATES: "coordinates", ALL_BOXES: "boxes", PAIRS: "pairs"}
+"""What is counted, by measure."""
 
 
 def bag_check(
@@ -25,7 +28,7 @@ def bag_check(
     pages = sum(one.pages for one in bagged)
     metrics: list[Metric] = []
     said = []
-    for measure, what in ((ANY_ORDER, "tokens"), (COORDINATES, "coordinates")):
+    for measure, what in NAMES.items():
         right, wanted, named = (sum(one.found.get(measure, (0, 0, 0))[at] for one in bagged) for at in range(3))
         if not wanted:
             continue
@@ -40,15 +43,18 @@ def bag_check(
     text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}"
     text += ": every word of the pages, not its order." if whole else ", in no order."
     quiet = [one.noise for one in bagged]
+    if candidates := sum(one.candidates for one in bagged):
+        text += f" {candidates:,} other pairs of a token and a box are possible: candidates, which do not count."
     text += f" {beside(decision, 'private fields, each counted once', quiet)}"
     hide = context.redactor
     rows: list[list[Cell]] = [
         [one.name, one.pages,
-         *(cell for measure in (ANY_ORDER, COORDINATES) for cell in _cells(hide.part, one.found.get(measure))),
+         *(cell for measure in NAMES for cell in _cells(hide.part, one.found.get(measure))),
          "; ".join(map(str, one.limits)) or None]
         for one in bagged
     ]  # fmt: skip
-    columns = ["document", "pages", "tokens found", "false tokens", "coordinates found", "false coordinates", "limits"]
+    measured = [each for what in NAMES.values() for each in (f"{what} found", f"false {what}")]
+    columns = ["document", "pages", *measured, "limits"]
     return spec.ran(
         metrics=[*against(decision, quiet), *metrics],
         tables=[Table(title="By update", columns=columns, rows=rows)],

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pfl_audit.attacks.inversion.analytic.limits import CONDITIONS, Limit
 from pfl_audit.attacks.inversion.bound import NoiseBound
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, FILLINGS, Counts, pooled
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, Counts, pooled
 from pfl_audit.attacks.inversion.decision import Decision, worst
 from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import build_metric
@@ -137,7 +137,7 @@ def _plain(found: Decision | None, what: str) -> str:
     if found is None or found.level not in ("leak", "weak"):
         return "Whoever receives one client's update can read words of the client's page in the recovered picture."
     cases, came = out_of(found.share, found.right[1], what, what)
-    how = "without their order" if found.measure == ANY_ORDER else "exactly"
+    how = "without their order" if found.measure in (ANY_ORDER, ALL_BOXES) else "exactly"
     return (
         f"{cases[:1].upper()}{cases[1:]}, whoever receives one client's update recovers {came} {how}; who has only "
         f"the form and the question would get {hundredths(found.chance)} of 100."

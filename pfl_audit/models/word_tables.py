@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.documents.document import Boxes
 from pfl_audit.models.gradient_protocol import Text
 from pfl_audit.models.word_encoder import Table
 
@@ -48,3 +52,50 @@ class LooksUpWords(Protocol):
 
     def word_tables(self) -> WordTables:
         """The tables."""
+
+
+@dataclass(frozen=True)
+class SummedInputs:
+    """How inputs of the first encoder layer are made, by endings of the parameters' names.
+
+    An input is norm * scaled(E[token] + W LayerNorm(X[left] + Y[top] + X[right] + Y[bottom]) + c).
+
+    Attributes:
+        word: E, (vocabulary, width).
+        across: X, (coordinates, width).
+        down: Y, (coordinates, width).
+        gain: Weight of LayerNorm, (width,).
+        shift: Bias of LayerNorm, (width,).
+        epsilon: Of LayerNorm.
+        matcher: W, (width, width).
+        offset: c, (width,).
+        norm: (width,), multiplies the columns of a scaled input.
+        attention: Weights that are given the inputs, (outputs, width) each.
+        pairs: Tokens with boxes that every sample has, such as the prompt and the end: int64 (n, 5).
+    """
+
+    word: str
+    across: str
+    down: str
+    gain: str
+    shift: str
+    epsilon: float
+    matcher: str
+    offset: str
+    norm: str
+    attention: tuple[str, ...]
+    pairs: Tensor
+
+
+@runtime_checkable
+class SumsWordsAndBoxes(WordTables, Protocol):
+    """WordTables of a model that adds up tokens and boxes in front of its first layer."""
+
+    def summed(self) -> SummedInputs:
+        """How they are added up."""
+
+    def pieces(self, word: str) -> list[int]:
+        """Tokens of a word of the page."""
+
+    def rows(self, boxes: Boxes) -> NDArray[np.int64]:
+        """Rows of the tables of coordinates of boxes, int64 (n, 4); boxes are float32 (n, 4), shares of the page."""

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, COORDINATES, FILLINGS, Counts, pooled, shares
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, PAIRS, Counts, pooled, shares
 from pfl_audit.attacks.inversion.decision import Decision, decide
-from pfl_audit.attacks.inversion.present_bag import many
+from pfl_audit.attacks.inversion.present_bag import NAMES, many
 from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, REMEDIES, unresolved
 from pfl_audit.attacks.inversion.rounds.opened import RoundContext
 from pfl_audit.attacks.inversion.rounds.read import ReadMessage
@@ -21,7 +21,7 @@ from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Curve, Finding, Metric, Series, Table
 from pfl_audit.metrics.intervals import exact_share
 
-NAMES = {ANY_ORDER: "tokens", COORDINATES: "coordinates"}
+_WHAT = {**NAMES, ANY_ORDER: "pieces of words", ALL_BOXES: "boxes of words", PAIRS: "pieces of words with their boxes"}
 SAFE = "The noise on every message hides a company's documents, even from an observer who knows two candidates."
 _REMEDIES = REMEDIES[:-1]  # the last is about templates
 
@@ -30,7 +30,7 @@ def messages_check(spec: CheckSpec, context: RoundContext, read: Sequence[ReadMe
     """The check of kept messages."""
     decision = decide([one.counts for one in read], context.budget)
     return spec.ran(
-        metrics=[metric for measure in NAMES for metric in _metrics(read, measure)],
+        metrics=[metric for measure in NAMES if _has(read, measure) for metric in _metrics(read, measure)],
         tables=[_by_round(read), _by_message(context, read)],
         curves=[_picture(read, measure) for measure in NAMES if _has(read, measure)],
         finding=_finding(context, decision, read),
@@ -38,7 +38,9 @@ def messages_check(spec: CheckSpec, context: RoundContext, read: Sequence[ReadMe
 
 
 def _has(read: Sequence[ReadMessage], measure: str) -> bool:
-    return any(one.found.get(measure, (0, 0, 0))[1] for one in read)
+    """Whether there is something to count; of the span, whether it named something."""
+    at = 2 if measure in (ALL_BOXES, PAIRS) else 1
+    return any(one.found.get(measure, (0, 0, 0))[at] for one in read)
 
 
 def _metrics(read: Sequence[ReadMessage], measure: str) -> list[Metric]:
@@ -76,7 +78,8 @@ def _by_round(read: Sequence[ReadMessage]) -> Table:
             share = shares(counts) if counts is not None else None
             row += [None, None] if share is None else [_percent(share[0]), _percent(share[1:].mean())]
         rows.append([*row, "; ".join(_causes(one.limits for one in some)) or None])
-    columns = ["round", "messages", "tokens", "tokens of others", "coordinates", "coordinates of others", "limits"]
+    shown = [each for what in NAMES.values() for each in (what, f"{what} of others")]
+    columns = ["round", "messages", *shown, "limits"]
     return Table(
         title="By round",
         columns=columns,
@@ -96,8 +99,8 @@ def _by_message(context: RoundContext, read: Sequence[ReadMessage]) -> Table:
             row += [part(right, wanted) if wanted else None, part(named - right, named) if named else None]
         left = f"{one.sent.left_out} tensors are none of the finished model" if one.sent.left_out else None
         rows.append([*row, "; ".join([*map(str, one.limits), *([left] if left else [])]) or None])
-    columns = ["round", "client", "questions", "tokens found", "false tokens", "coordinates found", "false coordinates"]
-    return Table(title="By message", columns=[*columns, "limits"], rows=rows)
+    shown = [each for what in NAMES.values() for each in (f"{what} found", f"false {what}")]
+    return Table(title="By message", columns=["round", "client", "questions", *shown, "limits"], rows=rows)
 
 
 def _picture(read: Sequence[ReadMessage], measure: str) -> Curve:
@@ -168,7 +171,7 @@ def _beside(context: RoundContext, decision: Decision | None, read: Sequence[Rea
 
 
 def _plain(decision: Decision) -> str:
-    what = "different pieces of words" if decision.measure == ANY_ORDER else "different coordinates"
+    what = f"different {_WHAT[decision.measure]}"
     cases, came = out_of(decision.share, decision.right[1], f"{what} of the pages behind a message", "piece")
     return (
         f"{cases[:1].upper()}{cases[1:]}, whoever receives the message of a client reads {came}, without their order; "

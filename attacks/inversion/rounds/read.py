@@ -15,7 +15,7 @@ from pfl_audit.attacks.inversion.rounds.opened import RoundContext, Sent
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import sha256_json
 
-_VERSION = 1
+_VERSION = 2
 """Incremented whenever a message is read in another way."""
 
 

@@ -13,17 +13,18 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
-from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.document import Boxes, Document, Query
 from pfl_audit.documents.images import Box
 from pfl_audit.files import sha256_json
 from pfl_audit.models.gradient_protocol import Sample, Text
 from pfl_audit.models.vt5.config import BoxScale
-from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
+from pfl_audit.models.vt5.inputs import IGNORED, PROMPT, PROMPT_BOX, InputBuilder, box_indices, collate, collate_labels
 from pfl_audit.models.vt5.inputs import Text as Encoded
 from pfl_audit.models.vt5.model import Vt5Model
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
 from pfl_audit.models.word_encoder import Table
+from pfl_audit.models.word_tables import SummedInputs
 
 GRADIENT_VERSION = 1
 """Incremented whenever the loss below changes."""
@@ -105,6 +106,8 @@ class Vt5Tables:
         self.always = frozenset({PAD, EOS})
         self.tied = backbone.lm_head.weight is backbone.shared.weight
         self._tokenizer = tokenizer
+        self._epsilon = float(spatial.LayerNorm.eps)
+        self._config = network.config
 
     def tokens(self, text: Text) -> Tensor:
         """``ids`` of a sample."""
@@ -125,3 +128,31 @@ class Vt5Tables:
     def decode(self, ids: Sequence[int]) -> str:
         """Text of tokens."""
         return self._tokenizer.decode(list(ids))
+
+    def summed(self) -> SummedInputs:
+        """Inputs of the first encoder layer."""
+        first = "encoder.block.0.layer.0"
+        prompts = [set(self._tokenizer.encode(PROMPT.format(question))) for question in ("a", "who")]
+        prompt = torch.tensor(sorted(set.intersection(*prompts)))[:, None]
+        rows = torch.cat([prompt, torch.tensor(PROMPT_BOX).expand(len(prompt), 4)], dim=1)
+        return SummedInputs(
+            word=self.word.name,
+            across=self.edges["x"].name,
+            down=self.edges["y"].name,
+            gain="spatial_embedding.LayerNorm.weight",
+            shift="spatial_embedding.LayerNorm.bias",
+            epsilon=self._epsilon,
+            matcher="spatial_emb_matcher.layers.0.weight",
+            offset="spatial_emb_matcher.layers.0.bias",
+            norm=f"{first}.layer_norm.weight",
+            attention=tuple(f"{first}.SelfAttention.{name}.weight" for name in "qkv"),
+            pairs=torch.cat([rows, torch.tensor([[EOS, 0, 0, 0, 0]])]),
+        )
+
+    def pieces(self, word: str) -> list[int]:
+        """Tokens of a word of the page, which is lower-cased."""
+        return list(self._tokenizer.encode(word.lower()))
+
+    def rows(self, boxes: Boxes) -> NDArray[np.int64]:
+        """Rows of the tables of coordinates, as the inputs of a page have them."""
+        return box_indices(boxes, self._config)

@@ -22,7 +22,8 @@ from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
 
 PROMPT = "question: {}  context: "
 """The question as it is put, two blanks before ``context``."""
-_PROMPT_BOX = (0, 0, 1000, 1000)
+PROMPT_BOX = (0, 0, 1000, 1000)
+"""Rows of the tables of coordinates that the prompt has, of all of the page."""
 IGNORED = -100
 """Label that the loss ignores."""
 
@@ -52,7 +53,7 @@ class InputBuilder:
         page = self._page(query.document)
         room = self.config.max_input_tokens - 1
         ids = np.concatenate([prompt, page.ids])[:room]
-        boxes = np.concatenate([np.tile(np.array(_PROMPT_BOX), (len(prompt), 1)), page.boxes])[:room]
+        boxes = np.concatenate([np.tile(np.array(PROMPT_BOX), (len(prompt), 1)), page.boxes])[:room]
         end = np.array([EOS], dtype=np.int64)
         return Text(np.concatenate([ids, end]), np.concatenate([boxes, np.zeros((1, 4), np.int64)]))
 

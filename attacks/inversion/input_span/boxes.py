@@ -1,0 +1,116 @@
+"""Boxes of all words, by the span of the spatial matcher's gradient.
+
+Its inputs are LayerNorms of sums of four rows of the tables of coordinates. Candidates are all boxes made of the
+coordinates that were found; of several million none is written out: what a test needs are squared lengths of sums of
+two parts, one of left and right and one of upper and lower edges, which come from products of two small matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfl_audit.attacks.inversion.input_span.basis import Basis
+from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
+from pfl_audit.attacks.inversion.input_span.inputs import InputParts
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_BLOCK: Final = 1 << 22
+"""Candidates of one block."""
+_NULL: Final = 256
+"""Boxes of chance beside a known one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Boxes in a span.
+
+    Attributes:
+        boxes: int64 (n, 4), in order.
+        apart: The levels of the test.
+    """
+
+    boxes: Ints
+    apart: Apart
+
+
+def boxes_in(
+    bases: Sequence[Basis],
+    parts: InputParts,
+    edges: tuple[Ints, Ints],
+    listed: Ints,
+    known: Ints,
+    rng: np.random.Generator,
+) -> Found:
+    """Test all boxes of coordinates.
+
+    Args:
+        bases: Spans of the spatial matcher's inputs.
+        edges: Coordinates that left and right edges may have, int64 (n,), and those that upper and lower ones may.
+        listed: int64 (m, 4), other boxes to test.
+        known: int64 (k, 4), boxes that every sample has; tested as well.
+        rng: Of the boxes of chance.
+    """
+    wide, high = _ordered(edges[0]), _ordered(edges[1])
+    listed = np.concatenate([known, listed])
+    sure = parts.placed(known)
+    chance = np.stack([parts.placed(_of_chance(parts, box, edges, rng)) for box in known])
+    basis, apart = first_apart(bases, sure, chance, len(wide) * len(high) + len(listed))
+    if not apart.tells:
+        return Found(known[:0], apart)
+    near, excess = [listed], [basis.excess_of(parts.placed(listed))]
+    step = max(1, _BLOCK // max(len(high), 1))
+    for first in range(0, len(wide), step):
+        found = _excess(basis, parts, wide[first : first + step], high)
+        rows, columns = np.nonzero(found < apart.low)
+        rows_of = wide[first + rows]
+        near.append(np.stack([rows_of[:, 0], high[columns, 0], rows_of[:, 1], high[columns, 1]], axis=1))
+        excess.append(found[rows, columns])
+    values = np.concatenate(excess)
+    return Found(np.unique(np.concatenate(near)[values <= apart.cut(values)], axis=0), apart)
+
+
+def _ordered(coordinates: Ints) -> Ints:
+    """Pairs of a lower and an upper edge, int64 (pairs, 2)."""
+    low, high = np.triu_indices(len(coordinates))
+    ordered = np.sort(coordinates)
+    return np.stack([ordered[low], ordered[high]], axis=1)
+
+
+def _of_chance(parts: InputParts, known: Ints, edges: tuple[Ints, Ints], rng: np.random.Generator) -> Ints:
+    """A known box, int64 (4,), with one edge moved to a coordinate that occurs nowhere, int64 (_NULL, 4)."""
+    boxes = np.tile(known, (_NULL, 1))
+    tables = (parts.across, parts.down)
+    free = [np.setdiff1d(np.arange(len(table)), used) for table, used in zip(tables, edges, strict=True)]
+    for box in boxes:
+        edge = int(rng.integers(4))
+        if len(free[edge % 2]):
+            box[edge] = rng.choice(free[edge % 2])
+    return boxes
+
+
+def _excess(basis: Basis, parts: InputParts, wide: Ints, high: Ints) -> Floats:
+    """Excess of all boxes of a pair of each, float64 (len(wide), len(high))."""
+    sideways, upright = parts.across[wide].sum(axis=1), parts.down[high].sum(axis=1)
+    spread = np.sqrt(_squares(sideways, upright) / sideways.shape[1] + parts.epsilon)
+    left, right = parts.gain * sideways, parts.gain * upright
+    beside, turned = (
+        _squares(feature(left), feature(right), spread, feature(parts.shift))
+        for feature in (basis.beside, basis.turned)
+    )
+    return basis.excess(beside, turned)
+
+
+def _squares(left: Floats, right: Floats, spread: Floats | None = None, shift: Floats | None = None) -> Floats:
+    """Squared length of (left_i + right_j) / spread_ij + shift, float64 (n, m)."""
+    square = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1)[None] + 2 * left @ right.T
+    if spread is None or shift is None:
+        return np.asarray(square)
+    along = (left @ shift)[:, None] + (right @ shift)[None]
+    return np.asarray(square / spread**2 + 2 * along / spread + float(shift @ shift))

@@ -1,0 +1,92 @@
+"""Tokens, coordinates, boxes and pairs of an update of a model that adds up words and boxes, by tables and by span."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
+from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.input_span.recovery import Spanned, inputs_of_span
+from pfl_audit.attacks.inversion.input_span.tokens import Allowed
+from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
+from pfl_audit.errors import AuditError
+from pfl_audit.models.word_tables import SumsWordsAndBoxes
+
+Ints = NDArray[np.int64]
+
+_EDGES = ("x", "y")
+"""Tables of coordinates."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What was read.
+
+    Attributes:
+        tokens: Of all pages.
+        edges: Coordinates by table, as far as the tables were shared.
+        boxes: int64 (n, 4), of all words; none where they are not known.
+        pairs: int64 (m, 5), tokens with boxes that nothing but the page explains.
+        candidates: Number of other pairs that the update allows.
+        limits: Why something may be missing.
+    """
+
+    tokens: frozenset[int]
+    edges: Mapping[str, frozenset[int]]
+    boxes: Ints
+    pairs: Ints
+    candidates: int
+    limits: tuple[Limit, ...]
+
+
+def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]) -> Inputs:
+    """Read an update.
+
+    Args:
+        weights: Before the update, by parameter.
+
+    Raises:
+        AuditError: The update holds nothing of the tables, nor of the first layers.
+    """
+    refused, tokens, edges, limits = None, frozenset[int](), dict[str, frozenset[int]](), tuple[Limit, ...]()
+    try:
+        tokens, edges, limits = words_of_tables(seen.gradient, LookedUp.of(tables), weights, seen.steps)
+    except AuditError as error:
+        refused = error
+        limits = (missing("the tables of words and coordinates", "only tokens in boxes of the form and the question"),)
+    if any(limit.cause is Cause.SIGNS for limit in limits):  # steps of Adam leave no span
+        return Inputs(tokens, edges, np.zeros((0, 4), np.int64), np.zeros((0, 5), np.int64), 0, limits)
+    form = seen.template
+    words = [tables.pieces(word) for word in form.words]
+    found = inputs_of_span(seen.gradient, tables.summed(), weights, edges, tables.rows(form.boxes), words)
+    if refused is not None and found.boxes is None and found.allowed is None:
+        raise refused
+    if found.allowed is not None:
+        tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None and len(edges) == len(_EDGES), limits)
+        tokens |= tables.always
+    boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
+    return Inputs(tokens, edges, boxes, *_pairs(found), (*limits, *found.limits))
+
+
+def _pairs(found: Spanned) -> tuple[Ints, int]:
+    """Certain pairs, int64 (n, 5), and the number of other possible ones."""
+    if found.allowed is None or found.pairs is None:
+        return np.zeros((0, 5), np.int64), 0
+    token, box = found.pairs.certain.nonzero()
+    rows = np.concatenate([found.allowed.tokens[token, None], found.allowed.boxes[box]], axis=1)
+    return rows, int(found.pairs.possible.sum()) - len(rows)
+
+
+def _tokens(
+    by_rows: frozenset[int], found: Allowed, whole: bool, limits: tuple[Limit, ...]
+) -> tuple[frozenset[int], tuple[Limit, ...]]:
+    """Tokens by both: those of the span where all boxes are known, whatever hides the rows of the table."""
+    by_span = frozenset(found.tokens.tolist())
+    if not whole or not limits:
+        return by_rows | by_span, limits
+    return by_span, tuple(limit for limit in limits if limit.cause is not Cause.MISSING or "words" not in limit.words)

@@ -1,0 +1,213 @@
+"""Tokens and boxes of all pages of an update, by the span of what the first layers were given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
+from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor
+from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
+from pfl_audit.attacks.inversion.input_span.boxes import boxes_in
+from pfl_audit.attacks.inversion.input_span.gap import Apart
+from pfl_audit.attacks.inversion.input_span.inputs import InputParts
+from pfl_audit.attacks.inversion.input_span.pairs import Paired, pair
+from pfl_audit.attacks.inversion.input_span.sums import Sums, of_boxes, of_tokens
+from pfl_audit.attacks.inversion.input_span.tokens import Allowed, pairs_in
+from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
+from pfl_audit.attacks.inversion.update.traits import traits_of
+from pfl_audit.models.word_tables import SummedInputs
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_ALONE = 0.99
+"""Leverage from which on a box is no combination of others."""
+_FULL = 3 / 4
+"""Share of all directions from which on too few are left to lie outside of."""
+_DEPENDS = 1e-6
+"""Share of the largest singular value below which boxes are combinations of one another."""
+_MOST = 5e8
+"""Boxes that are tested; a full page of 250 words has some 2e8."""
+_SEED = 20
+"""Of the vectors of chance: an observer's own, so that the same update gives the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spanned:
+    """What the spans show.
+
+    Attributes:
+        boxes: int64 (m, 4), of all words; None where no gradient tells.
+        allowed: Which tokens can stand in which of the boxes; None where no gradient tells.
+        pairs: Pairs of the allowed ones; None where no gradient tells.
+        rank: Distinct directions of the first attention's inputs, and how many there may be.
+        limits: Why something is missing.
+    """
+
+    boxes: Ints | None
+    allowed: Allowed | None
+    pairs: Paired | None
+    rank: tuple[int, int]
+    limits: tuple[Limit, ...]
+
+
+def inputs_of_span(
+    update: Mapping[str, Tensor],
+    names: SummedInputs,
+    weights: Mapping[str, Tensor],
+    edges: Mapping[str, frozenset[int]],
+    form: Ints,
+    words: Sequence[Sequence[int]] = (),
+) -> Spanned:
+    """Test all tokens with all boxes of the coordinates that were found.
+
+    Args:
+        update: By parameter.
+        names: How inputs are made.
+        weights: The model's, by parameter, before the update.
+        edges: Coordinates by table, ``x`` and ``y``, as far as they are known.
+        form: int64 (n, 4), boxes of the empty form's words.
+        words: Tokens of each of these words; none where the form's words are not known to be on the pages.
+
+    Returns:
+        Boxes that the form does not have are found where both tables of coordinates and the spatial matcher are shared;
+        tokens are those of these boxes.
+    """
+    tables = [names.word, names.across, names.down]
+    traits = traits_of(update, tables)
+    if traits.signs:
+        why = "boxes and pairs: all numbers are of one size, as after a step of Adam, and have no span of the inputs"
+        return Spanned(None, None, None, (0, 0), (Limit(Cause.SIGNS, why),))
+    parts, rng = InputParts.of(names, weights), np.random.default_rng(_SEED)
+    known = names.pairs.numpy()
+    always = np.unique(known[:, 1:], axis=0)
+    matcher = _gradient(update, weights, (names.matcher,))
+    attention = _gradient(update, weights, names.attention)
+    noise = _noise(update, weights, names, attention if attention is not None else matcher)
+    changed = sent(replace(traits, rounded=None))
+    if changed is None and noise.everywhere:
+        changed = Limit(Cause.NOISE, f"noise of {noise.sigma:.0e} an entry")
+    found, limits = None, []
+    if matcher is None:
+        limits.append(missing("the spatial matcher", "only boxes of the form's words are known"))
+    else:
+        both = len(edges) == 2
+        many = np.prod([len(some) * (len(some) + 1) / 2 for some in edges.values()])
+        axes = [np.array(sorted(edges[name]) if both and many <= _MOST else [], dtype=np.int64) for name in ("x", "y")]
+        bases = bases_of(matcher.double().numpy(), noise.rounding, noise.sigma)
+        got = boxes_in(bases, parts, (axes[0], axes[1]), form, always, rng)
+        found = got.boxes if got.apart.tells else None
+        limits += _limits("boxes", bases, got.apart, changed)
+        if many > _MOST:
+            limits.append(Limit(Cause.NOISE, f"boxes: {many:.0e} boxes have the coordinates found, too many to test"))
+    if attention is None:
+        return Spanned(
+            found, None, None, (0, parts.words.shape[1]), (*limits, missing("the first attention", "no pairs"))
+        )
+    bases = bases_of(attention.double().numpy(), noise.rounding, noise.sigma)
+    boxes = found if found is not None else np.unique(np.concatenate([always, form]), axis=0)
+    allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
+    limits += _limits("tokens with their boxes", bases, allowed.words, changed)
+    told = allowed if allowed.words.tells else None
+    if found is not None and told is not None and allowed.places.tells:
+        found = allowed.boxes
+    elif found is not None:
+        found = _needed(parts, found)
+        if len(found) < len(boxes):
+            why = f"{len(boxes) - len(found)} boxes may be corners of others, which have the same coordinates"
+            limits.append(Limit(Cause.CROWDED, f"boxes: {why}"))
+    pairs = None
+    if told is not None:
+        sums = _sums(update, weights, names, parts, told, noise) if found is not None and matcher is not None else None
+        pairs = pair(told.pairs, _of_form(told, form, words), sums)
+    return Spanned(found, told, pairs, (bases[0].rank, parts.words.shape[1]), tuple(limits))
+
+
+def _of_form(told: Allowed, form: Ints, words: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
+    """Numbers of boxes of the form's words, and of the tokens in them, as far as both are found.
+
+    A box of the page may differ by one from that of the form, by rounding.
+    """
+    number = {int(token): at for at, token in enumerate(told.tokens)}
+    found: dict[int, set[int]] = {}
+    for box, tokens in zip(form, words, strict=bool(words)):
+        off = np.abs(told.boxes - box).max(axis=1)
+        near = int(off.argmin()) if len(off) else 0
+        if len(off) and off[near] <= 1 and all(token in number for token in tokens):
+            found.setdefault(near, set()).update(number[token] for token in tokens)
+    return {at: frozenset(tokens) for at, tokens in found.items()}
+
+
+def _sums(
+    update: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor],
+    names: SummedInputs,
+    parts: InputParts,
+    told: Allowed,
+    noise: Noise,
+) -> tuple[Sums, Sums] | None:
+    """Sums of the signals of tokens and of boxes; None without the table of words, or if its output is not found."""
+    table, matcher = (find_tensor(update, name, _shape(weights, name)) for name in (names.word, names.matcher))
+    if table is None or matcher is None:
+        return None
+    rows = table.double().numpy()
+    beside = rows_beside_output(rows, noise.rounding, noise.sigma)
+    if beside.hidden or not beside.dimensions:
+        return None
+    errors = (beside.basis, noise.rounding, noise.sigma)
+    return of_tokens(rows[told.tokens], *errors), of_boxes(matcher.double().numpy(), parts.placed(told.boxes), *errors)
+
+
+def _needed(parts: InputParts, boxes: Ints) -> Ints:
+    """Boxes that are no combination of others: corners of a table are, as far as LayerNorm scales them alike."""
+    directions, values, _ = np.linalg.svd(parts.placed(boxes), full_matrices=False)
+    held = values > _DEPENDS * values[0]
+    return np.asarray(boxes[np.square(directions[:, held]).sum(axis=1) > _ALONE])
+
+
+def _gradient(update: Mapping[str, Tensor], weights: Mapping[str, Tensor], endings: Sequence[str]) -> Tensor | None:
+    """Those of the matrices that were shared, one below the other; None if there is none."""
+    found = [find_tensor(update, ending, _shape(weights, ending)) for ending in endings]
+    shared = [part for part in found if part is not None]
+    return torch.cat(shared) if shared else None
+
+
+def _shape(weights: Mapping[str, Tensor], ending: str) -> tuple[int, ...]:
+    return next(tuple(part.shape) for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))
+
+
+def _noise(
+    update: Mapping[str, Tensor], weights: Mapping[str, Tensor], names: SummedInputs, matrix: Tensor | None
+) -> Noise:
+    """Noise by rows of the tables of coordinates that no page uses; else rounding alone."""
+    tables = [find_tensor(update, name, _shape(weights, name)) for name in (names.across, names.down)]
+    shared = [table for table in tables if table is not None]
+    if matrix is None:
+        return Noise(0.0, 0.0, everywhere=False)
+    return noise_of(shared, matrix, None)
+
+
+def _limits(what: str, bases: Sequence[Basis], apart: Apart, changed: Limit | None) -> list[Limit]:
+    """Why a span does not tell.
+
+    Args:
+        changed: What was done to the update before it was sent, if anything.
+    """
+    if apart.tells:
+        return []
+    rank, width = bases[0].rank, len(bases[0].scales)
+    if rank > _FULL * width:
+        return [Limit(Cause.CROWDED, f"{what}: too many inputs for the width, {rank} directions of {width} are taken")]
+    if changed is not None:
+        return [Limit(changed.cause, f"{what}: {changed.words}")]
+    if rank and apart.foreign:
+        words = "not even the prompt and the end, which every sample has, lie in the span"
+        return [Limit(Cause.OTHER, f"{what}: {words}: the update is one of another model, or of another round")]
+    return [Limit(Cause.NOISE, f"{what}: by errors of the update, what is on the page and what is not are not apart")]

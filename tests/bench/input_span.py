@@ -1,0 +1,83 @@
+"""What the span of a VT5's inputs gives away: python -m tests.bench.input_span [PAGES [MODEL [KIND]]].
+
+The embedded VT5, and one of base size with random weights, on embedded forms with random values. One row for each kind
+of update, as Markdown, of private fields alone: different tokens, boxes and certain pairs of both that came back, of
+how many there are, and false ones beside them; candidates among pairs; the level of the finding of words, and the
+causes. The last rows are controls: what was sent is not of the page that is scored.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pfl_audit.attacks.inversion.bag import bag_of, counts_of, lower_share
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, PAIRS
+from pfl_audit.attacks.inversion.decision import decide
+from pfl_audit.attacks.inversion.template.synthetic import open_templates
+from pfl_audit.errors import AuditError
+from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.vt5.checkpoint import save_vt5
+from pfl_audit.training.scratch import new_vt5
+from tests.attacks.inversion.room import BUDGET, Room
+from tests.bench.inversion_updates import FIXTURES, Make, kinds
+
+_MANY = ("batch", "sum")
+"""Kinds whose pages are all of one form."""
+
+
+def main(pages: int, chosen: str = "", kind: str = "") -> None:
+    """Print a table for each model."""
+    with tempfile.TemporaryDirectory() as folder:
+        models = {"embedded": FIXTURES / "vt5-finetuned", "base": Path(folder) / "base"}
+        for name, path in models.items():
+            if chosen not in name:
+                continue
+            if name == "base":
+                save_vt5(new_vt5("base", 1000, seed=0), models["embedded"], path, extra={})
+            templates = open_templates(FIXTURES / "templates")
+            model = open_gradient_model(str(path), "cpu")
+            alone, both = Room(model, templates[:1]), Room(model, templates[:2])
+            print(f"\n{name}, {pages} pages\n")
+            print(
+                "| what is shared | tokens | false | boxes | false | certain pairs | false | candidates | level | ",
+                end="",
+            )
+            print("cause | s a page |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+            for each, make in kinds().items():
+                if each.startswith(kind):
+                    print(row(alone if each.startswith(_MANY) else both, each, make, pages), flush=True)
+
+
+def row(room: Room, kind: str, make: Make, pages: int) -> str:
+    """One line."""
+    bags, causes, seconds, candidates = [], set(), 0.0, 0
+    try:
+        for page in range(pages):
+            case = make(room, page)
+            began = time.process_time()
+            bag = bag_of(room.model, case)
+            seconds += time.process_time() - began
+            causes |= {str(limit.cause) for limit in bag.limits}
+            candidates += bag.candidates
+            bags.append(counts_of(room.model, case, bag))
+    except AuditError as error:
+        return f"| {kind} | {str(error).split(':')[0]} |"
+    shown = decide([{name: lower_share(each[name]) for name in each} for each in bags], BUDGET)
+    cells = [kind]
+    for measure in (ANY_ORDER, ALL_BOXES, PAIRS):
+        right, wanted, named = np.sum([each[measure][0] for each in bags], axis=0).tolist()
+        cells += [f"{right} of {wanted}", str(named - right)]
+    level = shown.level if shown else "–"
+    cells += [f"{candidates:,}", level, ", ".join(sorted(causes)) or "–", f"{seconds / pages:.1f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3, *sys.argv[2:])
