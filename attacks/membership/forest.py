@@ -2,25 +2,31 @@
 
 With some hundred known providers, nine tenths of the time that ``RandomForestClassifier`` takes are checks and copies
 of settings that are the same for all its trees. The trees are grown here by the same compiled code from the same draws,
-so that every score is equal to the last digit (as of scikit-learn 1.9, which draws the bootstrap by class weight).
+so that every score is equal to the last digit. The compiled code is no public interface: this is done with the versions
+that it was compared with, and any other one fits its forest itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.tree import _criterion, _splitter, _tree
 from sklearn.utils.class_weight import compute_sample_weight
 
 from pfl_audit.metrics.arrays import Bools, Floats
 
+if TYPE_CHECKING:
+    from sklearn.tree._tree import Tree
+
 TREES: Final = 100
 LEAF: Final = 2
 """Fewest samples in a leaf."""
+COMPARED: Final = "1.9."
+"""Versions of scikit-learn whose scores are equal to the last digit (``test_membership_classifiers``)."""
 _DEEPEST: Final = int(np.iinfo(np.int32).max)
 _CLASSES: Final = np.array([2], dtype=np.intp)
 
@@ -41,19 +47,20 @@ def fitted_scores(train: Floats, labels: Bools, test: Floats, seed: int) -> Floa
     Returns:
         float (n,), 0 to 1.
     """
-    rows, asked = (np.ascontiguousarray(part, dtype=np.float32) for part in (train, test))
-    try:
-        scores = np.zeros(len(test))
-        for tree in grown(rows, labels, seed):
-            scores += tree.predict(asked)[:, 1]
-    except (AttributeError, TypeError, ValueError):  # another scikit-learn, whose trees are made otherwise
+    if not sklearn.__version__.startswith(COMPARED):
         predicted: Floats = forest(seed).fit(train, labels).predict_proba(test)[:, 1]
         return predicted
+    rows, asked = (np.ascontiguousarray(part, dtype=np.float32) for part in (train, test))
+    scores = np.zeros(len(test))
+    for tree in grown(rows, labels, seed):
+        scores += tree.predict(asked)[:, 1]
     return scores / TREES
 
 
-def grown(rows: NDArray[np.float32], labels: Bools, seed: int) -> Iterator[_tree.Tree]:
+def grown(rows: NDArray[np.float32], labels: Bools, seed: int) -> Iterator[Tree]:
     """The trees, as ``RandomForestClassifier`` and ``DecisionTreeClassifier`` grow them."""
+    from sklearn.tree import _criterion, _splitter, _tree
+
     rng = np.random.RandomState(seed)
     seeds = [rng.randint(np.iinfo(np.int32).max) for _ in range(TREES)]
     weights = compute_sample_weight("balanced", labels)

@@ -93,3 +93,12 @@ def test_the_known_providers_are_balanced_and_few(seed: int, members: int, other
     assert inside <= max(2, round(0.15 * members))
     assert outside <= max(2, round(0.15 * others))
     assert inside == outside or members != others
+
+
+def test_another_scikit_learn_fits_its_forest_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    train, labels, test = rng.normal(size=(40, 3)), np.arange(40) % 2 == 0, rng.normal(size=(9, 3))
+    ours = forest.fitted_scores(train, labels, test, 1)
+    monkeypatch.setattr(forest.sklearn, "__version__", "1.8.2")
+    monkeypatch.setattr(forest, "grown", None)
+    assert (forest.fitted_scores(train, labels, test, 1) == ours).all()
