@@ -58,7 +58,7 @@ def both(folder: Path) -> tuple[str, ...]:
 
 def test_recorded_answers_are_not_asked_by_several_processes(sides: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(sides, *both(sides), "--workers", "2") == 4
-    assert "Leave --workers out" in capsys.readouterr().err
+    assert "Leave --workers and --cluster out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("unit", "many", "size"), [("document", "documents", 24), ("person", "persons", 12)])

@@ -61,7 +61,7 @@ def trainer_of(
         replace(SGD, proximal=1.0),
         replace(SGD, optimizer="adamw", learning_rate=1e-3),
         replace(ONE_STEP, optimizer="adamw", learning_rate=1e-3),
-        replace(SGD, optimizer="momentum", local_epochs=2, local_steps=None),
+        replace(SGD, optimizer="momentum", learning_rate=0.01, local_epochs=2, local_steps=None),  # 0.1 diverges
         replace(SGD, optimizer="shampoo"),
     ],
     ids=["one step", "sgd", "fedprox", "adamw", "adamw, one step", "momentum, all batches", "shampoo"],
