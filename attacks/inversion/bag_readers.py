@@ -165,7 +165,7 @@ def _placed(ids: Tensor, boxes: Tensor) -> dict[str, frozenset[int]]:
 
 
 def box_of(number: int) -> list[int]:
-    """The whole numbers of a box, or of a token with its box, that one number stands for."""
+    """Decode a number into the coordinates of a box, or into a token and the coordinates of its box."""
     found: list[int] = []
     while len(found) < _EDGES or number:
         number, last = divmod(number, _SIDE)

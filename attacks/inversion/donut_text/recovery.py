@@ -144,7 +144,7 @@ class _Reader:
             few = 0 < count < self.decoder.width
             span = span_of(attention, self.noise, least_noise(attention) if few else 0.0)
             self.mixed |= position is not None and span.rank > count
-            span = span if span.tells else None
+            span = span if span.informative else None
         choice = torch.from_numpy(self.present) if self._listed else torch.arange(len(self.decoder.embedding))
         evidence = TokenEvidence(
             self.decoder, span, choice, behind=count if position is not None else self.decoder.places

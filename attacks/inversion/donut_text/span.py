@@ -53,7 +53,7 @@ class Span:
         return len(self.directions)
 
     @property
-    def tells(self) -> bool:
+    def informative(self) -> bool:
         """Whether it carries information: it is neither empty nor everything."""
         return 0 < self.rank < self.directions.shape[1]
 

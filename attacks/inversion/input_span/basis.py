@@ -26,7 +26,7 @@ _ABOVE: Final = 1.1
 _WEAKER: Final = (1, 3, 10, 30, 100, 300, 1000)
 """Times that value, at which further spans end."""
 _LEAST_OUTSIDE: Final = 8
-"""Directions outside below which a vector of chance may lie in the span."""
+"""Directions outside below which a random vector may lie in the span."""
 _STATE: Final = 4 * 2.0**-24
 """Relative error of an input: products and sums of the network in single precision."""
 _DOUBLE: Final = 1e-15
@@ -56,7 +56,7 @@ class Basis:
         return len(self.strengths)
 
     @property
-    def tells(self) -> bool:
+    def informative(self) -> bool:
         """Whether it holds something, and not everything."""
         return self.rank > 0 and self.outside.shape[1] >= _LEAST_OUTSIDE
 

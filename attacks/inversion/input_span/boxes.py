@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 _BLOCK: Final = 1 << 22
 """Candidates of one block."""
 _NULL: Final = 256
-"""Boxes of chance beside a known one."""
+"""Random boxes beside a known one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +55,14 @@ def boxes_in(
         edges: Coordinates that left and right edges may have, int64 (n,), and those that upper and lower ones may.
         listed: int64 (m, 4), other boxes to test.
         known: int64 (k, 4), boxes that every sample has; tested as well.
-        rng: Of the boxes of chance.
+        rng: Generator of the random boxes.
     """
     wide, high = _ordered(edges[0]), _ordered(edges[1])
     listed = np.concatenate([known, listed])
     sure = parts.placed(known)
     chance = np.stack([parts.placed(_of_chance(parts, box, edges, rng)) for box in known])
     basis, apart = first_apart(bases, sure, chance, len(wide) * len(high) + len(listed))
-    if not apart.tells:
+    if not apart.separated:
         return Found(known[:0], apart)
     near, excess = [listed], [basis.excess_of(parts.placed(listed))]
     step = max(1, _BLOCK // max(len(high), 1))

@@ -38,12 +38,12 @@ class Apart:
         middle, above = np.quantile(np.log(np.maximum(null, _LEAST)), [0.5, NormalDist().cdf(1.0)], axis=1)
         deviations = NormalDist().inv_cdf(1 - min(0.5, _CHANCE / max(count, 1)))
         self.low = float(np.exp(middle - deviations * (above - middle)).min())
-        """Level above which wrong vectors are, by the median and the upper half: some of chance may be on the page."""
+        """Level above which wrong vectors are, by the median and the upper half: random ones may be on the page."""
         self.foreign = self.high > float(np.exp(middle.min())) / _APART
         """Whether what must be in is as far outside as random vectors: the gradient is not of this model."""
 
     @property
-    def tells(self) -> bool:
+    def separated(self) -> bool:
         """Whether known inputs and wrong ones are apart."""
         return self.low > _APART * self.high
 
@@ -51,7 +51,7 @@ class Apart:
         """Largest excess of an input: the middle of the widest gap between the levels, in logarithms.
 
         Args:
-            excess: Of the candidates, float64 (n,); those above ``low`` may be left out.
+            excess: Of the candidates, float64 (n,); values above ``low`` have no effect.
         """
         between = excess[(excess > self.high) & (excess < self.low)]
         ends = np.log(np.concatenate([[self.high], np.sort(between), [self.low]]))
@@ -73,5 +73,5 @@ def first_apart(bases: Sequence[Basis], known: Floats, null: Floats, count: int)
         of_null = basis.excess_of(null.reshape(-1, null.shape[2])).reshape(null.shape[:2])
         return Apart(basis.excess_of(known), of_null, count)
 
-    tried = ((basis, levels(basis)) for basis in bases if basis.tells)
-    return next((each for each in tried if each[1].tells), None) or (bases[0], levels(bases[0]))
+    tried = ((basis, levels(basis)) for basis in bases if basis.informative)
+    return next((each for each in tried if each[1].separated), None) or (bases[0], levels(bases[0]))

@@ -36,7 +36,7 @@ _DEPENDS = 1e-6
 _MOST = 5e8
 """Boxes that are tested; a full page of 250 words has some 2e8."""
 _SEED = 20
-"""Of the vectors of chance: an observer's own, so that the same update gives the same."""
+"""Seed of the random vectors, fixed so that the same update gives the same result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,9 @@ class Spanned:
     """What the spans show.
 
     Attributes:
-        boxes: int64 (m, 4), of all words; None where no gradient tells.
-        allowed: Which tokens can stand in which of the boxes; None where no gradient tells.
-        pairs: Pairs of the allowed ones; None where no gradient tells.
+        boxes: int64 (m, 4), of all words; None where no gradient determines it.
+        allowed: Which tokens can stand in which of the boxes; None where no gradient determines it.
+        pairs: Pairs of the allowed ones; None where no gradient determines it.
         rank: Distinct directions of the first attention's inputs, and how many there may be.
         limits: Why something is missing.
     """
@@ -103,7 +103,7 @@ def inputs_of_span(
         axes = [np.array(sorted(edges[name]) if both and many <= _MOST else [], dtype=np.int64) for name in ("x", "y")]
         bases = bases_of(matcher.double().numpy(), noise.rounding, noise.sigma)
         got = boxes_in(bases, parts, (axes[0], axes[1]), form, always, rng)
-        found = got.boxes if got.apart.tells else None
+        found = got.boxes if got.apart.separated else None
         limits += _limits("boxes", bases, got.apart, changed)
         if many > _MOST:
             limits.append(Limit(Cause.NOISE, f"boxes: {many:.0e} boxes have the coordinates found, too many to test"))
@@ -115,8 +115,8 @@ def inputs_of_span(
     boxes = found if found is not None else np.unique(np.concatenate([always, form]), axis=0)
     allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
     limits += _limits("tokens with their boxes", bases, allowed.words, changed)
-    told = allowed if allowed.words.tells else None
-    if found is not None and told is not None and allowed.places.tells:
+    certain = allowed if allowed.words.separated else None
+    if found is not None and certain is not None and allowed.places.separated:
         found = allowed.boxes
     elif found is not None:
         found = _needed(parts, found)
@@ -124,21 +124,23 @@ def inputs_of_span(
             why = f"{len(boxes) - len(found)} boxes may be corners of others, which have the same coordinates"
             limits.append(Limit(Cause.CROWDED, f"boxes: {why}"))
     pairs = None
-    if told is not None:
-        sums = _sums(update, weights, names, parts, told, noise) if found is not None and matcher is not None else None
-        pairs = pair(told.pairs, _of_form(told, form, words), sums)
-    return Spanned(found, told, pairs, (bases[0].rank, parts.words.shape[1]), tuple(limits))
+    if certain is not None:
+        sums = (
+            _sums(update, weights, names, parts, certain, noise) if found is not None and matcher is not None else None
+        )
+        pairs = pair(certain.pairs, _of_form(certain, form, words), sums)
+    return Spanned(found, certain, pairs, (bases[0].rank, parts.words.shape[1]), tuple(limits))
 
 
-def _of_form(told: Allowed, form: Ints, words: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
+def _of_form(certain: Allowed, form: Ints, words: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
     """Numbers of boxes of the form's words, and of the tokens in them, as far as both are found.
 
     A box of the page may differ by one from that of the form, by rounding.
     """
-    number = {int(token): at for at, token in enumerate(told.tokens)}
+    number = {int(token): at for at, token in enumerate(certain.tokens)}
     found: dict[int, set[int]] = {}
     for box, tokens in zip(form, words, strict=bool(words)):
-        off = np.abs(told.boxes - box).max(axis=1)
+        off = np.abs(certain.boxes - box).max(axis=1)
         near = int(off.argmin()) if len(off) else 0
         if len(off) and off[near] <= 1 and all(token in number for token in tokens):
             found.setdefault(near, set()).update(number[token] for token in tokens)
@@ -150,7 +152,7 @@ def _sums(
     weights: Mapping[str, Tensor],
     names: SummedInputs,
     parts: InputParts,
-    told: Allowed,
+    certain: Allowed,
     noise: Noise,
 ) -> tuple[Sums, Sums] | None:
     """Sums of the signals of tokens and of boxes; None without the table of words, or if its output is not found."""
@@ -162,7 +164,9 @@ def _sums(
     if beside.hidden or not beside.dimensions:
         return None
     errors = (beside.basis, noise.rounding, noise.sigma)
-    return of_tokens(rows[told.tokens], *errors), of_boxes(matcher.double().numpy(), parts.placed(told.boxes), *errors)
+    return of_tokens(rows[certain.tokens], *errors), of_boxes(
+        matcher.double().numpy(), parts.placed(certain.boxes), *errors
+    )
 
 
 def _needed(parts: InputParts, boxes: Ints) -> Ints:
@@ -200,7 +204,7 @@ def _limits(what: str, bases: Sequence[Basis], apart: Apart, changed: Limit | No
     Args:
         changed: What was done to the update before it was sent, if anything.
     """
-    if apart.tells:
+    if apart.separated:
         return []
     rank, width = bases[0].rank, len(bases[0].scales)
     if rank > _FULL * width:

@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 _BLOCK: Final = 2048
 """Tokens of one block."""
 _NULL: Final = 256
-"""Tokens of chance in a known box, and boxes of chance of a known token."""
+"""Random tokens in a known box, and random boxes of a known token."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def pairs_in(
         candidates: int64 (n,), tokens to test.
         boxes: int64 (m, 4), boxes to test them with.
         known: int64 (k, 5), tokens with their boxes that every sample has.
-        rng: Of the tokens of chance.
+        rng: Generator of the random tokens.
 
     Returns:
         Pairs, without tokens that no box allows and boxes that no token is in; none where inputs and other vectors are
@@ -83,7 +83,7 @@ def pairs_in(
     moved = np.stack([rng.integers(len(table), size=_NULL) for table in (parts.across, parts.down) * 2], axis=1)
     wrong = [basis.excess_of(parts.words[known[row, 0]] + parts.spatial(moved)) for row in at]
     places = Apart(basis.excess_of(sure), np.stack(wrong), tests)
-    if not words.tells:
+    if not words.separated:
         return Allowed(candidates[:0], boxes[:0], np.zeros((0, 0), bool), words, places)
     excess = np.concatenate(
         [
@@ -94,7 +94,7 @@ def pairs_in(
     nearest = excess.min(axis=1)
     cut = words.cut(nearest)
     kept = nearest <= cut
-    if not places.tells:
+    if not places.separated:
         return Allowed(candidates[kept], boxes, np.ones((int(kept.sum()), len(boxes)), bool), words, places)
     pairs = excess[kept] <= min(cut, places.cut(excess[kept].ravel()))
     held = pairs.any(axis=0)
