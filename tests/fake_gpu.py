@@ -7,10 +7,12 @@ reads no tensor of a GPU. What one operation makes may be no larger than the mem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
 
+import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 _GPU = torch.device("cuda:0")
@@ -37,6 +39,25 @@ class FakeGpu(TorchFunctionMode):
         self.memory = memory
         self.largest = 0
         self.exhausted = 0
+        self._patches = pytest.MonkeyPatch()
+
+    def __enter__(self) -> Self:
+        made = nn.Parameter.__new__
+
+        def new(kind: type[nn.Parameter], data: Tensor | None = None, requires_grad: bool = True) -> Tensor:
+            parameter: Tensor = made(kind, data, requires_grad)
+            _mark(parameter, data is not None and is_on_gpu(data))
+            return parameter
+
+        self._patches.setattr(nn.Parameter, "__new__", new)  # torch makes it without asking the mode
+        self._patches.setattr(torch.cuda, "get_rng_state", lambda device: torch.get_rng_state())
+        self._patches.setattr(torch.cuda, "set_rng_state", lambda state, device: torch.set_rng_state(state))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._patches.undo()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -106,6 +127,15 @@ class FakeGpu(TorchFunctionMode):
             if self.memory is not None and size > self.memory:
                 self.exhausted += 1
                 raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size} bytes.")
+
+
+GPUS = ("double", pytest.param("real", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")))
+"""Kinds of ``gpu``, for tests that pass on both."""
+
+
+def gpu(kind: str) -> AbstractContextManager[object]:
+    """Within it torch has a device ``cuda``: the double, or the one that this machine has."""
+    return FakeGpu() if kind == "double" else nullcontext()
 
 
 def is_on_gpu(tensor: Tensor) -> bool:

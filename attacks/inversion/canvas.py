@@ -18,16 +18,25 @@ class Canvas:
         template: The form, as the network sees it.
         whole: Seek all pixels, and use nothing of the template but its size.
         grey: Seek one number a pixel, for ink is grey; else three.
+        device: Where the pages are computed.
 
     Attributes:
         mask: bool (height, width), the pixels that are sought.
     """
 
-    def __init__(self, template: Template, *, whole: bool = False, grey: bool = False, pages: int = 1) -> None:
+    def __init__(
+        self,
+        template: Template,
+        *,
+        whole: bool = False,
+        grey: bool = False,
+        pages: int = 1,
+        device: torch.device | str = "cpu",
+    ) -> None:
         mask = np.ones(template.pixels.shape[:2], dtype=bool) if whole else template.mask()
-        self.mask = torch.from_numpy(mask)
+        self.mask = torch.from_numpy(mask).to(device)
         known = np.full_like(template.page, 0.5) if whole else template.page
-        self._known = torch.from_numpy(known).permute(2, 0, 1).contiguous()
+        self._known = torch.from_numpy(known).permute(2, 0, 1).contiguous().to(device)
         self._places = self.mask.flatten().nonzero()[:, 0]
         self._shape = (pages, 1 if grey else 3, int(mask.sum()))
 
@@ -36,12 +45,12 @@ class Canvas:
 
         Args:
             how: ``template``, the empty form itself; ``noise``, uniform between black and white.
-            generator: Random generator of the noise.
+            generator: Random generator of the noise, of the CPU: the same noise on every device.
             page: Float (3, height, width), what is known of the page already, in the place of the empty form.
         """
         if how == "noise":
-            return torch.rand(self._shape, generator=generator)
-        inside = (self._known if page is None else page)[:, self.mask]
+            return torch.rand(self._shape, generator=generator).to(self.mask.device)
+        inside = (self._known if page is None else page.to(self.mask.device))[:, self.mask]
         inside = inside.mean(dim=0, keepdim=True) if self._shape[1] == 1 else inside
         return inside.expand(self._shape).clone()
 
@@ -57,4 +66,4 @@ class Canvas:
 
 def picture_of(pixels: Tensor) -> NDArray[np.uint8]:
     """Float (3, height, width) in 0 to 1 as a picture, uint8 (height, width, 3)."""
-    return np.asarray((pixels.permute(1, 2, 0).clamp(0, 1) * 255).round().numpy(), dtype=np.uint8)
+    return np.asarray((pixels.permute(1, 2, 0).clamp(0, 1) * 255).round().cpu().numpy(), dtype=np.uint8)

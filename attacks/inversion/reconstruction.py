@@ -73,7 +73,8 @@ def reconstruct(
         AuditError: The distance of the gradients is no number.
     """
     method = adapt(method, settings)
-    canvas = Canvas(seen.template, whole=not method.template, grey=method.grey, pages=seen.batch)
+    device = next(model.network.parameters()).device
+    canvas = Canvas(seen.template, whole=not method.template, grey=method.grey, pages=seen.batch, device=device)
     names = speaking(seen.gradient, settings.layers, model.fusion)
     generator = torch.Generator().manual_seed(seed)
     objective = objective_of(model, seen, given.texts, method, settings, canvas, names)
@@ -113,7 +114,8 @@ def objective_of(
 ) -> Objective:
     """Distance of the gradients, and the priors as far as they count (equation 4)."""
     patches = names.index(model.patch_embedding) if model.patch_embedding in names else None
-    apart = distance(method.match, [seen.gradient[name] for name in names], patches, scaled=settings.scaled)
+    shared = [seen.gradient[name].to(canvas.mask.device) for name in names]
+    apart = distance(method.match, shared, patches, scaled=settings.scaled)
 
     def objective(sought: Tensor, step: int) -> Tensor:
         pages = canvas.pages(sought)

@@ -174,7 +174,7 @@ class _Run:
     def resume(self, path: Path) -> None:
         """Restore a saved state; a damaged file is ignored and removed."""
         try:
-            kept = torch.load(path, weights_only=True)
+            kept = torch.load(path, weights_only=True, map_location=self._pixels.device)
             pixels, best, least = kept["pixels"], kept["best"], kept["least"]
             trace = Trace(kept["steps"], kept["objective"])
             if pixels.shape == self._pixels.shape:

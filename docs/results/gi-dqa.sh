@@ -75,8 +75,15 @@ lessons() { # the same Donut after lessons in reading
     done
     row "9-stage__taught 2000, GI-DQA" --model $taught-2000 --documents 2 --iterations 500 --method gi-dqa
 }
+paper() { # the paper's own number of iterations, on three documents; DEVICE (cuda) is where they are computed
+    for form in 01 02 03; do
+        page="--template $forms/form-$form/template.png --documents 1 --method gi-dqa --device ${DEVICE:-cpu}"
+        row "10-paper__from the form, form $form" $page --iterations 5000
+        row "10-paper__as published, form $form" $page --as-published
+    done
+}
 
-for part in ${*:-text analytic main priors known batch schedulers noise stage lessons layers defence}; do
+for part in ${*:-text analytic main priors known batch schedulers noise stage lessons layers defence paper}; do
     $part
 done
 .venv/bin/python docs/results/gi_dqa_table.py $work

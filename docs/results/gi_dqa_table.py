@@ -21,9 +21,10 @@ TITLES = {
     "layers": "Whose gradients are matched",
     "noise": "Noise on the gradient (Table 8)",
     "stage": "Stage of training (Figure 6)",
+    "paper": "The paper's 5,000 iterations",
 }
 TOKENS = (("queries exact", None, "queries exact"), ("tokens exact", None, "tokens exact"))
-_NAME = re.compile(r"^[0-9]-")
+_NAME = re.compile(r"^[0-9]+-")
 _NUMBER = re.compile(r"^[0-9] ")
 """A number in front of a row's name sorts it."""
 COLUMNS = (

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Trains the federations behind docs/results/pilot.md and prints the pilot's Tables 3 to 7. Killed at any time, the same
-# command goes on. SEEDS chooses the runs: a seed has 26 of them.
+# command goes on. SEEDS chooses the runs: a seed has 26 of them. DEVICE (cuda) is where they are trained and asked.
 set -e
 pfl() { .venv/bin/pfl-audit "$@"; }
 work=${WORK:-build/pilot}
@@ -29,7 +29,8 @@ model() { # name, clients, fraction, options
     shift 3
     [ -f "$name/model.safetensors" ] || pfl train --mode fl --data "$work/$clients" --from $start --out "$name" \
         --client-fraction "$fraction" --rounds 10 --batch-size 16 --optimizer adamw --learning-rate 5e-4 \
-        --weighting data --validate-every 100 --seed "$seed" --half "$@"
+        --weighting data --validate-every 100 --seed "$seed" --half \
+        --device "${DEVICE:-cpu}" "$@"
 }
 
 for seed in ${SEEDS:-0 1 2}; do

@@ -125,4 +125,5 @@ class Vt5(nn.Module):
             return torch.cat([words, page], dim=1), mask.to(torch.int64)
         inputs = torch.cat([words * (positions[:, :longest] < lengths)[..., None], torch.zeros_like(page)], dim=1)
         where = (lengths + positions[:, :patches])[..., None].expand(-1, -1, words.shape[2])
+        page = page.to(inputs.dtype)  # in low precision a layer's output has fewer digits than a sum with embeddings
         return inputs.scatter(1, where, page), (positions < lengths + patches).to(torch.int64)

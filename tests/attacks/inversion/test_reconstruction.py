@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from pfl_audit.metrics.images import psnr
 from pfl_audit.models.donut.gradients import DonutGradients
 from pfl_audit.progress import Silent
 from tests.attacks.inversion.leaking import NAMES, case_of, small_form
+from tests.fake_gpu import GPUS, gpu
 
 
 def sought(model: DonutGradients, case: Case, steps: int, method: str = "lbfgs", **settings: object) -> Reconstruction:
@@ -52,6 +54,19 @@ def test_nothing_comes_back_from_a_gradient_of_something_else(
     seen = replace(one_page.seen, gradient=shared)
     found = sought(leaking, Case(seen, one_page.truths), 60)
     assert nearness(found.pages[0], one_page) < nearness(small_form().pixels, one_page) + 1
+
+
+@pytest.mark.parametrize("kind", GPUS)
+@pytest.mark.parametrize("method", ["lbfgs", "gi_dqa", "inverting_gradients"])
+def test_a_gpu_goes_the_same_way(
+    kind: str, method: str, leaking_folder: Path, leaking: DonutGradients, one_page: Case
+) -> None:
+    with gpu(kind):
+        there = sought(DonutGradients(leaking_folder, "cuda"), one_page, 4, method)
+    here = sought(leaking, one_page, 4, method)
+    assert [value for _, value in there.trace.objective] == pytest.approx(
+        [value for _, value in here.trace.objective], rel=1e-3 if kind == "double" else 0.05
+    )
 
 
 def test_the_same_seed_gives_the_same_page(leaking: DonutGradients, one_page: Case) -> None:
