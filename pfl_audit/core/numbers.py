@@ -8,8 +8,6 @@ from statistics import NormalDist
 from typing import Final
 
 from pfl_audit.core.results import Check, Format, Metric, Results
-from pfl_audit.privacy.lower_bounds import Guesses, contradicts, p_value
-from pfl_audit.privacy.pld import SampledGaussian
 
 _LEVEL = 0.95
 _FORMATS: Final[dict[Format, tuple[float, str, str]]] = {
@@ -86,6 +84,10 @@ def contradicts_guarantee(results: Results) -> bool:
         or not any(data.classes_random for data in results.datasets)
     ):
         return False
+    # Late, since hardly an audit needs them, and they import most of scipy.
+    from pfl_audit.privacy.lower_bounds import Guesses, contradicts, p_value
+    from pfl_audit.privacy.pld import SampledGaussian
+
     claim = review.claim
     guesses = Guesses(providers, providers, min(providers, int(value * providers)))
     if review.largest_accuracy is None or review.worth == "weaker":
