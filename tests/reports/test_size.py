@@ -37,4 +37,5 @@ def large(checks: int = 1000, curves: int = 100, points: int = 10_000) -> Result
 def test_a_thousand_checks_and_a_hundred_curves_fit_into_five_megabytes(tmp_path: Path) -> None:
     page = to_html(large(), tmp_path)
     assert page.count('role="img"') == 100
+    assert page.count("<summary>960 more rows</summary>") == 1
     assert len(page.encode()) <= 5 * MEGABYTE
