@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -85,6 +85,9 @@ class GradientInputs(Settings):
     rounds: Annotated[tuple[int, ...], Flag(panel=_WHOLE, default="all")] = Field(
         default=(), description="Number of a round to audit (repeat)."
     )
+    phase: Annotated[Literal["fine-tuning", "pretraining"], Flag(panel=_WHOLE)] = Field(
+        default="fine-tuning", description="Phase to audit, of a federation that began with self-pretraining."
+    )
     data: Annotated[Path | None, Flag(panel=_WHOLE)] = Field(
         default=None, description="Corpus that it trained on, for scores."
     )
@@ -101,8 +104,8 @@ class GradientInputs(Settings):
     def check(self) -> None:
         """Raise UsageError where inputs contradict each other."""
         folder = self.template if self.template is not None and self.template.is_dir() else None
-        if self.rounds or self.data is not None:
-            raise UsageError("--rounds and --data belong to --round", "Give the checkpoint of the federation")
+        if self.rounds or self.data is not None or self.phase != "fine-tuning":
+            raise UsageError("--rounds, --phase and --data belong to --round", "Give the checkpoint of the federation")
         if (self.question is None) != (self.answer is None):
             raise UsageError("--question and --answer belong together", "Give both, or neither")
         if self.document is not None and self.asked is None:
@@ -131,7 +134,7 @@ class GradientInputs(Settings):
 
     def check_round(self) -> None:
         """Raise UsageError where inputs of single gradients stand beside those of a federation."""
-        ours, fields = ("round", "rounds", "data", "template", "public_form"), type(self).model_fields
+        ours, fields = ("round", "rounds", "phase", "data", "template", "public_form"), type(self).model_fields
         given = [name for name in fields if name not in ours and getattr(self, name) != fields[name].default]
         if given:
             raise UsageError(f"{given[0]} is of single gradients, and --round is a whole federation", "Leave it out")

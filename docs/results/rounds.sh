@@ -10,7 +10,9 @@ start=fixtures/vt5-pretrained
     --clients 10 --documents 3 --red-documents 2 --questions 3 --seed 47
 
 audit() { # name, folder of the run
-    pfl invert --round "$2" --data "$work/data" --out "$work/$1-audit" --fail-on never --store "$work/$1.store" -q
+    [ "$1" = pretraining ] && phase=pretraining || phase=fine-tuning
+    pfl invert --round "$2" --phase $phase --data "$work/data" --out "$work/$1-audit" --fail-on never \
+        --store "$work/$1.store" -q
 }
 
 model() { # name, options
@@ -37,6 +39,7 @@ model five-steps $all --optimizer sgd --learning-rate 0.05 --local-steps 5 --bat
 model batch-8 $all --optimizer sgd --learning-rate 0.05 --local-steps 1 --batch-size 8
 model adamw-step $all --local-steps 1 --batch-size 1
 model adamw-epoch $all --batch-size 16
+model pretraining $all $sgd --pretrain tm,lm,tlm --pretrain-rounds 10
 model nf4 $all $sgd --codec nf4
 model frozen $all $sgd --freeze-embeddings
 model adapters $all --lora 6 --learning-rate 3e-3 --local-steps 1 --batch-size 1

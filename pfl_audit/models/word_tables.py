@@ -21,7 +21,7 @@ class WordTables(Protocol):
     Attributes:
         word: Table of tokens.
         edges: Tables of coordinates: ``x`` and ``y``.
-        always: Tokens that every sample has, such as the end.
+        always: Tokens that tell nothing of a sample: every sample has them, such as the end, or no page, such as masks.
         tied: Whether the table of tokens scores the tokens of the answer as well, so that every row has a gradient.
     """
 

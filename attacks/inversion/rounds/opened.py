@@ -26,13 +26,14 @@ from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
-from pfl_audit.inputs import sha256_input
+from pfl_audit.inputs import is_there, sha256_input
 from pfl_audit.models.gradient_protocol import GradientModel, Sample
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.safetensors_file import read_header
 from pfl_audit.models.tensor_file import read_tensors
 from pfl_audit.training.federated.kept import Kept, Message, kept_path, messages_of, read_record
 from pfl_audit.training.parts import split_queries
+from pfl_audit.training.pretraining import FOLDER as PRETRAINING
 
 _REMEDY = "Train again, with --keep-updates and another --out"
 
@@ -144,12 +145,16 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
         NotAuditableError: The model's family takes no gradients.
         AuditError: The model, a message or the corpus cannot be read, or they do not fit.
     """
-    folder = kept_path(run)
+    folder, pages_alone = kept_path(run), inputs.phase == "pretraining"
+    if pages_alone:
+        folder /= PRETRAINING
+        if not is_there(folder):
+            raise UsageError(f"{run} kept no messages of self-pretraining", "Leave --phase out")
     record, kept = read_record(folder), list(messages_of(folder, inputs.rounds))
     if not kept:
         raise UsageError(f"{folder} holds no message yet", "Let the training finish its first round")
     model = open_gradient_model(job.checkpoint("messages"), job.device)
-    pages = _pages(inputs.data, model, job) if inputs.data is not None else None
+    pages = _pages(inputs.data, model, job, alone=pages_alone) if inputs.data is not None else None
     own = {name: parameter.detach().cpu() for name, parameter in model.network.named_parameters()}
     form = _whole_page(model)
     sent = tuple(_sent(message, record, own, form, pages) for message in kept)
@@ -165,7 +170,10 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
         documents=len(sent),
         queries=sum(len(one.rows) for one in sent if one.rows is not None),
         parts={"rounds": len(rounds), "clients": len(numbers)},
-        facts={"Messages": f"{len(sent)}, of {len(rounds)} rounds and {len(numbers)} of {record.clients} clients"},
+        facts={
+            "Messages": f"{len(sent)}, of {len(rounds)} rounds and {len(numbers)} of {record.clients} clients"
+            + (", of self-pretraining" if pages_alone else "")
+        },
     )
     return OpenedRounds(
         model, (), Records(job.store), job.states, about, sent=sent, pages=pages, clients=record.clients
@@ -207,14 +215,16 @@ def _whole_page(model: GradientModel) -> Template:
     return Template(np.zeros((*model.page, 3), dtype=np.uint8), (TemplateField("page", (0.0, 0.0, 1.0, 1.0)),))
 
 
-def _pages(data: Path, model: GradientModel, job: AuditJob) -> Pages:
+def _pages(data: Path, model: GradientModel, job: AuditJob, *, alone: bool) -> Pages:
+    """The pages of a corpus with their questions, or ``alone``, as self-pretraining has them."""
     corpus = open_corpus(data, "blue")
     queries = [query for part in split_queries(corpus) for query in part]
     reader, form, kept, items = reader_of(model), _whole_page(model), list[Query](), list[Items]()
     with job.progress.task("words of the pages", len(queries)) as task:
         for query in queries:
             document = query.document
-            sample = Sample(form.pixels, query.question, query.answers[0], document.words, document.boxes)
+            asked = ("", "") if alone else (query.question, query.answers[0])
+            sample = Sample(form.pixels, *asked, document.words, document.boxes)
             try:
                 items.append(together(reader.split(model.text(sample), form)))
                 kept.append(query)

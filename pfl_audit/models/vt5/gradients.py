@@ -17,6 +17,7 @@ from pfl_audit.documents.document import Boxes, Document, Query
 from pfl_audit.documents.images import Box
 from pfl_audit.files import sha256_json
 from pfl_audit.models.gradient_protocol import Sample, Text
+from pfl_audit.models.self_pretraining import MARKERS
 from pfl_audit.models.vt5.config import BoxScale
 from pfl_audit.models.vt5.inputs import IGNORED, PROMPT, PROMPT_BOX, InputBuilder, box_indices, collate, collate_labels
 from pfl_audit.models.vt5.inputs import Text as Encoded
@@ -103,7 +104,9 @@ class Vt5Tables:
             "x": Table("x_position_embeddings.weight", tuple(spatial.x_position_embeddings.weight.shape)),
             "y": Table("y_position_embeddings.weight", tuple(spatial.y_position_embeddings.weight.shape)),
         }
-        self.always = frozenset({PAD, EOS})
+        first = network.config.markers
+        added = () if first is None else range(first, first + len(MARKERS))
+        self.always = frozenset({PAD, EOS, *added})
         self.tied = backbone.lm_head.weight is backbone.shared.weight
         self._tokenizer = tokenizer
         self._epsilon = float(spatial.LayerNorm.eps)

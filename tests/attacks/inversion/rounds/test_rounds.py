@@ -110,6 +110,19 @@ def test_steps_of_adamw_give_questions_and_answers_of_a_donut_away(federation: F
     assert metrics["tokens in any order"]["value"] > metrics["tokens in any order"]["chance"] + 0.2
 
 
+def test_messages_of_self_pretraining_give_their_pages_away(federation: Federation, tmp_path: Path) -> None:
+    """Masks and location tokens are in no page, and do not count as false ones."""
+    corpus, out = federation[0], tmp_path / "pretrained"
+    first = ["--pretrain", "tm", "--pretrain-rounds", "1"]
+    assert run(["train", *training(corpus, "vt5-pretrained", out), "--rounds", "1", *first]) == 0
+    _, results = audit((corpus, out), tmp_path / "run", "--phase", "pretraining")
+    metrics = {metric["name"]: metric for metric in check(results)["metrics"]}
+    tokens, coordinates = (metrics[f"{kind} in any order"] for kind in ("tokens", "coordinates"))
+    assert tokens["value"] > tokens["chance"] + 0.2
+    assert coordinates["value"] > coordinates["chance"] + 0.5
+    assert metrics["tokens in any order, precision"]["value"] > 0.8
+
+
 def test_messages_of_other_clients_are_no_leak(copied: Federation, tmp_path: Path) -> None:
     """Each message stands in the place of another client's."""
     by_round: dict[Path, list[Path]] = {}
@@ -302,6 +315,8 @@ def test_a_message_that_is_not_finite_ends_its_check(copied: Federation, tmp_pat
         (["--round", "CKPT", "--documents", "3"], "documents is of single gradients"),
         (["--rounds", "1"], "belong to --round"),
         (["--data", "CKPT"], "belong to --round"),
+        (["--phase", "pretraining"], "belong to --round"),
+        (["--round", "CKPT", "--phase", "pretraining"], "kept no messages of self-pretraining"),
         (["--round", "NOWHERE"], "NOWHERE"),
     ],
 )
