@@ -15,7 +15,7 @@ import typer
 
 from pfl_audit.api import run_folder, shared_store
 from pfl_audit.cli import options
-from pfl_audit.cli.config_file import META, PUBLISHED, WAIVERS
+from pfl_audit.cli.config_file import CHOSEN, META, PUBLISHED, WAIVERS
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.outputs import Outputs, output_parameters, outputs_of
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
@@ -171,6 +171,10 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
     from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.sharding import read_share
 
+    if given.get("target") is not None and context.meta.get(CHOSEN) != given["target"]:
+        raise UsageError(
+            f"--target {given['target']:.100} is none of a file's [[targets]]", "Give --config FILE with it"
+        )
     request = request_of(command, context, given)
     if not command.prepare(request):
         return
@@ -371,6 +375,7 @@ def _shared(*, download: bool, gate: bool, owners: frozenset[str]) -> list[inspe
     ]
     if download:
         made.insert(5, keyword("download", options.Download, False))
+        made.append(keyword("target", options.Target, None))
     if owners & {"questions", "forms"}:
         made.insert(6, keyword("batch_tokens", options.BatchTokens, None))
     if "questions" in owners:

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from pfl_audit.cli.targets import TARGETS, with_target
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.inputs import read_text
 
@@ -17,6 +18,9 @@ META = "pfl_audit.settings"
 KINDS = ("attacks", "subjects")
 WAIVERS = "waivers"
 """Key of ``[[waivers]]``, accepted findings and gates."""
+CHOSEN = "pfl_audit.target"
+"""Key of a command's context under which the target is kept that was taken from a file."""
+_NAMED, _OPEN = "pfl_audit.target.named", "pfl_audit.target.open"
 PUBLISHED = "published"
 """Key of ``[[published]]``, numbers that a paper prints."""
 _MAX_FILE, _MAX_LINE = 1 << 16, 1 << 12
@@ -40,7 +44,33 @@ def take_defaults(context: typer.Context, path: Path) -> None:
         UsageError: There is no such file, or it names a setting that there is not, or a wrong value of one.
         AuditError: It cannot be read as TOML.
     """
-    table = _read(path)
+    table, name = read_config(path), context.meta.get(_NAMED)
+    if name is None and TARGETS in table and any(one.name == "target" for one in context.command.params):
+        context.meta[_OPEN] = path, table  # --target may follow
+    else:
+        _take(context, path, table if name is None else _of_target(context, path, table, name))
+
+
+def choose_target(context: typer.Context, name: str | None) -> None:
+    """Take the defaults of one of the targets of a file, before or after the file is named.
+
+    Raises:
+        UsageError: The file has targets and none is named, or it has not the one that is.
+    """
+    if (opened := context.meta.pop(_OPEN, None)) is not None:
+        path, table = opened
+        _take(context, path, _of_target(context, path, table, name))
+    elif name is not None:
+        context.meta[_NAMED] = name
+
+
+def _of_target(context: typer.Context, path: Path, table: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+    own = with_target(path, table, name)
+    context.meta[CHOSEN] = name
+    return own
+
+
+def _take(context: typer.Context, path: Path, table: dict[str, Any]) -> None:
     context.meta[META] = {
         **{kind: _tables(path, kind, table.pop(kind, {})) for kind in KINDS},
         **{kind: _list_of_tables(path, kind, table.pop(kind, [])) for kind in (WAIVERS, PUBLISHED)},
@@ -77,7 +107,13 @@ def _list_of_tables(path: Path, kind: str, tables: object) -> list[dict[str, obj
     return tables
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Raises:
+        UsageError: There is no such file.
+        AuditError: It cannot be read as TOML.
+    """
     text = read_text(path, limit=_MAX_FILE, remedy="Check --config")
     if max(map(len, text.splitlines()), default=0) > _MAX_LINE:
         raise AuditError(f"{path} holds a line of more than {_MAX_LINE:,} letters", "Check --config")

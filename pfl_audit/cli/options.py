@@ -42,6 +42,14 @@ def _config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
+def _target(context: typer.Context, name: str | None) -> str | None:
+    """Choose one of the targets of the TOML file."""
+    from pfl_audit.cli.config_file import choose_target
+
+    choose_target(context, name)
+    return name
+
+
 def _as_json(value: bool) -> bool:
     """Print errors as JSON, too, where a configuration asks for it."""
     if value:
@@ -54,6 +62,10 @@ Config = Annotated[
     typer.Option(
         "--config", help="Settings from a TOML file; flags win.", callback=_config, is_eager=True, show_default=False
     ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", help="One of the [[targets]] of --config.", callback=_target, is_eager=True),
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Folder of the run.", show_default="pfl-audit-runs/<command>-<time>")

@@ -111,9 +111,16 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
         notes.append(_CHANGES)
     drawn = [read_resamples(found, folder) for found, folder in runs]
     rows = [_row(results, name, drawn if comparable else None) for name in ids]
+    alike = len({found.title for found in results}) < len(results)
     return Comparison(
         columns=tuple(
-            Column(found.title, folder, found.verdict.status, _guarantee(found), found.target.demonstration)
+            Column(
+                folder.name if alike and folder.name else found.title,
+                folder,
+                found.verdict.status,
+                _guarantee(found),
+                found.target.demonstration,
+            )
             for found, folder in runs
         ),
         datasets=tuple(data for found in results for data in found.datasets),
