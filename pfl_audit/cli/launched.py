@@ -49,5 +49,5 @@ def require_shared_training(mode: str) -> None:
     if launch().size == 1:
         return
     check_launch()
-    if mode not in ("central",):
+    if mode not in ("central", "central-dp"):
         require_one_process(f"train --mode {mode}")

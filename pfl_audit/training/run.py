@@ -187,6 +187,8 @@ def _train(
                 trainable=trainable,
                 group=group,
             )
+            if group.size > 1:
+                done["processes"] = group.size
         else:
             federation = Federation(
                 run.mode,
@@ -200,7 +202,7 @@ def _train(
                 pretraining=run.pretraining,
                 kept=kept_path(run.out) if run.keep_updates else None,
             )
-            done = train_federated(federation, model, trainable, train, prepared.valid, progress, pages)
+            done = train_federated(federation, model, trainable, train, prepared.valid, progress, pages, group)
     if not group.leads:
         return {}
     data = {
@@ -212,8 +214,6 @@ def _train(
         **done.pop("data", {}),
     }
     record = {"mode": run.mode, "data": data, **done, "lora": run.lora or None, "identity": prepared.identity}
-    if group.size > 1:
-        record["processes"] = group.size
     released = {}
     if coins is not None:
         record["canaries"] = coins.public()

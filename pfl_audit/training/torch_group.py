@@ -31,10 +31,10 @@ from pfl_audit.training.federated.secure_rng import seed_for
 from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.trainable import Trainable
 
-_MESSAGE = 4096
+_MESSAGE = 16384
 """Bytes of a message of an exchange."""
 _LONGEST = 600
-"""Characters of a problem or a remedy in it: at most six bytes each as JSON."""
+"""Characters of a problem or a remedy in it: at most twelve bytes each as JSON."""
 _PATIENCE = timedelta(days=30)
 """How long a process waits for another one that is there; one that has ended is noticed at once."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -165,6 +165,40 @@ class TorchGroup:
                 self._end()
                 raise _error(*message["failed"])
         return messages
+
+    def tell(self, order: dict[str, Any]) -> None:
+        """Give a JSON object of any size to the processes that ``hear``, as the one that leads."""
+        content = torch.frombuffer(bytearray(json.dumps(order).encode()), dtype=torch.uint8)
+        self.exchange({"bytes": len(content)})
+        self.broadcast(content)
+
+    def hear(self) -> dict[str, Any]:
+        """What the process that leads tells.
+
+        Raises:
+            AuditError: As exchange.
+        """
+        content = torch.empty(self.exchange({})[0]["bytes"], dtype=torch.uint8)
+        order: dict[str, Any] = json.loads(self.broadcast(content).numpy().tobytes())
+        return order
+
+    def broadcast(self, tensor: Tensor) -> Tensor:
+        """The tensor of the process that leads, in place of one of its shape and type."""
+        with self._connected():
+            distributed.broadcast(tensor, 0)
+        return tensor
+
+    def send(self, tensor: Tensor) -> None:
+        """Give a tensor, on the CPU, to the process that leads, which receives it next."""
+        with self._connected():
+            distributed.send(tensor, 0)
+
+    def receive(self, shape: tuple[int, ...], rank: int) -> Tensor:
+        """A tensor, float32 ``shape``, that a process sends."""
+        tensor = torch.empty(shape)
+        with self._connected():
+            distributed.recv(tensor, rank)
+        return tensor
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
