@@ -91,20 +91,11 @@ class TorchGroup:
                 self.exchange({"failed": _told(error, self.rank)})
 
     def device(self, name: str) -> str:
-        """As of ProcessGroup: of GPUs the one with the number of the process."""
-        if name == AUTO:
-            name = "cuda" if torch.cuda.is_available() else "cpu"
-        if name == "cuda" and torch.cuda.is_available():
-            if (count := torch.cuda.device_count()) < self.size:
-                raise UsageError(
-                    f"{self.size} processes were started, and there are {count} GPUs",
-                    f"Start {count}, such as by torchrun --nproc-per-node {count}",
-                )
-            torch.cuda.set_device(self.rank)
-            return f"cuda:{self.rank}"
-        if name not in ("cpu", "cuda"):
-            raise UsageError(f"{self.size} processes cannot share the device '{name}'", f"Use --device cuda. {ALONE}")
-        return name
+        """As of ProcessGroup: as of ``own_device``, which is torch's current one from then on."""
+        own = own_device(name, self.rank, self.size)
+        if own.startswith("cuda:"):
+            torch.cuda.set_device(own)
+        return own
 
     @contextmanager
     def leader_first(self) -> Iterator[None]:
@@ -219,6 +210,32 @@ class TorchGroup:
         self._ended = True
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+
+
+def own_device(name: str, rank: int, size: int) -> str:
+    """The device of one of several processes: of GPUs the one with its number, else a device that all can share.
+
+    Args:
+        name: ``auto``, ``cuda`` or ``cpu``.
+        rank: Number of the process.
+        size: Number of processes.
+
+    Raises:
+        UsageError: There are fewer GPUs than processes, or the device is a single one.
+    """
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name == AUTO:
+        name = "cuda" if gpus else "cpu"
+    if name == "cuda" and gpus:
+        if gpus < size:
+            raise UsageError(
+                f"{size} processes were started, and {gpus} GPU{'s are' if gpus > 1 else ' is'} there",
+                f"Start {gpus}, such as by torchrun --nproc-per-node {gpus}",
+            )
+        return f"cuda:{rank}"
+    if name not in ("cpu", "cuda"):
+        raise UsageError(f"{size} processes cannot share the device '{name}'", f"Use --device cuda. {ALONE}")
+    return name
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:
