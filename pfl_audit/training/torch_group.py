@@ -35,8 +35,12 @@ _MESSAGE = 16384
 """Bytes of a message of an exchange."""
 _LONGEST = 600
 """Characters of a problem or a remedy in it: at most twelve bytes each as JSON."""
+_START = timedelta(minutes=5)
+"""How long a process waits for the others to start."""
 _PATIENCE = timedelta(days=30)
-"""How long a process waits for another one that is there; one that has ended is noticed at once."""
+"""How long it waits for one that is connected; one that has ended is noticed at once."""
+_LOOK = 0.05
+"""Seconds between two looks at whether they have."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -63,14 +67,14 @@ class TorchGroup:
     def __init__(self, launch: Launch) -> None:
         self.rank, self.size, self.leads = launch.rank, launch.size, launch.leads
         self._ended = False
-        if missing := [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
-            raise UsageError(f"{missing[0]} is not set for {self.size} processes", f"Start by torchrun. {ALONE}")
         loopback = "lo0" if sys.platform == "darwin" else "lo"
         for library in ("GLOO", "NCCL"):
             os.environ.setdefault(f"{library}_SOCKET_IFNAME", loopback)
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
         try:
-            distributed.init_process_group(backend, timeout=_PATIENCE, rank=self.rank, world_size=self.size)
+            store = _store(launch)
+            distributed.init_process_group(backend, store=store, timeout=_START, rank=self.rank, world_size=self.size)
+            self._cpu = distributed.new_group(backend="gloo", timeout=_PATIENCE)
         except (RuntimeError, ValueError) as error:
             raise AuditError(
                 f"the {self.size} processes of the training cannot be connected",
@@ -122,7 +126,7 @@ class TorchGroup:
         has = torch.tensor([float(one.grad is not None) for one in parameters], device=parameters[0].device)
         flat = torch.cat([*(_gradient(one).reshape(-1) for one in parameters), has])
         with self._connected():
-            distributed.all_reduce(flat)
+            distributed.all_reduce(flat, group=self._cpu if flat.device.type == "cpu" else None)
         *sums, has = torch.split(flat, [*(one.numel() for one in parameters), len(parameters)])
         for parameter, total, some in zip(parameters, sums, has.tolist(), strict=True):
             parameter.grad = total.view_as(parameter) if some else None
@@ -149,7 +153,7 @@ class TorchGroup:
         mine = _padded(told)
         found = [torch.empty_like(mine) for _ in range(self.size)]
         with self._connected():
-            distributed.all_gather(found, mine)
+            distributed.all_gather(found, mine, group=self._cpu)
         messages: list[dict[str, Any]] = [json.loads(one.numpy().tobytes()) for one in found]
         for message in messages:
             if "failed" in message:
@@ -176,19 +180,19 @@ class TorchGroup:
     def broadcast(self, tensor: Tensor) -> Tensor:
         """The tensor of the process that leads, in place of one of its shape and type."""
         with self._connected():
-            distributed.broadcast(tensor, 0)
+            distributed.broadcast(tensor, 0, group=self._cpu)
         return tensor
 
     def send(self, tensor: Tensor) -> None:
         """Give a tensor, on the CPU, to the process that leads, which receives it next."""
         with self._connected():
-            distributed.send(tensor, 0)
+            distributed.send(tensor, 0, group=self._cpu)
 
     def receive(self, shape: tuple[int, ...], rank: int) -> Tensor:
         """A tensor, float32 ``shape``, that a process sends."""
         tensor = torch.empty(shape)
         with self._connected():
-            distributed.recv(tensor, rank)
+            distributed.recv(tensor, rank, group=self._cpu)
         return tensor
 
     @contextmanager
@@ -199,7 +203,7 @@ class TorchGroup:
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
-            time.sleep(0.05)  # an interrupt of all processes may reach this one last
+            time.sleep(_LOOK)  # an interrupt of all processes may reach this one last
             self._end()
             raise AuditError(
                 "a process of the training was killed, perhaps for want of memory", "Repeat the command: it goes on"
@@ -210,6 +214,39 @@ class TorchGroup:
         self._ended = True
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+
+
+def _store(launch: Launch) -> distributed.Store:
+    """The launcher's store of keys and values, once all processes are there; waiting for them can be interrupted.
+
+    Raises:
+        UsageError: The launcher names none.
+        RuntimeError, ValueError: It cannot be used, or a process does not come.
+    """
+    if missing := [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+        raise UsageError(f"{missing[0]} is not set for {launch.size} processes", f"Start by torchrun. {ALONE}")
+    serves = launch.leads and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    until = time.monotonic() + _START.total_seconds()
+    while True:
+        try:
+            server = distributed.TCPStore(
+                os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=serves,
+                wait_for_workers=False, timeout=timedelta(seconds=1),
+            )  # fmt: skip
+            break
+        except distributed.DistNetworkError:
+            if serves or time.monotonic() > until:
+                raise
+            time.sleep(_LOOK)
+    server.set_timeout(_START)
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = distributed.PrefixStore(f"pfl-audit/{attempt}", server)
+    store.set(f"here/{launch.rank}", "1")
+    while not store.check([f"here/{rank}" for rank in range(launch.size)]):
+        if time.monotonic() > until:
+            raise RuntimeError("a process did not start")
+        time.sleep(_LOOK)
+    return store
 
 
 def own_device(name: str, rank: int, size: int) -> str:
