@@ -161,7 +161,7 @@ FLOWER = OptionGroup(Choice, ("engine", "app", "clients", "secagg", "quorum"), _
 def _train(context: typer.Context, values: Values) -> None:
     """Train a VT5, Donut or LayoutLM on the BLUE part of a corpus, or with --task an encoder on forms.
 
-    Killed, the same command continues.
+    Killed, the same command continues. Several GPUs: torchrun -m pfl_audit train (docs/several-gpus.md).
 
     Example: pfl-audit train --mode fl-dp --from base --data data/blue --out ckpt --epsilon 8
     """

@@ -29,18 +29,15 @@ from pfl_audit.models.device import AUTO, is_out_of_memory
 from pfl_audit.models.training_protocol import DivisibleSet, TrainingSet
 from pfl_audit.training.federated.secure_rng import seed_for
 from pfl_audit.training.process_group import ONE, ProcessGroup
+from pfl_audit.training.rendezvous import LOOK, START, meet
 from pfl_audit.training.trainable import Trainable
 
 _MESSAGE = 16384
 """Bytes of a message of an exchange."""
 _LONGEST = 600
 """Characters of a problem or a remedy in it: at most twelve bytes each as JSON."""
-_START = timedelta(minutes=5)
-"""How long a process waits for the others to start."""
 _PATIENCE = timedelta(days=30)
-"""How long it waits for one that is connected; one that has ended is noticed at once."""
-_LOOK = 0.05
-"""Seconds between two looks at whether they have."""
+"""How long a process waits for one that is connected; one that has ended is noticed at once."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -72,8 +69,8 @@ class TorchGroup:
             os.environ.setdefault(f"{library}_SOCKET_IFNAME", loopback)
         backend = "nccl" if torch.cuda.is_available() else "gloo"
         try:
-            store = _store(launch)
-            distributed.init_process_group(backend, store=store, timeout=_START, rank=self.rank, world_size=self.size)
+            store = meet(launch)
+            distributed.init_process_group(backend, store=store, timeout=START, rank=self.rank, world_size=self.size)
             self._cpu = distributed.new_group(backend="gloo", timeout=_PATIENCE)
         except (RuntimeError, ValueError) as error:
             raise AuditError(
@@ -203,7 +200,7 @@ class TorchGroup:
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
-            time.sleep(_LOOK)  # an interrupt of all processes may reach this one last
+            time.sleep(LOOK)  # an interrupt of all processes may reach this one last
             self._end()
             raise AuditError(
                 "a process of the training was killed, perhaps for want of memory", "Repeat the command: it goes on"
@@ -214,39 +211,6 @@ class TorchGroup:
         self._ended = True
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-
-
-def _store(launch: Launch) -> distributed.Store:
-    """The launcher's store of keys and values, once all processes are there; waiting for them can be interrupted.
-
-    Raises:
-        UsageError: The launcher names none.
-        RuntimeError, ValueError: It cannot be used, or a process does not come.
-    """
-    if missing := [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
-        raise UsageError(f"{missing[0]} is not set for {launch.size} processes", f"Start by torchrun. {ALONE}")
-    serves = launch.leads and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-    until = time.monotonic() + _START.total_seconds()
-    while True:
-        try:
-            server = distributed.TCPStore(
-                os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=serves,
-                wait_for_workers=False, timeout=timedelta(seconds=1),
-            )  # fmt: skip
-            break
-        except distributed.DistNetworkError:
-            if serves or time.monotonic() > until:
-                raise
-            time.sleep(_LOOK)
-    server.set_timeout(_START)
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    store = distributed.PrefixStore(f"pfl-audit/{attempt}", server)
-    store.set(f"here/{launch.rank}", "1")
-    while not store.check([f"here/{rank}" for rank in range(launch.size)]):
-        if time.monotonic() > until:
-            raise RuntimeError("a process did not start")
-        time.sleep(_LOOK)
-    return store
 
 
 def own_device(name: str, rank: int, size: int) -> str:
