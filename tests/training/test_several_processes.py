@@ -22,7 +22,7 @@ from tests.training.started import Started
 
 Make = Callable[[int], Path]
 SHORT = ("--steps", "6", "--save-every", "2", "--validate-every", "3", "--optimizer", "sgd", "--learning-rate", "0.5")
-LONG = ("--steps", "20", "--batch-size", "3", "--save-every", "2", "--validate-every", "100", "--learning-rate", "1e-3")
+LONG = ("--steps", "30", "--batch-size", "3", "--save-every", "2", "--validate-every", "100", "--learning-rate", "1e-3")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_torchrun_starts_it(plain: Path, corpus_folder: Path, tmp_path: Path) ->
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     words = command(corpus_folder, plain, tmp_path / "out", "--steps", "2", "--batch-size", "3", "--json")
     done = subprocess.run(
-        [*torchrun, "-m", "pfl_audit", *words], check=False, capture_output=True, text=True, timeout=120,
+        [*torchrun, "-m", "pfl_audit", *words], check=False, capture_output=True, text=True, timeout=300,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
