@@ -19,8 +19,8 @@ from pfl_audit.documents.document import Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
 from pfl_audit.progress import Progress, Silent
-from pfl_audit.training.run import open_trainable
 from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.start import open_trainable
 
 COLUMNS = ("distance", "steps", "before", "after")
 

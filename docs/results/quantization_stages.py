@@ -28,7 +28,7 @@ from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.federated.worker import Worker
 from pfl_audit.training.parts import split_queries
-from pfl_audit.training.run import choose, open_trainable
+from pfl_audit.training.start import choose, open_trainable
 
 STAGES = ("download", "finetuning", "upload", "aggregation")
 QUESTIONS = 400

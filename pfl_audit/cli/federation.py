@@ -11,7 +11,8 @@ from pfl_audit.files import require_new
 
 if TYPE_CHECKING:
     from pfl_audit.training.federated.settings import PrivacySettings
-    from pfl_audit.training.run import Settings, TrainRun
+    from pfl_audit.training.run import TrainRun
+    from pfl_audit.training.start import Settings
 
 
 def write_federation(
@@ -36,7 +37,7 @@ def write_federation(
         UsageError: Something is missing or cannot be, or Flower is not installed.
     """
     from pfl_audit.training.federated.settings import FederatedSettings
-    from pfl_audit.training.run import on_pages, open_trainable
+    from pfl_audit.training.start import on_pages, open_trainable
 
     if not isinstance(settings, FederatedSettings):
         raise UsageError("central training has no federation", "Choose --mode fl or fl-dp")

@@ -19,6 +19,7 @@ from pfl_audit.cli.audit_command import COMMANDS, register
 from pfl_audit.cli.console import errors_as_json, fail
 from pfl_audit.cli.help import App
 from pfl_audit.cli.interrupts import ignore_signals, obey_signals
+from pfl_audit.cli.launched import require_one_process, silence_followers
 from pfl_audit.cli.libraries import restrain
 from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, AuditError, is_interrupt
 from pfl_audit.files import remedy_for
@@ -59,17 +60,20 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand not in ("train", None):
+        require_one_process(str(context.invoked_subcommand))
 
 
 def main() -> None:
     """Run the command line; every failure is one line on stderr and an exit code."""
     restrain()
     obey_signals()
+    silence_followers()
     code = run(sys.argv[1:])
     ignore_signals()
     _leave_nothing_to_flush()

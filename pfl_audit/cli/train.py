@@ -12,18 +12,21 @@ from pydantic import Field
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.federation import write_federation
+from pfl_audit.cli.launched import require_one_process, require_shared_training
 from pfl_audit.cli.train_forms import FORMS, FORMS_ALONE, train_forms
 from pfl_audit.cli.train_options import OptionGroup, Values, make_command
 from pfl_audit.cli.train_plan import guarantee, show_plan
 from pfl_audit.cli.train_pretraining import PRETRAINING, pretraining, unused_of_pretraining
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import UsageError
+from pfl_audit.launcher import launch
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
-from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.settings import TrainSettings, flag_of
 
 if TYPE_CHECKING:
     from pfl_audit.training.canaries import CanarySettings
-    from pfl_audit.training.run import Settings, TrainRun
+    from pfl_audit.training.run import TrainRun
+    from pfl_audit.training.start import Settings
 
 _FLOWER = "Several machines: docs/federation.md"
 
@@ -158,13 +161,17 @@ FLOWER = OptionGroup(Choice, ("engine", "app", "clients", "secagg", "quorum"), _
 def _train(context: typer.Context, values: Values) -> None:
     """Train a VT5, Donut or LayoutLM on the BLUE part of a corpus, or with --task an encoder on forms.
 
-    Killed, the same command continues.
+    Killed, the same command continues. Several GPUs: torchrun -m pfl_audit train (docs/several-gpus.md).
 
     Example: pfl-audit train --mode fl-dp --from base --data data/blue --out ckpt --epsilon 8
     """
     refuse_unused(context, _unused(values))
     if values["engine"] == "local" and values["data"] is None:
         raise UsageError("--data is needed", "Give the corpus to train on")
+    for option, value in (("task", "qa"), ("engine", "local"), ("dry_run", False)):
+        if values[option] != value:
+            require_one_process(f"train {flag_of(option)}")
+    require_shared_training(values["mode"])
     if values["task"] != "qa":
         train_forms(values)
         return
@@ -206,7 +213,7 @@ def _request(values: Values) -> tuple[TrainRun, Settings, PrivacySettings | None
         canaries=_canaries(values),
         **{name: values[name] for name in names},
     )
-    if run.device == AUTO:  # it is written into the configuration of federations
+    if run.device == AUTO and launch().size == 1:  # it is written into the configuration of federations
         run = replace(run, device=usable_device(AUTO))
     frozen: dict[str, Any] = {"freeze_visual": not values["train_visual"], "seed": values["seed"]}
     if run.mode == "central":
@@ -239,8 +246,12 @@ def _privacy(values: Values) -> PrivacySettings:
 def _run(run: TrainRun, settings: Settings, privacy: PrivacySettings | None, *, as_json: bool, quiet: bool) -> None:
     from pfl_audit.training.records import public_part
     from pfl_audit.training.run import run_training
+    from pfl_audit.training.torch_group import process_group
 
-    record = run_training(run, settings, make_progress(quiet=quiet), privacy)
+    with process_group(launch()) as group:
+        record = run_training(run, settings, make_progress(quiet=quiet or not group.leads), privacy, group)
+    if not group.leads:
+        return
     if as_json:
         print_json(public_part(record) if privacy else record)
     elif not quiet:

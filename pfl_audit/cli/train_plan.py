@@ -10,7 +10,8 @@ from pfl_audit.cli.console import make_progress, print_json
 
 if TYPE_CHECKING:
     from pfl_audit.training.federated.settings import PrivacySettings
-    from pfl_audit.training.run import Settings, TrainRun
+    from pfl_audit.training.run import TrainRun
+    from pfl_audit.training.start import Settings
 
 
 def show_plan(

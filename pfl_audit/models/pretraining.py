@@ -94,6 +94,12 @@ class SelfPretraining:
         """Mean cross-entropy of the target tokens of a batch in one task, float ()."""
         return self._model.batch_loss([self._example(query, task, rng) for query in queries], pages)
 
+    def part_loss(
+        self, queries: Sequence[Query], part: Sequence[int], pages: Tensor, task: Task, rng: np.random.Generator
+    ) -> Tensor:
+        """The share of ``loss`` that some queries have, float (); ``pages`` are theirs alone."""
+        return self._model.part_loss([self._example(query, task, rng) for query in queries], part, pages)
+
     def validate(self, queries: Sequence[Query]) -> dict[str, float]:
         """Mean loss on held-out pages by task, always with the same masks, in evaluation mode."""
         self.network.eval()
@@ -144,6 +150,12 @@ class DenoisingExamples:
         """Mean over the tasks of the loss of the pages in these rows, float ()."""
         queries, pages = [self._queries[row] for row in rows], self._pages(rows)
         return torch.stack([self._model.loss(queries, pages, task, self._rng) for task in self._model.tasks]).mean()
+
+    def part_loss(self, rows: Sequence[int], part: Sequence[int]) -> Tensor:
+        """As of DivisibleSet."""
+        queries, pages = [self._queries[row] for row in rows], self._pages([rows[at] for at in part])
+        shares = [self._model.part_loss(queries, part, pages, task, self._rng) for task in self._model.tasks]
+        return torch.stack(shares).mean()
 
     def reseed(self, seed: int) -> None:
         """Seed what is masked."""

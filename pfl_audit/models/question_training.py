@@ -23,6 +23,8 @@ from pfl_audit.progress import Progress
 
 _PAGES_AT_ONCE = 16
 _VALIDATION_BATCH = 32
+_IGNORED = -100
+"""Label that takes no part in a loss."""
 _COPIED = ("config.json", "preprocessor_config.json", *TOKENIZER_FILES)
 
 
@@ -71,6 +73,23 @@ class QuestionTraining(ABC):
     @abstractmethod
     def batch_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
         """The training loss, float (), of examples and the stack of their pages or page features."""
+
+    def targets(self, example: Example) -> int:
+        """Number of targets of an example, over which ``batch_loss`` is a mean: labels, but for ignored ones."""
+        return int((example.tensors["labels"] != _IGNORED).sum())
+
+    def part_loss(self, examples: Sequence[Example], part: Sequence[int], pages: Tensor) -> Tensor:
+        """The share of the loss of a batch that some of its examples have, float (): as of DivisibleSet.
+
+        Args:
+            examples: All examples of the batch.
+            pages: As of ``batch_loss``, of the examples of the part alone.
+        """
+        targets = [self.targets(example) for example in examples]
+        share = sum(targets[at] for at in part) / sum(targets)
+        if not share:
+            return torch.zeros((), requires_grad=True)
+        return share * self.batch_loss([examples[at] for at in part], pages)
 
     def can_share(self, trained: Sequence[str]) -> bool:
         """Whether ``owner_losses`` covers the model where the tensors of these names are trained."""
@@ -168,6 +187,11 @@ class QuestionExamples:
     def loss(self, rows: Sequence[int]) -> Tensor:
         """The training loss of the queries in these rows, float ()."""
         return self._model.batch_loss([self._examples[row] for row in rows], self._pages(rows))
+
+    def part_loss(self, rows: Sequence[int], part: Sequence[int]) -> Tensor:
+        """As of DivisibleSet."""
+        pages = self._pages([rows[at] for at in part])
+        return self._model.part_loss([self._examples[row] for row in rows], part, pages)
 
     def reseed(self, seed: int) -> None:
         """Does nothing: nothing of an example is drawn at random."""

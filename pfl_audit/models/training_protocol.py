@@ -39,6 +39,22 @@ class TrainingSet(Protocol):
         """Seed what an example draws at random, such as the tokens to mask; dropout is not part of it."""
 
 
+@runtime_checkable
+class DivisibleSet(Protocol):
+    """Training examples whose batches several processes can divide among them."""
+
+    def part_loss(self, rows: Sequence[int], part: Sequence[int]) -> Tensor:
+        """The share of ``TrainingSet.loss(rows)`` that some examples of the batch have, float ().
+
+        Over disjoint parts that are together the batch, the shares sum to the loss. What is drawn at random is
+        drawn for the whole batch.
+
+        Args:
+            rows: Rows of the batch.
+            part: Places of the examples in ``rows``, at least one.
+        """
+
+
 @dataclass(frozen=True)
 class AdapterLayout:
     """Where low-rank adapters are placed in a network.

@@ -137,5 +137,6 @@ def _coins(settings: CanarySettings, out: Path) -> Manifest:
             settings.nonce,
         ):
             raise AuditError(f"{path} holds other canaries than those that are asked for", f"Delete {out}")
-    write_json(public, manifest.public(), private=False)
+    if not is_there(public):
+        write_json(public, manifest.public(), private=False)
     return manifest

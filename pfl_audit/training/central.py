@@ -17,6 +17,7 @@ from pfl_audit.training.batching import BatchOrder
 from pfl_audit.training.loop import STATE_FILE, Schedule, batch_losses, run_loop
 from pfl_audit.training.optimizers import make_optimizer
 from pfl_audit.training.pretraining import FOLDER, Pretraining, first_phase
+from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.refusals import draw_refusals
 from pfl_audit.training.scores import mean_over_sources
 from pfl_audit.training.settings import TrainSettings
@@ -36,6 +37,7 @@ def train_central_phases(
     identity: dict[str, Any],
     progress: Progress,
     trainable: Trainable,
+    group: ProcessGroup = ONE,
 ) -> dict[str, Any]:
     """Train a model in place, on its pages alone first where ``pages`` and ``pretraining`` are given.
 
@@ -57,9 +59,12 @@ def train_central_phases(
             identity=first_phase(identity),
             progress=progress,
             trainable=trainable,
+            group=group,
         )
         done["pretraining"] = {"steps": before.step, "history": before.history}
-    state = train_central(model, train, valid, settings, out, identity=identity, progress=progress, trainable=trainable)
+    state = train_central(
+        model, train, valid, settings, out, identity=identity, progress=progress, trainable=trainable, group=group
+    )
     done |= {"privacy": None, "steps": state.step, "history": state.history}
     if settings.refuse:
         done["refusals"] = {"share": settings.refuse, "trained": state.refusals}
@@ -76,6 +81,7 @@ def train_central(
     identity: dict[str, Any],
     progress: Progress,
     trainable: Trainable | None = None,
+    group: ProcessGroup = ONE,
 ) -> RunState:
     """Train a model in place, continuing where a killed run of the same settings stopped.
 
@@ -86,6 +92,7 @@ def train_central(
         out: Folder of the run; its state is kept there.
         identity: What else decides the weights (data and start), so that no other run is continued.
         trainable: Parameters that are trained; None for all that the model does not freeze.
+        group: Processes that train together; the one that leads validates, and writes.
 
     Returns:
         The state at the end, with its history.
@@ -101,7 +108,8 @@ def train_central(
     optimizer = make_optimizer(settings.optimizer, trainable.parameters, settings.learning_rate, settings.weight_decay)
     order = BatchOrder([model.length(query) for query in train], settings.batch_size, settings.seed)
     refusals = draw_refusals(train, model.can_write, order, settings, progress)
-    examples = model.examples([*train, *refusals.queries], progress, out / PAGES_FILE)
+    with group.leader_first():
+        examples = model.examples([*train, *refusals.queries], progress, out / PAGES_FILE)
 
     def rows(step: int) -> list[int]:
         drawn = refusals.steps.get(step, {})
@@ -113,10 +121,10 @@ def train_central(
     schedule = Schedule(
         steps=settings.steps,
         rate=settings.rate,
-        losses=batch_losses(examples, rows, settings.seed),
+        losses=batch_losses(examples, rows, settings.seed, group),
         clip_norm=settings.clip_norm,
         validate_every=settings.validate_every,
-        validated=validation(scores, valid, progress),
+        validated=validation(scores, valid if group.leads else (), progress),
         save_every=settings.save_every,
     )
     state = run_loop(
@@ -129,8 +137,10 @@ def train_central(
         path=out / STATE_FILE,
         run=sha256_json([settings.to_dict(), identity]),
         progress=progress,
+        group=group,
     )
-    (out / PAGES_FILE).unlink(missing_ok=True)
+    if group.leads:
+        (out / PAGES_FILE).unlink(missing_ok=True)
     state.refusals = sum(map(len, refusals.steps.values()))
     return state
 

@@ -15,6 +15,7 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.training_protocol import TrainingSet
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.secure_rng import seed_for
+from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.state import RunState, restore_state, save_state
 from pfl_audit.training.trainable import Trainable
 
@@ -48,6 +49,7 @@ def take_step(
     *,
     rate: float | None = None,
     clip_norm: float | None = None,
+    group: ProcessGroup = ONE,
 ) -> float:
     """One optimiser step; it is left out if the loss is not finite.
 
@@ -57,20 +59,25 @@ def take_step(
         losses: Losses whose sum is minimised, each float (); one at a time is held in memory.
         rate: Learning rate of the step, or None for the optimiser's own.
         clip_norm: Largest L2 norm of the gradient, or None.
+        group: Processes whose losses are summed.
 
     Returns:
         The loss, which may be NaN or infinite.
     """
     if rate is not None:
-        for group in optimizer.param_groups:
-            group["lr"] = rate
+        for parameters in optimizer.param_groups:
+            parameters["lr"] = rate
     optimizer.zero_grad()
     total = 0.0
     for loss in losses:
         total += float(loss.detach())
         if not math.isfinite(total):
-            return total
+            break
         torch.autograd.backward(loss)
+    total = group.total(total)
+    if not math.isfinite(total):
+        return total
+    group.sum_gradients(trainable.parameters)
     if clip_norm is not None:
         torch.nn.utils.clip_grad_norm_(trainable.parameters, clip_norm)
     optimizer.step()
@@ -117,6 +124,7 @@ def run_loop(
     run: str,
     progress: Progress,
     name: str = "training",
+    group: ProcessGroup = ONE,
 ) -> RunState:
     """Train a network in place, continuing where a killed run stopped.
 
@@ -128,24 +136,27 @@ def run_loop(
         seed: Seed of dropout.
         run: Digest of what decides the run, so that no other run is continued.
         name: Name of the work for the progress bar.
+        group: Processes that train together; the one that leads writes the state.
 
     Returns:
         The state at the end, with its history.
 
     Raises:
-        UsageError: The file belongs to another run.
+        UsageError: The file belongs to another run, or to one of another number of processes.
         AuditError: The loss is no longer finite, or the first steps moved the wrong tensors.
     """
     prepare_process()
     torch.manual_seed(seed)
-    state = restore_state(path, run, network, optimizer)
+    state = restore_state(path, run, network, optimizer, group.size)
+    group.require_same(trainable)
     checked = min(schedule.check_after or 0, schedule.steps)
     before = (trainable.read(), trainable.frozen_digest()) if checked and state.step == 0 else None
     with progress.task(name, schedule.steps, state.step) as task:
         while state.step < schedule.steps:
             set_training(network, page_encoder)
+            group.reseed(seed, state.step)
             rate, losses = schedule.rate(state.step), schedule.losses(state.step)
-            loss = take_step(optimizer, trainable, losses, rate=rate, clip_norm=schedule.clip_norm)
+            loss = take_step(optimizer, trainable, losses, rate=rate, clip_norm=schedule.clip_norm, group=group)
             if not math.isfinite(loss):
                 raise AuditError(f"the training loss is {loss} at step {state.step + 1}", "Lower --learning-rate")
             state.losses.append(loss)
@@ -161,18 +172,20 @@ def run_loop(
                 schedule.validated(state, sum(state.losses) / len(state.losses))
                 state.losses = []
             if last or state.step % schedule.save_every == 0:
-                save_state(path, run, state, network, optimizer)
+                group.require_same(trainable)
+                if group.leads:
+                    save_state(path, run, state, network, optimizer)
     network.eval()
     return state
 
 
 def batch_losses(
-    examples: TrainingSet, order: Callable[[int], list[int]], seed: int
+    examples: TrainingSet, order: Callable[[int], list[int]], seed: int, group: ProcessGroup = ONE
 ) -> Callable[[int], Iterable[Tensor]]:
-    """Maps a step to the one loss of its batch; step and seed alone decide what its examples draw at random."""
+    """Maps a step to the loss of its batch, or to a process's share of it; step and seed decide what is drawn."""
 
     def losses(step: int) -> Iterable[Tensor]:
         examples.reseed(seed_for(seed, "mask", step))
-        yield examples.loss(order(step))
+        yield from group.losses(examples, order(step))
 
     return losses

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,7 @@ from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.inputs import is_regular, read_json
 from pfl_audit.models.device import usable_device
-from pfl_audit.models.open import families, family_of
-from pfl_audit.models.pretraining import SelfPretraining
-from pfl_audit.models.training_protocol import QuestionModel, TrainableFamily
-from pfl_audit.models.vt5.checkpoint import LoadedVt5
-from pfl_audit.models.vt5.tokenizer import Tokenizer
-from pfl_audit.models.vt5.training import TrainableVt5
+from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.out_folder import OutFolder
 from pfl_audit.privacy.ledger import Ledger, default_path
@@ -35,15 +31,15 @@ from pfl_audit.training.federated.kept import kept_path
 from pfl_audit.training.federated.kept import read_record as read_kept
 from pfl_audit.training.federated.phases import train_federated
 from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets
-from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
+from pfl_audit.training.federated.settings import Mode, PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.parts import of_some_providers, split_queries
 from pfl_audit.training.pretraining import FOLDER, Pretraining
+from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.records import RECORD, public_part, read_record, write_private
-from pfl_audit.training.scratch import new_vt5, train_tokenizer
 from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.trainable import Trainable, choose_trainable, without_embeddings
+from pfl_audit.training.start import Settings, begin, choose, on_pages
 
 WEIGHTS = "model.safetensors"
 ADAPTERS = "adapters"
@@ -109,37 +105,43 @@ class Prepared:
     identity: dict[str, Any]
 
 
-Settings = TrainSettings | FederatedSettings
-
-
 def run_training(
-    run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None = None
+    run: TrainRun,
+    settings: Settings,
+    progress: Progress,
+    privacy: PrivacySettings | None = None,
+    group: ProcessGroup = ONE,
 ) -> dict[str, Any]:
     """Train and write the checkpoint with its ``training.json``.
 
     A finished run of the same settings is not repeated.
 
     Returns:
-        The content of ``training.json``, and of the private record of a private run.
+        The content of ``training.json``, and of the private record of a private run; nothing where another process
+        leads.
 
     Args:
         settings: TrainSettings for the mode central, else FederatedSettings.
         privacy: Of the private modes.
+        group: Processes that train together; each calls this.
 
     Raises:
         UsageError: The folder holds another run or what others made, a setting cannot be, or torch has not the device.
         AuditError: Another process writes into the folder, there is nothing to train on, the start cannot be opened,
             or the parties are not as they must be.
     """
-    run = replace(run, device=usable_device(run.device))
+    run = replace(run, device=usable_device(group.device(run.device)))
     prepared = prepare(run, settings, privacy)
     if (record := finished(run.out, prepared.identity, progress)) is not None:
         if run.keep_updates:
             read_kept(kept_path(run.out))
         return record
-    with training_folder(run.out, prepared.identity) as folder:
-        record = _train(run, settings, progress, privacy, prepared)
-        folder.finish()
+    with ExitStack() as stack:
+        with group.leader_first():
+            folder = stack.enter_context(training_folder(run.out, prepared.identity)) if group.leads else None
+        record = _train(run, settings, progress, privacy, prepared, group)
+        if folder is not None:
+            folder.finish()
         return record
 
 
@@ -157,12 +159,20 @@ def training_folder(out: Path, identity: dict[str, Any] | None) -> OutFolder:
 
 
 def _train(
-    run: TrainRun, settings: Settings, progress: Progress, privacy: PrivacySettings | None, prepared: Prepared
+    run: TrainRun,
+    settings: Settings,
+    progress: Progress,
+    privacy: PrivacySettings | None,
+    prepared: Prepared,
+    group: ProcessGroup,
 ) -> dict[str, Any]:
-    model = begin(run, prepared.corpus, settings)
-    pages = on_pages(run.pretraining, model)
-    adapters, trainable = choose(model, run.lora, settings, pages)
-    with canaries.planted(run.canaries, run.out, model, prepared.train, progress) as (coins, train):
+    with ExitStack() as stack:
+        with group.leader_first():
+            model = begin(run, prepared.corpus, settings, leads=group.leads)
+            pages = on_pages(run.pretraining, model)
+            adapters, trainable = choose(model, run.lora, settings, pages)
+            planted = canaries.planted(run.canaries, run.out, model, prepared.train, progress)
+            coins, train = stack.enter_context(planted)
         if isinstance(settings, TrainSettings):
             done = train_central_phases(
                 model,
@@ -175,7 +185,10 @@ def _train(
                 identity=prepared.identity,
                 progress=progress,
                 trainable=trainable,
+                group=group,
             )
+            if group.size > 1:
+                done["processes"] = group.size
         else:
             federation = Federation(
                 run.mode,
@@ -189,7 +202,9 @@ def _train(
                 pretraining=run.pretraining,
                 kept=kept_path(run.out) if run.keep_updates else None,
             )
-            done = train_federated(federation, model, trainable, train, prepared.valid, progress, pages)
+            done = train_federated(federation, model, trainable, train, prepared.valid, progress, pages, group)
+    if not group.leads:
+        return {}
     data = {
         "sha256": prepared.corpus.digest,
         "providers": len({query.document.provider for query in prepared.train}),
@@ -204,17 +219,6 @@ def _train(
         record["canaries"] = coins.public()
         released[canaries.RECORD] = coins.revealed()
     return conclude(model, adapters, run.out, record, half=run.half, beside=released)
-
-
-def on_pages(pretraining: Pretraining | None, model: QuestionModel) -> SelfPretraining | None:
-    """The model on its pages alone, with the tokens of self-pretraining; None without it.
-
-    It comes before the choice of what is trained, since the added tokens are rows of another embedding.
-
-    Raises:
-        UsageError: The family has no self-pretraining.
-    """
-    return SelfPretraining(model, pretraining.tasks, pretraining.form) if pretraining else None
 
 
 def is_complete(out: Path) -> bool:
@@ -323,51 +327,6 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
         identity["privacy"] = privacy.to_public()
         refuse_trained_start(run.start, corpus.digest, run.budget, {query.document.provider for query in train})
     return Prepared(corpus, train, valid, identity)
-
-
-def begin(run: TrainRun, corpus: Corpus, settings: Settings) -> QuestionModel:
-    """The model to begin with: of the start, or a VT5 with random weights and a tokenizer learnt from the corpus."""
-    if run.start is not None:
-        return open_trainable(run.start, settings, run.device)
-    network = new_vt5(run.size, run.vocabulary, seed=settings.seed)
-    train_tokenizer(corpus, run.out, run.vocabulary)
-    loaded = LoadedVt5(network, Tokenizer.open(run.out), ())
-    return TrainableVt5(loaded, run.out, run.device, train_visual=not settings.freeze_visual)
-
-
-def open_trainable(start: Path, settings: Settings, device: str) -> QuestionModel:
-    """Open a checkpoint for training.
-
-    Raises:
-        UsageError: Its family cannot be trained, or it cannot be trained with these settings.
-    """
-    family = family_of(start)
-    if not isinstance(family, TrainableFamily):
-        able = ", ".join(other.name for other in families() if isinstance(other, TrainableFamily))
-        raise UsageError(f"{family.name} models cannot be trained; {able} can", "Give --from a checkpoint of those")
-    return family.open_training(start, device=device, train_visual=not settings.freeze_visual)
-
-
-def choose(
-    model: QuestionModel, rank: int, settings: Settings, pages: SelfPretraining | None = None
-) -> tuple[Adapters | None, Trainable]:
-    """What is trained: adapters of that rank and what goes with them, or with rank 0 whole tensors.
-
-    Args:
-        pages: The model on its pages alone; its added tokens are trained also where the embedding is frozen.
-    """
-    if rank and not settings.freeze_visual:
-        raise UsageError("--lora keeps the visual encoder frozen", "Leave out --train-visual or --lora")
-    if settings.lora_parts != "all" and not rank:
-        raise UsageError("--lora-parts chooses among the parts of adapters, and there are none", "Give --lora a rank")
-    adapters = Adapters(model, rank, seed=settings.seed, parts=settings.lora_parts) if rank else None
-    trainable = adapters.trainable if adapters else choose_trainable(model)
-    if isinstance(settings, FederatedSettings) and settings.freeze_embeddings:
-        trainable = without_embeddings(model.network)
-    if pages is not None:
-        pages.train_markers()
-        trainable = Trainable(model.network)
-    return adapters, trainable
 
 
 def refuse_trained_start(start: Path | None, digest: str, ledger: Ledger, names: set[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pfl_audit.errors import UsageError
 from pfl_audit.models.tensor_record import damaged, read_state, write_state
 
 _OPTIMIZER = "optimizer/"
@@ -23,12 +24,14 @@ class RunState:
         history: One entry for each validation.
         losses: Training losses of the steps since the last validation.
         refusals: Queries that were trained as refusals, counted at the end.
+        processes: Number of processes that train together.
     """
 
     step: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     refusals: int = 0
+    processes: int = 1
 
 
 def save_state(path: Path, run: str, state: RunState, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -43,18 +46,28 @@ def save_state(path: Path, run: str, state: RunState, network: nn.Module, optimi
     write_state(path, run, asdict(state), tensors)
 
 
-def restore_state(path: Path, run: str, network: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
+def restore_state(
+    path: Path, run: str, network: nn.Module, optimizer: torch.optim.Optimizer, processes: int = 1
+) -> RunState:
     """Read back what save_state wrote; a missing file is the start of a run.
 
+    Args:
+        processes: Number of processes that train together: with another one dropout would draw other numbers.
+
     Raises:
-        UsageError: The file belongs to a run with other data or settings.
+        UsageError: The file belongs to a run with other data, settings or number of processes.
     """
     found = read_state(path, run)
     if found is None:
-        return RunState()
+        return RunState(processes=processes)
     record, tensors = found
     try:
         state = RunState(**record)
+        if state.processes != processes:
+            raise UsageError(
+                f"{path.parent} holds a run of {state.processes} processes, and this one has {processes}",
+                "Repeat the command that began it, or name another --out",
+            )
         parameters = dict(network.named_parameters())
         with torch.no_grad():
             for name, parameter in parameters.items():

@@ -22,8 +22,8 @@ from pfl_audit.training.federated.flower.agreement import Agreement, start_finge
 from pfl_audit.training.federated.flower.config import ServerConfig
 from pfl_audit.training.federated.flower.server_app import lead_federation
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
-from pfl_audit.training.run import open_trainable
 from pfl_audit.training.scratch import train_tokenizer
+from pfl_audit.training.start import open_trainable
 from tests.conftest import save_tiny_vt5
 from tests.training.federated.flower.local_grid import LocalGrid
 

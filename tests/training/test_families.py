@@ -14,7 +14,7 @@ from pfl_audit.cli.main import run
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.models.open import family_of, open_gradient_model
-from pfl_audit.models.training_protocol import QuestionModel, TrainableFamily
+from pfl_audit.models.training_protocol import DivisibleSet, QuestionModel, TrainableFamily
 from pfl_audit.models.weights import fingerprint_files, read_state
 from pfl_audit.progress import Silent
 from pfl_audit.training.parts import split_queries
@@ -90,6 +90,9 @@ def test_the_loss_of_a_batch_is_that_of_its_examples(
     if kind == "ours":  # the mean over all answer tokens, as transformers takes it
         weights = torch.tensor([float((model.example(query).tensors["labels"] >= 0).sum()) for query in some])
     torch.testing.assert_close(examples.loss([0, 1, 2]), (alone * weights).sum() / weights.sum(), rtol=1e-4, atol=1e-5)
+    assert isinstance(examples, DivisibleSet)
+    shares = examples.part_loss([0, 1, 2], [0, 2]) + examples.part_loss([0, 1, 2], [1])
+    torch.testing.assert_close(shares, examples.loss([0, 1, 2]), rtol=1e-4, atol=1e-5)
 
 
 def test_the_encoder_of_a_donut_is_trained_where_it_is_wanted(

@@ -77,6 +77,8 @@ def test_an_example_is_the_page_with_all_its_fields(begin: Path, corpus_folder: 
     assert all(torch.equal(labels[0], other) for other in labels)
     assert len(examples) == len(some)
     assert torch.isfinite(examples.loss([0, 1]))
+    shares = examples.part_loss([0, 1], [0]) + examples.part_loss([0, 1], [1])
+    torch.testing.assert_close(shares, examples.loss([0, 1]), rtol=1e-4, atol=1e-5)
     tokens.append(int((labels[0] > 0).sum()))
     assert tokens[0] < tokens[1]  # alone, a query has its own field
 

@@ -118,6 +118,11 @@ def test_the_loss_is_the_mean_of_the_tasks(start: Path, pages: Pages) -> None:
         alone = [float(model.loss(queries, examples._pages(rows), task, rng)) for task in Task]
         assert float(examples.loss(rows)) == pytest.approx(sum(alone) / 3)
         assert float(examples.loss(rows)) != pytest.approx(sum(alone) / 3)  # other masks
+        shares = 0.0
+        for part in ([0], [1]):  # of two processes, each of which draws the masks of the whole batch
+            examples.reseed(5)
+            shares += float(examples.part_loss(rows, part))
+        assert shares == pytest.approx(sum(alone) / 3)
 
 
 def test_central_training_that_was_cut_ends_with_the_same_weights(start: Path, pages: Pages, tmp_path: Path) -> None:

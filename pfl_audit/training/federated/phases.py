@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -19,8 +20,9 @@ from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import CODECS
+from pfl_audit.training.federated.divided import DividedTrainer, follow
 from pfl_audit.training.federated.engine import LocalEngine
-from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.local import LocalTrainer, Trainer
 from pfl_audit.training.federated.messages import Engine
 from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.plan import PrivacyPlan
@@ -34,7 +36,9 @@ from pfl_audit.training.federated.run import (
 )
 from pfl_audit.training.federated.server import STATE_FILE, ServerState
 from pfl_audit.training.federated.worker_pool import trainer_for
+from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.records import begin_record
+from pfl_audit.training.torch_group import TorchGroup
 from pfl_audit.training.trainable import Trainable
 
 
@@ -46,21 +50,26 @@ def train_federated(
     valid: Sequence[Query],
     progress: Progress,
     pages: SelfPretraining | None = None,
+    group: ProcessGroup = ONE,
 ) -> dict[str, Any]:
     """Train a model in place, with all clients in this process; a run that was cut continues.
 
     Args:
         pages: The model on its pages alone, for a federation with self-pretraining; its tokens are in ``trainable``.
+        group: Processes that divide the local trainings among them.
 
     Returns:
         What describes it: privacy, rounds, history, tally, communication; of a private run salt, commitment and budget;
-        of self-pretraining its rounds, history and tally.
+        of self-pretraining its rounds, history and tally. Nothing where another process leads.
 
     Raises:
         UsageError: The folder holds another run, a setting cannot be, or the budget is used up.
         AuditError: The parties are not as they must be, the ledger is damaged, or the first round moved the wrong
             tensors.
     """
+    if isinstance(group, TorchGroup) and not group.leads:
+        follow(group, partial(_phase_trainer, federation, model, pages, trainable, train, progress))
+        return {}
     clients = federation.clients(train)
     plan = federation.agree(clients, progress)
     kept: dict[str, Any] = {}
@@ -73,10 +82,28 @@ def train_federated(
 
     def engine(part: Federation, plan: PrivacyPlan | None) -> Engine:
         if part.phase and pages:
-            return _engine(part, pages, trainable, start, plan, one_a_page(train), progress)
-        return _engine(part, model, trainable, start, plan, train, progress)
+            return _engine(part, pages, trainable, start, plan, one_a_page(train), progress, group)
+        return _engine(part, model, trainable, start, plan, train, progress, group)
 
-    return {**lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress, train), **kept}
+    done = lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress, train)
+    if isinstance(group, TorchGroup):
+        group.tell({})
+    return {**done, **kept}
+
+
+def _phase_trainer(
+    federation: Federation,
+    model: QuestionModel,
+    pages: SelfPretraining | None,
+    trainable: Trainable,
+    train: Sequence[Query],
+    progress: Progress,
+    phase: str,
+) -> LocalTrainer:
+    """The trainer of a phase, in a process that does not lead; its pages are encoded."""
+    if phase and pages and federation.pretraining:
+        return _local_trainer(federation.first(federation.pretraining), pages, trainable, one_a_page(train), progress)
+    return _local_trainer(federation, model, trainable, train, progress)
 
 
 def lead_phases(
@@ -146,15 +173,28 @@ def _engine(
     plan: PrivacyPlan | None,
     train: Sequence[Query],
     progress: Progress,
+    group: ProcessGroup,
 ) -> LocalEngine:
     """All clients in this process."""
     stream = federation.stream()
-    examples = model.examples(train, progress, federation.pages or federation.out / PAGES_FILE)
-    memory = None if plan else OptimizerMemory(federation.out, federation.digest)
-    alone = LocalTrainer(model, trainable, examples, federation.settings, memory)
+    alone = _local_trainer(federation, model, trainable, train, progress)
     clients = federation.clients(train)
     # One client a round without privacy is one training, and torch's threads share its matrices.
     several = plan or federation.settings.clients_drawn(len(clients)) > 1
-    trainer = trainer_for(alone, federation.device) if several else alone
+    trainer: Trainer = trainer_for(alone, federation.device) if several else alone
+    if isinstance(group, TorchGroup):
+        trainer = DividedTrainer(alone, group, federation.phase)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     return LocalEngine(workers, CODECS.named(federation.settings.codec), start)
+
+
+def _local_trainer(
+    federation: Federation,
+    model: TrainableModel[Query],
+    trainable: Trainable,
+    train: Sequence[Query],
+    progress: Progress,
+) -> LocalTrainer:
+    examples = model.examples(train, progress, federation.pages or federation.out / PAGES_FILE)
+    memory = None if federation.privacy else OptimizerMemory(federation.out, federation.digest)
+    return LocalTrainer(model, trainable, examples, federation.settings, memory)

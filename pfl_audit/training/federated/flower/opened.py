@@ -33,7 +33,7 @@ from pfl_audit.training.federated.plan import plan_privacy
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.worker import Worker
 from pfl_audit.training.parts import split_queries
-from pfl_audit.training.run import choose, on_pages, open_trainable
+from pfl_audit.training.start import choose, on_pages, open_trainable
 from pfl_audit.training.trainable import Trainable
 
 _CLIENTS = 8

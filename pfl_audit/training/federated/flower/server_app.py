@@ -40,16 +40,8 @@ from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.records import held_record
-from pfl_audit.training.run import (
-    choose,
-    conclude,
-    finished,
-    is_complete,
-    on_pages,
-    open_trainable,
-    trained_on,
-    training_folder,
-)
+from pfl_audit.training.run import conclude, finished, is_complete, trained_on, training_folder
+from pfl_audit.training.start import choose, on_pages, open_trainable
 
 RUN_FILE = "federation.id"
 app = ServerApp()

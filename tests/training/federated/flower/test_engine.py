@@ -32,7 +32,7 @@ from pfl_audit.training.federated.kept import kept_path, messages_of
 from pfl_audit.training.federated.run import KEY_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.records import RECORD, commitment, private_path
-from pfl_audit.training.run import open_trainable
+from pfl_audit.training.start import open_trainable
 from tests.training.federated.flower.parties import PRIVATE, Parties
 
 

@@ -1,0 +1,87 @@
+"""What a training run begins with: its model, and the parameters that are trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.errors import UsageError
+from pfl_audit.models.open import families, family_of
+from pfl_audit.models.pretraining import SelfPretraining
+from pfl_audit.models.training_protocol import QuestionModel, TrainableFamily
+from pfl_audit.models.vt5.checkpoint import LoadedVt5
+from pfl_audit.models.vt5.tokenizer import Tokenizer
+from pfl_audit.models.vt5.training import TrainableVt5
+from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.training.lora import Adapters
+from pfl_audit.training.pretraining import Pretraining
+from pfl_audit.training.scratch import new_vt5, train_tokenizer
+from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.trainable import Trainable, choose_trainable, without_embeddings
+
+if TYPE_CHECKING:
+    from pfl_audit.training.run import TrainRun
+
+Settings = TrainSettings | FederatedSettings
+
+
+def begin(run: TrainRun, corpus: Corpus, settings: Settings, *, leads: bool = True) -> QuestionModel:
+    """The model to begin with: of the start, or a VT5 with random weights and a tokenizer learnt from the corpus.
+
+    Args:
+        leads: Whether the tokenizer is learnt and written here; it is read where another process has done so.
+    """
+    if run.start is not None:
+        return open_trainable(run.start, settings, run.device)
+    network = new_vt5(run.size, run.vocabulary, seed=settings.seed)
+    if leads:
+        train_tokenizer(corpus, run.out, run.vocabulary)
+    loaded = LoadedVt5(network, Tokenizer.open(run.out), ())
+    return TrainableVt5(loaded, run.out, run.device, train_visual=not settings.freeze_visual)
+
+
+def open_trainable(start: Path, settings: Settings, device: str) -> QuestionModel:
+    """Open a checkpoint for training.
+
+    Raises:
+        UsageError: Its family cannot be trained, or it cannot be trained with these settings.
+    """
+    family = family_of(start)
+    if not isinstance(family, TrainableFamily):
+        able = ", ".join(other.name for other in families() if isinstance(other, TrainableFamily))
+        raise UsageError(f"{family.name} models cannot be trained; {able} can", "Give --from a checkpoint of those")
+    return family.open_training(start, device=device, train_visual=not settings.freeze_visual)
+
+
+def on_pages(pretraining: Pretraining | None, model: QuestionModel) -> SelfPretraining | None:
+    """The model on its pages alone, with the tokens of self-pretraining; None without it.
+
+    It comes before the choice of what is trained, since the added tokens are rows of another embedding.
+
+    Raises:
+        UsageError: The family has no self-pretraining.
+    """
+    return SelfPretraining(model, pretraining.tasks, pretraining.form) if pretraining else None
+
+
+def choose(
+    model: QuestionModel, rank: int, settings: Settings, pages: SelfPretraining | None = None
+) -> tuple[Adapters | None, Trainable]:
+    """What is trained: adapters of that rank and what goes with them, or with rank 0 whole tensors.
+
+    Args:
+        pages: The model on its pages alone; its added tokens are trained also where the embedding is frozen.
+    """
+    if rank and not settings.freeze_visual:
+        raise UsageError("--lora keeps the visual encoder frozen", "Leave out --train-visual or --lora")
+    if settings.lora_parts != "all" and not rank:
+        raise UsageError("--lora-parts chooses among the parts of adapters, and there are none", "Give --lora a rank")
+    adapters = Adapters(model, rank, seed=settings.seed, parts=settings.lora_parts) if rank else None
+    trainable = adapters.trainable if adapters else choose_trainable(model)
+    if isinstance(settings, FederatedSettings) and settings.freeze_embeddings:
+        trainable = without_embeddings(model.network)
+    if pages is not None:
+        pages.train_markers()
+        trainable = Trainable(model.network)
+    return adapters, trainable
