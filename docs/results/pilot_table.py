@@ -33,7 +33,7 @@ class Pilot:
     def __init__(self, folder: Path, start: Path) -> None:
         """Open the questions."""
         self.folder, self.start, self.queries = folder, start, list[Query]()
-        self._known: dict[str, np.ndarray | None] = {}
+        self._known: dict[str, dict[str, np.ndarray]] = {}
         sources = list[str]()
         for source in SOURCES:
             red = open_corpus(folder / "asked" / source, "red")
@@ -45,36 +45,40 @@ class Pilot:
             f"{source} {one.document.provider}" for source, one in zip(sources, self.queries, strict=True)
         ]
 
-    def of(self, name: str) -> np.ndarray | None:
-        """Score of every question, float (questions,), mean over the seeds; None where no model is trained."""
+    def of(self, name: str) -> dict[str, np.ndarray]:
+        """Score of every question, float (questions,), by the seed of the training; of the start by an empty one."""
         if name not in self._known:
-            self._known[name] = self._score(name)
+            self._known[name] = self._scores(name)
         return self._known[name]
 
-    def _score(self, name: str) -> np.ndarray | None:
+    def _scores(self, name: str) -> dict[str, np.ndarray]:
         if name == "start":
-            return scores(self.start, self.queries, self.folder / "start.scores.json")
+            return {"": scores(self.start, self.queries, self.folder / "start.scores.json")}
         trained = [path.parent for path in sorted(self.folder.glob(f"{name}-[0-9]*/model.safetensors"))]
-        trained = [path for path in trained if path.name.rsplit("-", 1)[0] == name]
-        found = [scores(path, self.queries, path.with_name(f"{path.name}.scores.json")) for path in trained]
-        return np.mean(found, axis=0) if found else None
+        seeds = {path.name.rsplit("-", 1)[1]: path for path in trained if path.name.rsplit("-", 1)[0] == name}
+        return {
+            seed: scores(path, self.queries, path.with_name(f"{path.name}.scores.json"))
+            for seed, path in seeds.items()
+        }
 
     def cell(self, name: str, baseline: str | None = None) -> str:
-        """Score of a model, and its difference to the baseline."""
+        """Score of a model, and its difference to the baseline over the seeds that both have."""
         found = self.of(name)
-        if found is None:
+        if not found:
             return "not run"
-        parts = [self._mean(found)]
-        before = self.of(baseline) if baseline not in (None, name) else None
-        if before is not None:
-            parts.append(f"({self._mean(found - before)})")
+        parts = [self._mean(np.mean(list(found.values()), axis=0))]
+        before = self.of(baseline) if baseline not in (None, name) else {}
+        both = [seed for seed in found if seed in before or "" in before]
+        if both:
+            apart = [found[seed] - before.get(seed, before.get("", 0)) for seed in both]
+            parts.append(f"({self._mean(np.mean(apart, axis=0))})")
         return " ".join(parts)
 
     def by_source(self, name: str) -> list[str]:
         """Score of a model for each source."""
-        found = self.of(name)
-        if found is None:
+        if not self.of(name):
             return ["not run"] * len(SOURCES)
+        found = np.mean(list(self.of(name).values()), axis=0)
         return [f"{100 * found[self.sources == source].mean():.1f}" for source in SOURCES]
 
     def _mean(self, values: np.ndarray) -> str:
