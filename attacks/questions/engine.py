@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import isfinite
@@ -91,6 +92,7 @@ class QueryEngine:
         self._calls = calls or InTurn(model)
         self._share = share
         self._shared: set[str] = set()
+        self._step = 1
         self.asked = 0
         self.reused = 0
         self.problems: dict[Problem, None] = {}
@@ -111,8 +113,7 @@ class QueryEngine:
             Responses; a query whose page cannot be read becomes a problem. Of a share, responses that cannot be read
             (``Awaited``) until those of the other shares are in the store.
         """
-        answers = Answers()
-        keys: dict[str, str] = {}
+        answers, keys = Answers(), dict[str, str]()
         for query in queries:
             try:
                 keys[query.id] = self._key(query)
@@ -155,8 +156,7 @@ class QueryEngine:
             raise TypeError("the model cannot compare answers")
         found: dict[str, list[Score]] = {}
         due: list[tuple[Query, list[str], dict[str, str]]] = []
-        problems: dict[int, Problem] = {}
-        elsewhere = False
+        problems, elsewhere = dict[int, Problem](), False
         for at, (query, some) in enumerate(values.items()):
             try:
                 keys = [self._key(replace(query, answers=(value,)), "loss alone") for value in some]
@@ -239,7 +239,7 @@ class QueryEngine:
     ) -> Iterator[tuple[int, dict[str, Response]]]:
         """Ask; yields the number of questions that are done, and their responses, before anything more is asked."""
         if not isinstance(self.model, ConcurrentModel):
-            for at, new in self._asked(batches, responses, is_response, answers.problems):
+            for at, new in self._asked(batches, responses, is_response, answers.problems, self._store.get):
                 yield len(batches[at]), new
             return
         pending = {key: query for batch in batches for key, query in batch.items()}
@@ -265,21 +265,51 @@ class QueryEngine:
         call: Callable[[Sequence[Query]], Call[list[T]]],
         is_one: Callable[[object], bool],
         problems: list[Problem] | None = None,
+        stored: Callable[[Iterable[str]], dict[str, T]] | None = None,
     ) -> Iterator[tuple[int, dict[str, T]]]:
         """The number of each batch and what it gave, as batches are done.
 
         Args:
             problems: Receives those of the batches, in their order, at the end; ``self.problems`` if None.
+            stored: What the store has for some keys, where batches that another process answers are not asked again.
         """
         found: dict[int, list[Problem]] = {}
-        for at, given in self._calls.each([call(list(batch.values())) for batch in batches]):
+        calls = [call(list(batch.values())) for batch in batches]
+        beside = stored if isinstance(self._calls, InTurn) else None
+        for at, given in self._beside(batches, calls, beside) if beside else self._calls.each(calls):
             found[at] = []
-            yield at, self._taken(batches[at], given, call, is_one, found[at])
+            yield at, given if isinstance(given, dict) else self._taken(batches[at], given, call, is_one, found[at])
         in_order = [problem for at in sorted(found) for problem in found[at]]
         if problems is None:
             self.problems |= dict.fromkeys(in_order)
         else:
             problems += in_order
+
+    def _beside(
+        self,
+        batches: Sequence[Mapping[str, Query]],
+        calls: Sequence[Call[list[T]]],
+        stored: Callable[[Iterable[str]], dict[str, T]],
+    ) -> Iterator[tuple[int, list[T] | dict[str, T] | UnanswerableError]]:
+        """What batches give, or what another process with the same store has put there for all of a batch meanwhile.
+
+        Two that ask the same would always be at the same batch, so the one that ends second goes on from the end.
+        """
+        left, together = deque(range(len(calls))[:: self._step]), False
+        while left:
+            at = left.popleft()
+            before = stored(batches[at])
+            if len(before) == len(batches[at]):
+                self.reused += len(before)
+                yield at, before
+            elif together:
+                together, self._step = False, -self._step  # also where the next questions begin
+                left.appendleft(at)
+                left.reverse()
+            else:
+                for _, given in self._calls.each([calls[at]]):
+                    together = len(stored(batches[at])) > len(before)
+                    yield at, given
 
     def _taken(
         self,

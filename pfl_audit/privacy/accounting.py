@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from pfl_audit.errors import UsageError
@@ -68,6 +69,14 @@ def privacy_spent(
         UsageError: A value is out of range.
     """
     check_parameters(sampling, noise_multiplier, delta)
+    return _spent(sampling, noise_multiplier, delta, accounting, kind)
+
+
+@lru_cache(maxsize=1024)
+def _spent(
+    sampling: Sampling, noise_multiplier: float, delta: float, accounting: Accounting, kind: Kind
+) -> PrivacySpent:
+    """As ``privacy_spent``: a plan, its rounds and its record ask the same, and an answer takes up to a second."""
     bound: float | None
     main: Accountant
     if accounting == "published":

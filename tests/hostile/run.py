@@ -51,7 +51,7 @@ class Runner(Protocol):
 
 
 class Zygote:
-    """Runs commands in forks of one interpreter that has everything imported: milliseconds, not seconds, a case."""
+    """Runs commands in forks of one interpreter that has everything imported, many in each: milliseconds a case."""
 
     def __init__(self) -> None:
         self._server = subprocess.Popen(

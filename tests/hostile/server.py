@@ -1,6 +1,8 @@
-"""Forks a process a command from an interpreter that has everything imported, and measures it.
+"""Runs commands in forks of an interpreter that has everything imported, and measures them.
 
-Started by ``run.Zygote``. Reads a JSON line {"arguments", "folder"} from stdin, answers with a JSON line.
+Started by ``run.Zygote``. Reads a JSON line {"arguments", "folder"} from stdin, answers with a JSON line. A fork and
+the pages that it copies cost more than most cases, so a fork runs one command after another until it dies, is ended by
+the clock, or says that it is no longer as it was (``worker.serve``).
 """
 
 from __future__ import annotations
@@ -8,15 +10,15 @@ from __future__ import annotations
 import gc
 import json
 import os
-import resource
-import select
 import signal
 import sys
 import time
-from pathlib import Path
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
 from typing import Any
 
-from tests.hostile.case import CPU_SECONDS, MEMORY
+from tests.hostile.worker import serve
 
 _WALL_SECONDS = 90
 
@@ -54,62 +56,44 @@ def _find_extensions(names: dict[str, Any]) -> None:
             value.installed()
 
 
-def _address_space() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+class Worker:
+    """A fork that runs commands one after another; what happens to it, happens to the command under way."""
 
+    def __init__(self) -> None:
+        self._pipe, there = Pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._pipe.close()
+            serve(there)
+        there.close()
+        self._end = os.pidfd_open(self._pid)
+        self._used = 0.0
+        self.ended = False
 
-def _become(arguments: list[str], folder: str) -> int:
-    os.setpgid(0, 0)
-    os.chdir(folder)
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(os.open(f"{folder}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
-    most = _address_space() + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    sys.argv = ["pfl-audit", *arguments]
-    from pfl_audit.cli.main import run
+    def run(self, arguments: list[str], folder: str) -> dict[str, Any]:
+        """Run a command under the limits; afterwards the worker may have ended."""
+        began = time.monotonic()
+        self._pipe.send((arguments, folder))
+        ready = wait([self._pipe, self._end], _WALL_SECONDS)
+        found: dict[str, Any] = {}
+        with suppress(EOFError, ConnectionError):
+            found, last = self._pipe.recv() if self._pipe in ready else ({}, True)
+        code, cpu, memory = self._close(kill=not ready) if not found or last else (0, 0.0, 0)
+        self._used += found.get("cpu", 0.0)
+        own = {"code": code, "cpu": cpu - self._used, "memory": memory}
+        return own | found | {"late": not ready, "wall": time.monotonic() - began}
 
-    code = run(arguments)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code
-
-
-def _ends(child: int, seconds: float) -> bool:
-    """Wait for a process to end; False if it does not within the time."""
-    process = os.pidfd_open(child)
-    try:
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
-    finally:
-        os.close(process)
-
-
-def _run(arguments: list[str], folder: str) -> dict[str, Any]:
-    began = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        code = 99
-        try:
-            code = _become(arguments, folder)
-        except SystemExit as error:
-            code = error.code if isinstance(error.code, int) else 98
-        finally:
-            os._exit(code)
-    late = not _ends(child, _WALL_SECONDS)
-    if late:
-        os.killpg(child, signal.SIGKILL)
-    _, status, usage = os.wait4(child, 0)
-    return {
-        "code": os.waitstatus_to_exitcode(status),
-        "late": late,
-        "cpu": usage.ru_utime + usage.ru_stime,
-        "wall": time.monotonic() - began,
-        "memory": usage.ru_maxrss * 1024,
-    }
+    def _close(self, *, kill: bool) -> tuple[int, float, int]:
+        """End the worker, and every process that its commands left."""
+        self._pipe.close()
+        if not kill:
+            wait([self._end], 1)
+        with suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGKILL)
+        _, status, usage = os.wait4(self._pid, 0)
+        os.close(self._end)
+        self.ended = True
+        return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def main() -> None:
@@ -117,8 +101,10 @@ def main() -> None:
     _import_everything()
     gc.collect()
     gc.freeze()  # a collection in a fork would walk, and so copy, the objects of every library
+    worker = Worker()
     for line in sys.stdin:
-        print(json.dumps(_run(**json.loads(line))), flush=True)
+        worker = Worker() if worker.ended else worker
+        print(json.dumps(worker.run(**json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

@@ -324,8 +324,9 @@ def open_form_model(
     batch_tokens: int | None = None,
 ) -> EncoderModel:
     """Open a checkpoint folder as a form model."""
+    opened = open_encoder(folder)  # first: it refuses a file without reading all of it
     files = fingerprint_files(folder)
-    return EncoderModel(open_encoder(folder), files, folder, device, visual_noise, precision, label_map, batch_tokens)
+    return EncoderModel(opened, files, folder, device, visual_noise, precision, label_map, batch_tokens)
 
 
 def _later_settings(config: EncoderConfig) -> list[dict[str, object]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.accounting import PrivacySpent, privacy_spent
@@ -20,9 +19,6 @@ from pfl_audit.privacy.record_text import ADJACENCIES, NOT_COVERED, SECRET_NOISE
 from pfl_audit.privacy.renyi_filter import RunCost
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
-
-_spent = lru_cache(maxsize=256)(privacy_spent)
-"""An accountant takes a second or so, and is asked after every round."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class PrivacyPlan:
         reasons = ["the participation of a client is known"] if self.sampling.client_rate < 1 else []
         reasons += ["a group of a fixed size is no Poisson sample"] if self.kind == "fixed-size" else []
         if self.settings.accounting == "published" and reasons:
-            valid = _spent(self.sampling, self.sigma, claim.delta, kind=self.kind)
+            valid = privacy_spent(self.sampling, self.sigma, claim.delta, kind=self.kind)
             found.append(
                 f"published accounting: epsilon {claim.epsilon:.2f} does not hold, {valid.epsilon:.2f} does, because "
                 + " and ".join(reasons)
@@ -80,13 +76,13 @@ class PrivacyPlan:
     def cost(self) -> RunCost:
         """What the whole run spends of a budget, by valid accounting."""
         delta = self.settings.delta
-        epsilon = _spent(self.sampling, self.sigma, delta, kind=self.kind).epsilon
+        epsilon = privacy_spent(self.sampling, self.sigma, delta, kind=self.kind).epsilon
         return RunCost(self.sampling, self.sigma, delta, epsilon, self.kind)
 
     def spent_after(self, rounds: int) -> PrivacySpent:
         """Privacy budget that the first ``rounds`` rounds spend."""
         sampling = Sampling(self.sampling.client_rate, self.sampling.provider_rate, rounds)
-        return _spent(sampling, self.sigma, self.settings.delta, self.settings.accounting, self.kind)
+        return privacy_spent(sampling, self.sigma, self.settings.delta, self.settings.accounting, self.kind)
 
     def claim(self, rounds: int) -> PrivacyGuarantee:
         """The guarantee after ``rounds`` rounds, as recorded in ``training.json``."""

@@ -1,6 +1,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -107,6 +107,64 @@ def test_a_page_that_cannot_be_read_costs_only_its_own_questions(
     assert set(answers.responses) == {query.id for query in good}
     assert {problem.record for problem in answers.problems} == {"bad_1", "missing_1"}
     assert not any(str(tmp_path) in problem.reason for problem in answers.problems)
+
+
+def beside(path: Path, queries: Sequence[Query], model: FakeModel) -> Callable[[], None]:
+    """Another process with the same store: each call asks the next batch of the same queries there."""
+    other = ResponseStore(path)
+    asking = QueryEngine(model, other, Silent())
+    keys = {query.id: asking._key(query) for query in queries}
+    batches = iter(asking._batches({keys[query.id]: query for query in queries}))
+
+    def step() -> None:
+        for batch in islice(batches, 1):
+            other.put(dict(zip(batch, model.respond(list(batch.values())), strict=True)))
+
+    return step
+
+
+def test_what_another_process_answers_meanwhile_is_not_asked(store: ResponseStore, red: Corpus, tmp_path: Path) -> None:
+    """The other answers everything while the first batch is asked here."""
+    other = FakeModel()
+    step = beside(tmp_path / "store.sqlite", red.queries, other)
+
+    def answer(query: Query) -> Response:
+        for _ in red.queries:
+            step()
+        return Response("x", 0.5, 1.0, 1)
+
+    model = FakeModel(answer)
+    engine = QueryEngine(model, store, Silent())
+    answers = engine.ask(red.queries, "x")
+    assert len(model.batches) == 1
+    assert (engine.asked, engine.reused) == (model.batches[0], len(red.queries) - model.batches[0])
+    assert set(answers.responses) == {query.id for query in red.queries}
+    assert sum(found.answer == "x" for found in answers.responses.values()) == engine.asked
+
+
+def test_two_processes_that_ask_the_same_meet_in_the_middle(store: ResponseStore, red: Corpus, tmp_path: Path) -> None:
+    """The other is always a little ahead, at the same batch: this one goes on from the other end."""
+    other = FakeModel()
+    step = beside(tmp_path / "store.sqlite", red.queries, other)
+    model = FakeModel(lambda query: Response("x", 0.5, 1.0, 1))
+    respond = model.respond
+
+    def together(queries: Sequence[Query]) -> list[Response]:
+        step()
+        return respond(queries)
+
+    model.respond = together  # type: ignore[method-assign]
+    engine = QueryEngine(model, store, Silent())
+    answers = engine.ask(red.queries, "x")
+    assert set(answers.responses) == {query.id for query in red.queries}
+    twice = set(model.seen) & set(other.seen)
+    assert len(twice) <= 2 * max(model.batches)  # the first batch, and the one at which they meet
+    assert len(model.seen) > len(red.queries) / 3
+    lengths = {query.id: len(query.document.words) for query in red.queries}
+    more = [replace(query, question="What else?") for query in red.queries]
+    asked = len(model.seen)
+    engine.ask(more, "y")  # from the end at once: from the shortest page
+    assert lengths[model.seen[asked]] == min(lengths.values()) < max(lengths.values())
 
 
 def test_answers_of_finished_batches_survive_an_error(store: ResponseStore, red: Corpus) -> None:
