@@ -142,7 +142,9 @@ def _search(
     line.append(inputs.of(end[0], tuple(end[1:])))
     patches = tables.patches(page).double().numpy()
     rng = np.random.default_rng(_SEED)
-    distances = Distances(_layer(tables, weights), basis, np.concatenate([inputs.vectors, patches]), _DIRECTIONS, rng)
+    distances = Distances(
+        first_layer(tables, weights), basis, np.concatenate([inputs.vectors, patches]), _DIRECTIONS, rng
+    )
     first = len(inputs.known)
     words = search(distances, line, range(first, first + len(patches)), rng)
     if words is None:
@@ -180,7 +182,8 @@ def _printed(form: Template, tables: SumsWordsAndBoxes, boxes: list[Box]) -> dic
     return found
 
 
-def _layer(tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]) -> FirstLayer:
+def first_layer(tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]) -> FirstLayer:
+    """Weights of the first encoder layer of a model."""
     names = tables.layer()
 
     def read(ending: str) -> Floats:

@@ -23,10 +23,10 @@ from pfl_audit.attacks.inversion.input_span.sequence import Distances
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_STARTS: Final = (1.0, 0.75, 1.25)
+_STARTS: Final = (1.0, 0.75)
 """Lengths of words over what their boxes' widths suggest, of the starts."""
-_SWEEPS: Final = 8
-"""Of a start, at most."""
+_TRIED: Final = 40
+"""Times that all places of a word are filled, for each word that is sought, at most, of a start."""
 _FILLS: Final = 3
 """Times that the pieces of a word are chosen in turn."""
 _LONGER: Final = (-4, -2, -1, 1, 2, 4)
@@ -82,13 +82,15 @@ class _Search:
     ) -> None:
         self._distances, self._line, self._page, self._rng = distances, line, list(page), rng
         self._sought = [part for part in line if isinstance(part, Word)]
+        self._left = 0
 
     def from_start(self, scale: float) -> Words | None:
         words = [self._drawn([], at, max(1, round(scale * word.length))) for at, word in enumerate(self._sought)]
         for _ in range(_FILLS):
             for at in range(len(words)):
                 words = self._filled(words, at)
-        for _ in range(_SWEEPS):
+        self._left = _TRIED * len(words)
+        while self._left > 0:
             before = words
             for at in self._rng.permutation(len(words)).tolist():
                 words = min([words, *self._others(words, at)], key=lambda each, at=at: self._cost(each, at))  # type: ignore[misc]
@@ -117,6 +119,7 @@ class _Search:
     def _filled(self, words: Words, at: int) -> Words:
         """The same with the nearest piece in each place of a word in turn."""
         word = self._sought[at]
+        self._left -= 1
         for _ in range(_FILLS):
             before = words[at]
             for place in range(len(before)):
