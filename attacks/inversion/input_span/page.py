@@ -14,6 +14,8 @@ from pfl_audit.models.word_tables import PageInput
 
 EXACT = 0.5 / 255
 """Error of a pixel below which a page of 8 bits is exact."""
+_LEFT = 0.01
+"""Share of the projection's gradient that steps and noise may leave of one page; of several, much more is left."""
 
 
 def read_page(
@@ -37,9 +39,11 @@ def read_page(
     positions, projection = shared(names.positions), shared(names.projection)
     if positions is None or projection is None:
         return missing("the page encoder's patches", "pixels are unknown, and so is the order of words")
+    if not positions[0, 1:].any():
+        return Limit(Cause.QUANTISED, "pixels: the signals of all patches were rounded to zero")
     noise = noise_of([], positions, None)
     found = read_pixels(positions, projection, shared(names.bias), noise, names.scale, blank)
-    if found.excess > TOO_MUCH:
+    if found.excess > TOO_MUCH and found.residual > _LEFT:
         why = f"no page explains the projection's gradient, {found.residual:.1%} of it is left"
         return Limit(Cause.MIXED, f"pixels: {why}: more than one page, or more than one step")
     return found

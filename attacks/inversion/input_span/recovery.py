@@ -182,7 +182,8 @@ class _Read:
             changed = _dropout(bases[0], self.parts, always)
         limits = _limits("boxes", bases, got.apart, changed)
         if many > _MOST:
-            limits.append(Limit(Cause.NOISE, f"boxes: {many:.0e} boxes have the coordinates found, too many to test"))
+            cause = Cause.NOISE if self.noise.everywhere else Cause.CROWDED
+            limits.append(Limit(cause, f"boxes: {many:.0e} boxes have the coordinates found, too many to test"))
         if not got.apart.separated:
             return _Placed(None, nowhere, tuple(limits), changed)
         found = self._standing(got.boxes, matcher)
