@@ -32,6 +32,8 @@ Ints = NDArray[np.int64]
 
 _FULL = 3 / 4
 """Share of all directions from which on too few are left to lie outside of."""
+_LEAST_LEFT = 16
+"""Directions outside below which inputs are as many as the width, and those of weak signals may be missing."""
 _MOST = 5e8
 """Boxes that are tested; a full page of 250 words has some 2e8."""
 _SEED = 20
@@ -268,9 +270,9 @@ def _limits(what: str, bases: Sequence[Basis], apart: Apart, changed: Limit | No
     Args:
         changed: What was done to the update before it was sent, if anything.
     """
-    if apart.separated:
-        return []
     rank, width = bases[0].rank, len(bases[0].scales)
+    if apart.separated and width - rank > _LEAST_LEFT:
+        return []
     if rank > _FULL * width:
         return [Limit(Cause.CROWDED, f"{what}: too many inputs for the width, {rank} directions of {width} are taken")]
     if changed is not None:
