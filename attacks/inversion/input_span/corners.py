@@ -34,8 +34,6 @@ _DEPENDS: Final = 1e-6
 """Share of the largest singular value below which boxes are combinations of one another."""
 _SPARER: Final = 20
 """Fits, each of which weighs boxes by their numbers of the one before (Gorodnitsky and Rao, FOCUSS, 1997)."""
-_WEIGHTED: Final = 3
-"""Fits, each of which weighs coordinates by what the one before left of them."""
 _STRIKING: Final = 8.0
 """Standard deviations from which on a number is not zero."""
 _POWER: Final = 1e-3
@@ -87,17 +85,16 @@ def standing(
     back = (sums @ parts.matcher) * parts.gain
     back -= back.mean(axis=1, keepdims=True)
     moved = np.concatenate([table[axis] for table, axis in zip(tables, axes, strict=True)])
-    left, edges = back - moved, _edges(boxes, axes)
+    errors = np.maximum(np.linalg.norm(back, axis=1) + np.linalg.norm(moved, axis=1), sigma * np.sqrt(width))
+    with_edge = _edges(boxes, axes) / np.maximum(errors, _LEAST)
+    left = (back - moved) / np.maximum(errors, _LEAST)[:, None]
     total = parts.across[boxes[:, ::2]].sum(axis=1) + parts.down[boxes[:, 1::2]].sum(axis=1)
     normal = total / np.sqrt(np.square(total).mean(axis=1, keepdims=True) + parts.epsilon)
-    alike = normal @ normal.T
-    errors = np.maximum(np.linalg.norm(back, axis=1) + np.linalg.norm(moved, axis=1), sigma * np.sqrt(width))
-    for _ in range(_WEIGHTED):
-        weights = 1 / np.maximum(errors, _LEAST)
-        system = ((edges * weights**2) @ edges.T) * alike
-        numbers = _sparsest(system, (((edges * weights**2) @ left) * normal).sum(axis=1))
-        errors = np.linalg.norm(left - edges.T @ (numbers[:, None] * normal), axis=1)
-    error = np.linalg.norm(errors * weights) / np.sqrt(max(left.size - len(boxes), 1))
+    system = (with_edge @ with_edge.T) * (normal @ normal.T)
+    measured = ((with_edge @ left) * normal).sum(axis=1)
+    numbers = _sparsest(system, measured)
+    rest = left - with_edge.T @ (numbers[:, None] * normal)
+    error = np.linalg.norm(rest) / np.sqrt(max(rest.size - len(boxes), 1))
     least = _STRIKING * error / np.sqrt(np.diag(system))
     striking = np.abs(numbers) > least
     if not striking.any():
