@@ -23,9 +23,9 @@ from pfl_audit.attacks.inversion.input_span.sequence import Distances
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_STARTS: Final = (1.0, 0.75)
+_STARTS: Final = (1.0, 0.75, 0.5)
 """Lengths of words over what their boxes' widths suggest, of the starts."""
-_TRIED: Final = 40
+_TRIED: Final = 60
 """Times that all places of a word are filled, for each word that is sought, at most, of a start."""
 _FILLS: Final = 3
 """Times that the pieces of a word are chosen in turn."""
