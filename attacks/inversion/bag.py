@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.bag_readers import DOWN, Bag, box_of, reader_of, together
-from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_text, unscored
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, Counts, noise_like
+from pfl_audit.attacks.inversion.canvas import picture_of
+from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page, keep_text, unscored
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, WORDS, Counts, noise_like
 from pfl_audit.models.gradient_protocol import GradientModel
 
 
@@ -48,6 +49,8 @@ def attack(context: GradientContext) -> list[Bagged]:
     with context.progress.task("words in any order", len(context.cases)) as task:
         for case in context.cases:
             bag = bag_of(context.model, case)
+            if bag.page is not None:
+                keep_page(context, "words", case, picture_of(bag.page))
             if case.truths:
                 found.append(_compare(context, case, bag))
             else:
@@ -115,5 +118,7 @@ def named_of(model: GradientModel, bag: Bag) -> dict[str, object]:
         "boxes": sorted(map(box_of, bag.items.get(ALL_BOXES, ()))),
         "pairs": [[words[tokens.index(token)], *box] for token, *box in sorted(map(box_of, bag.items.get(PAIRS, ())))],
         "candidates": bag.candidates,
+        "question": reader.decode(list(bag.question)),
+        "text": [[reader.decode(word[:-4]), *word[-4:]] for word in sorted(map(box_of, bag.items.get(WORDS, ())))],
         "limits": [limit.words for limit in bag.limits],
     }

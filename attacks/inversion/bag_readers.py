@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.context import Observation
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, private_tokens
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, WORDS, private_tokens
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.input_span.reader import sums_of
 from pfl_audit.attacks.inversion.question_answer import answer_of
@@ -47,11 +45,15 @@ class Bag:
         items: By measure.
         limits: Why something may be missing.
         candidates: Number of tokens with boxes that are possible, beside those that are certain.
+        question: Tokens of the question in order, where they are certain.
+        page: float (3, height, width), 0 to 1, its pixels where they are known.
     """
 
     items: Items
     limits: tuple[Limit, ...]
     candidates: int = 0
+    question: tuple[int, ...] = ()
+    page: Tensor | None = None
 
 
 class BagReader(Protocol):
@@ -144,8 +146,11 @@ class _OfTables:
             tokens, places, limits = words_of_tables(seen.gradient, LookedUp.of(tables), weights, seen.steps)
             return Bag(_items(tokens, places), limits)
         found = sums_of(seen, tables, weights)
-        boxes = {ALL_BOXES: _numbers(found.boxes), PAIRS: _numbers(found.pairs)}
-        return Bag(_items(found.tokens, found.edges) | boxes, found.limits, found.candidates)
+        question = next((tokens for _, tokens in found.words), ())
+        words = _numbers([[*tokens, *box] for box, tokens in found.words[1:]])
+        boxes = {ALL_BOXES: _numbers(found.boxes.tolist()), PAIRS: _numbers(found.pairs.tolist()), WORDS: words}
+        items = _items(found.tokens, found.edges) | boxes
+        return Bag(items, found.limits, found.candidates, question, found.page)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, boxes = self._tables.tokens(text), self._tables.boxes(text)
@@ -160,12 +165,19 @@ class _OfTables:
 
 
 def _placed(ids: Tensor, boxes: Tensor) -> dict[str, frozenset[int]]:
-    rows = boxes.numpy()
-    return {ALL_BOXES: _numbers(rows), PAIRS: _numbers(np.concatenate([ids.numpy()[:, None], rows], axis=1))}
+    rows, tokens = boxes.tolist(), ids.tolist()
+    words: list[list[int]] = []
+    for at, (token, box) in enumerate(zip(tokens, rows, strict=True)):
+        if at and box == rows[at - 1]:
+            words[-1].insert(-_EDGES, token)
+        else:
+            words.append([token, *box])
+    pairs = [[token, *box] for token, box in zip(tokens, rows, strict=True)]
+    return {ALL_BOXES: _numbers(rows), PAIRS: _numbers(pairs), WORDS: _numbers(words)}
 
 
 def box_of(number: int) -> list[int]:
-    """Decode a number into the coordinates of a box, or into a token and the coordinates of its box."""
+    """Decode a number into the coordinates of a box, or into tokens and the coordinates of their box."""
     found: list[int] = []
     while len(found) < _EDGES or number:
         number, last = divmod(number, _SIDE)
@@ -173,10 +185,10 @@ def box_of(number: int) -> list[int]:
     return found[::-1]
 
 
-def _numbers(rows: NDArray[np.int64]) -> frozenset[int]:
+def _numbers(rows: Sequence[Sequence[int]]) -> frozenset[int]:
     """Rows of whole numbers as one number each."""
     found = []
-    for row in rows.tolist():
+    for row in rows:
         number = 0
         for each in row:
             number = number * _SIDE + each

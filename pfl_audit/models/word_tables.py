@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pfl_audit.documents.document import Boxes
 from pfl_audit.models.gradient_protocol import Text
-from pfl_audit.models.word_encoder import Table
+from pfl_audit.models.word_encoder import PixelScale, Table
 
 
 class WordTables(Protocol):
@@ -87,12 +87,72 @@ class SummedInputs:
     pairs: Tensor
 
 
+@dataclass(frozen=True)
+class FirstEncoderLayer:
+    """The first encoder layer, by endings of the parameters' names.
+
+    Attributes:
+        norm: Gain of the norm before the attention, (width,).
+        query: (inner, width), heads one below the other; ``key`` and ``value`` too.
+        out: (width, inner).
+        second: Gain of the norm before the feed-forward layer, (width,).
+        feed: Weights that are given what that norm makes, (outputs, width) each.
+        epsilon: Of the norms.
+        heads: Number of heads.
+    """
+
+    norm: str
+    query: str
+    key: str
+    value: str
+    out: str
+    second: str
+    feed: tuple[str, ...]
+    epsilon: float
+    heads: int
+
+
+@dataclass(frozen=True)
+class PageInput:
+    """How a page becomes patches, by endings of the parameters' names.
+
+    Attributes:
+        positions: (1, 1 + patches, width).
+        projection: (width, channels, side, side).
+        bias: (width,).
+        scale: How a page becomes pixels.
+    """
+
+    positions: str
+    projection: str
+    bias: str
+    scale: PixelScale
+
+
 @runtime_checkable
 class SumsWordsAndBoxes(WordTables, Protocol):
-    """WordTables of a model that adds up tokens and boxes in front of its first layer."""
+    """WordTables of a model that adds up tokens and boxes in front of its first layer, and puts a page behind them."""
 
     def summed(self) -> SummedInputs:
         """How they are added up."""
+
+    def layer(self) -> FirstEncoderLayer:
+        """What they are given to."""
+
+    def page(self) -> PageInput:
+        """What pixels are given to."""
+
+    def patches(self, page: Tensor) -> Tensor:
+        """Inputs of the first layer that a page becomes: float (3, height, width), 0 to 1, to (patches, width)."""
+
+    def bias(self, length: int) -> Tensor:
+        """What is added to the scores of the first attention, float (heads, length, length), queries first."""
+
+    def frame(self) -> tuple[list[int], list[int]]:
+        """Tokens of the prompt before the question and behind it."""
+
+    def starts_word(self, token: int) -> bool:
+        """Whether a token begins a word."""
 
     def pieces(self, word: str) -> list[int]:
         """Tokens of a word of the page."""

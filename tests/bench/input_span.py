@@ -2,8 +2,9 @@
 
 The embedded VT5, and one of base size with random weights, on embedded forms with random values. One row for each kind
 of update, as Markdown, of private fields alone: different tokens, boxes and certain pairs of both that came back, of
-how many there are, and false ones beside them; candidates among pairs; the level of the finding of words, and the
-causes. The last rows are controls: what was sent is not of the page that is scored.
+how many there are, and false ones beside them; candidates among pairs; whole words in their boxes; on how many pages
+every pixel came back; the level of the finding of words, and the causes. The last rows but three are controls: what was
+sent is not of the page that is scored.
 """
 
 from __future__ import annotations
@@ -17,18 +18,31 @@ import numpy as np
 import torch
 
 from pfl_audit.attacks.inversion.bag import bag_of, counts_of, lower_share
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, PAIRS
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, PAIRS, WORDS
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
 from pfl_audit.errors import AuditError
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.vt5.checkpoint import save_vt5
 from pfl_audit.training.scratch import new_vt5
+from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import BUDGET, Room
 from tests.bench.inversion_updates import FIXTURES, Make, kinds
 
 _MANY = ("batch", "sum")
 """Kinds whose pages are all of one form."""
+
+
+OTHERS: dict[str, Make] = {
+    "page encoder frozen": lambda room, page: room.case(
+        page, gradient=updates.frozen(room.case(page).seen.gradient, "image_model.")
+    ),
+    "dropout of 0.1": lambda room, page: room.case(
+        page, gradient=updates.dropped(room.model, room.case(page).truths, seed=page)
+    ),
+    "adapters of rank 6": lambda room, page: room.case(page, gradient=updates.adapters(room.case(page).seen.gradient)),
+}
+"""Kinds beside those of all models."""
 
 
 def main(pages: int, chosen: str = "", kind: str = "") -> None:
@@ -45,18 +59,19 @@ def main(pages: int, chosen: str = "", kind: str = "") -> None:
             alone, both = Room(model, templates[:1]), Room(model, templates[:2])
             print(f"\n{name}, {pages} pages\n")
             print(
-                "| what is shared | tokens | false | boxes | false | certain pairs | false | candidates | level | ",
+                "| what is shared | tokens | false | boxes | false | certain pairs | false | candidates | words | ",
                 end="",
             )
-            print("cause | s a page |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-            for each, make in kinds().items():
+            print("false | pages | level | cause | s a page |")
+            print("| --- " * 14 + "|")
+            for each, make in {**kinds(), **OTHERS}.items():
                 if each.startswith(kind):
                     print(row(alone if each.startswith(_MANY) else both, each, make, pages), flush=True)
 
 
 def row(room: Room, kind: str, make: Make, pages: int) -> str:
     """One line."""
-    bags, causes, seconds, candidates = [], set(), 0.0, 0
+    bags, causes, seconds, candidates, whole = [], set(), 0.0, 0, 0
     try:
         for page in range(pages):
             case = make(room, page)
@@ -65,6 +80,9 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
             seconds += time.process_time() - began
             causes |= {str(limit.cause) for limit in bag.limits}
             candidates += bag.candidates
+            if bag.page is not None and len(case.truths) == 1:
+                page_read = (bag.page.permute(1, 2, 0) * 255).round().numpy()
+                whole += bool((page_read == case.truths[0].page).all())
             bags.append(counts_of(room.model, case, bag))
     except AuditError as error:
         return f"| {kind} | {str(error).split(':')[0]} |"
@@ -74,7 +92,9 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
         right, wanted, named = np.sum([each[measure][0] for each in bags], axis=0).tolist()
         cells += [f"{right} of {wanted}", str(named - right)]
     level = shown.level if shown else "–"
-    cells += [f"{candidates:,}", level, ", ".join(sorted(causes)) or "–", f"{seconds / pages:.1f}"]
+    right, wanted, named = np.sum([each[WORDS][0] for each in bags], axis=0).tolist() if WORDS in bags[0] else (0, 0, 0)
+    cells += [f"{candidates:,}", f"{right} of {wanted}", str(named - right), f"{whole} of {pages}", level]
+    cells += [", ".join(sorted(causes)) or "–", f"{seconds / pages:.1f}"]
     return f"| {' | '.join(cells)} |"
 
 

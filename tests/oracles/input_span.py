@@ -41,6 +41,16 @@ def inputs_of(model: Vt5Gradients, truths: list[Truth]) -> NDArray[np.float64]:
     return np.asarray(states[states.any(axis=1)])
 
 
+def feed_inputs_of(model: Vt5Gradients, truth: Truth) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What the first feed-forward layer was given, float64 (tokens and patches, width), and what it was divided by."""
+    held: list[torch.Tensor] = []
+    feed = model.network.language_backbone.encoder.block[0].layer[1]
+    with feed.layer_norm.register_forward_hook(lambda _, given, out: held.extend((given[0], out))), torch.no_grad():
+        model.loss(*batch_of(model, [truth]))
+    before, after = (part[0].double().numpy() for part in held)
+    return np.asarray(after), np.sqrt(np.square(before).mean(axis=1) + feed.layer_norm.variance_epsilon)
+
+
 def closed_groups(pairs: set[tuple[int, int]]) -> list[tuple[set[int], set[int]]]:
     """Tokens and boxes that stand in one another and in no others, in the smallest such groups, merged pair by pair."""
     groups: list[tuple[set[int], set[int]]] = []

@@ -36,6 +36,7 @@ class Cause(StrEnum):
     SPARSE = auto()
     DECAYED = auto()
     OTHER = auto()
+    DROPOUT = auto()
 
 
 CONDITIONS: Final = {
@@ -50,6 +51,7 @@ CONDITIONS: Final = {
     Cause.SPARSE: "it needs more of the entries",
     Cause.OTHER: "it needs the weights that the client was sent",
     Cause.DECAYED: "it needs a gradient or a step of SGD instead of steps of Adam",
+    Cause.DROPOUT: "it needs a gradient that was taken without dropout",
 }
 """Under which condition the closed forms would recover what is missing."""
 

@@ -1,8 +1,9 @@
 """Boxes of all words, by the span of the spatial matcher's gradient.
 
 Its inputs are LayerNorms of sums of four rows of the tables of coordinates. Candidates are all boxes made of the
-coordinates that were found; of several million none is written out: what a test needs are squared lengths of sums of
-two parts, one of left and right and one of upper and lower edges, which come from products of two small matrices.
+coordinates that were found; of some hundred million few are written out: what a test needs are squared lengths of sums
+of two parts, one of left and right and one of upper and lower edges, which come from products of two small matrices, in
+few random directions first.
 """
 
 from __future__ import annotations
@@ -21,10 +22,16 @@ from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_BLOCK: Final = 1 << 22
+_BLOCK: Final = 1 << 20
 """Candidates of one block."""
+_PART: Final = 1 << 14
+"""Candidates that are tested in all directions at a time."""
 _NULL: Final = 256
 """Random boxes beside a known one."""
+_SKETCH: Final = 32
+"""Random directions in which all candidates are compared; only those that come near are tested in all directions."""
+_NEAR: Final = 0.7
+"""Times the level of wrong boxes up to which a box is near in these directions: 32 squares leave an eighth of error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +72,16 @@ def boxes_in(
     if not apart.separated:
         return Found(known[:0], apart)
     near, excess = [listed], [basis.excess_of(parts.placed(listed))]
+    sketch = _Sketch(basis, parts, rng)
     step = max(1, _BLOCK // max(len(high), 1))
     for first in range(0, len(wide), step):
-        found = _excess(basis, parts, wide[first : first + step], high)
-        rows, columns = np.nonzero(found < apart.low)
-        rows_of = wide[first + rows]
-        near.append(np.stack([rows_of[:, 0], high[columns, 0], rows_of[:, 1], high[columns, 1]], axis=1))
-        excess.append(found[rows, columns])
+        rows, columns = np.nonzero(sketch.excess(wide[first : first + step], high) < _NEAR * apart.low)
+        for at in range(0, len(rows), _PART):
+            across, down = wide[first + rows[at : at + _PART]], high[columns[at : at + _PART]]
+            some = np.stack([across[:, 0], down[:, 0], across[:, 1], down[:, 1]], axis=1)
+            found = basis.excess_of(parts.placed(some))
+            near.append(some[found < apart.low])
+            excess.append(found[found < apart.low])
     values = np.concatenate(excess)
     return Found(np.unique(np.concatenate(near)[values <= apart.cut(values)], axis=0), apart)
 
@@ -95,22 +105,34 @@ def _of_chance(parts: InputParts, known: Ints, edges: tuple[Ints, Ints], rng: np
     return boxes
 
 
-def _excess(basis: Basis, parts: InputParts, wide: Ints, high: Ints) -> Floats:
-    """Excess of all boxes of a pair of each, float64 (len(wide), len(high))."""
-    sideways, upright = parts.across[wide].sum(axis=1), parts.down[high].sum(axis=1)
-    spread = np.sqrt(_squares(sideways, upright) / sideways.shape[1] + parts.epsilon)
-    left, right = parts.gain * sideways, parts.gain * upright
-    beside, turned = (
-        _squares(feature(left), feature(right), spread, feature(parts.shift))
-        for feature in (basis.beside, basis.turned)
-    )
-    return basis.excess(beside, turned)
+class _Sketch:
+    """Excess of boxes, estimated in few random directions (Johnson and Lindenstrauss, 1984)."""
+
+    def __init__(self, basis: Basis, parts: InputParts, rng: np.random.Generator) -> None:
+        self._basis, self._parts, every = basis, parts, np.eye(len(basis.scales))
+        maps = [feature(every) for feature in (basis.beside, basis.turned)]
+        self._maps = [each @ (rng.standard_normal((each.shape[1], _SKETCH)) / np.sqrt(_SKETCH)) for each in maps]
+
+    def excess(self, wide: Ints, high: Ints) -> Floats:
+        """Of all boxes of a pair of each, float64 (len(wide), len(high))."""
+        parts = self._parts
+        sideways, upright = parts.across[wide].sum(axis=1), parts.down[high].sum(axis=1)
+        spread: Floats | None = None
+        if parts.shift.any():  # else it changes the length of vectors alone
+            spread = np.sqrt(_squares(sideways, upright) / len(parts.shift) + parts.epsilon)
+        vectors = (parts.gain * sideways, parts.gain * upright)
+        beside, turned = (
+            _squares(vectors[0] @ each, vectors[1] @ each, spread, parts.shift @ each) for each in self._maps
+        )
+        return self._basis.excess(beside, turned)
 
 
 def _squares(left: Floats, right: Floats, spread: Floats | None = None, shift: Floats | None = None) -> Floats:
     """Squared length of (left_i + right_j) / spread_ij + shift, float64 (n, m)."""
-    square = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1)[None] + 2 * left @ right.T
+    square = 2 * left @ right.T
+    square += np.square(left).sum(axis=1)[:, None]
+    square += np.square(right).sum(axis=1)[None]
     if spread is None or shift is None:
         return np.asarray(square)
     along = (left @ shift)[:, None] + (right @ shift)[None]
-    return np.asarray(square / spread**2 + 2 * along / spread + float(shift @ shift))
+    return np.asarray(square / spread**2 + 2 * along / spread + shift @ shift)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
 from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.input_span.ordered import words_in_order
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned, inputs_of_span
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
@@ -33,6 +34,8 @@ class Inputs:
         boxes: int64 (n, 4), of all words; none where they are not known.
         pairs: int64 (m, 5), tokens with boxes that nothing but the page explains.
         candidates: Number of other pairs that the update allows.
+        words: Boxes with their tokens in order, where the whole text of the page is certain; else none.
+        page: float (3, height, width), the page's pixels, 0 to 1; None where they are unknown.
         limits: Why something may be missing.
     """
 
@@ -41,6 +44,8 @@ class Inputs:
     boxes: Ints
     pairs: Ints
     candidates: int
+    words: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    page: Tensor | None
     limits: tuple[Limit, ...]
 
 
@@ -60,7 +65,7 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         refused = error
         limits = (missing("the tables of words and coordinates", "only tokens in boxes of the form and the question"),)
     if any(limit.cause is Cause.SIGNS for limit in limits):  # steps of Adam leave no span
-        return Inputs(tokens, edges, np.zeros((0, 4), np.int64), np.zeros((0, 5), np.int64), 0, limits)
+        return Inputs(tokens, edges, np.zeros((0, 4), np.int64), np.zeros((0, 5), np.int64), 0, (), None, limits)
     form = seen.template
     words = [tables.pieces(word) for word in form.words]
     found = inputs_of_span(seen.gradient, tables.summed(), weights, edges, tables.rows(form.boxes), words)
@@ -70,7 +75,13 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None and len(edges) == len(_EDGES), limits)
         tokens |= tables.always
     boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
-    return Inputs(tokens, edges, boxes, *_pairs(found), (*limits, *found.limits))
+    pairs, candidates = _pairs(found)
+    ordered = words_in_order(seen, tables, weights, found)
+    if ordered.words:
+        own = [[token, *box] for box, tokens in ordered.words for token in tokens]
+        pairs, candidates = np.unique(np.concatenate([pairs, np.array(own)]), axis=0), 0
+    limits = (*limits, *found.limits, *ordered.limits)
+    return Inputs(tokens, edges, boxes, pairs, candidates, ordered.words, ordered.page, limits)
 
 
 def _pairs(found: Spanned) -> tuple[Ints, int]:

@@ -15,6 +15,8 @@ from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.boxes import boxes_in
+from pfl_audit.attacks.inversion.input_span.corners import Standing, needed, standing
+from pfl_audit.attacks.inversion.input_span.dropout import share_dropped
 from pfl_audit.attacks.inversion.input_span.gap import Apart
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.pairs import Paired, pair
@@ -24,15 +26,14 @@ from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.models.word_tables import SummedInputs
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_ALONE = 0.99
-"""Leverage from which on a box is no combination of others."""
 _FULL = 3 / 4
 """Share of all directions from which on too few are left to lie outside of."""
-_DEPENDS = 1e-6
-"""Share of the largest singular value below which boxes are combinations of one another."""
+_LEAST_LEFT = 16
+"""Directions outside below which inputs are as many as the width, and those of weak signals may be missing."""
 _MOST = 5e8
 """Boxes that are tested; a full page of 250 words has some 2e8."""
 _SEED = 20
@@ -88,48 +89,142 @@ def inputs_of_span(
     parts, rng = InputParts.of(names, weights), np.random.default_rng(_SEED)
     known = names.pairs.numpy()
     always = np.unique(known[:, 1:], axis=0)
-    matcher = _gradient(update, weights, (names.matcher,))
     attention = _gradient(update, weights, names.attention)
+    matcher = _gradient(update, weights, (names.matcher,))
     noise = _noise(update, weights, names, attention if attention is not None else matcher)
     changed = sent(replace(traits, rounded=None))
     if changed is None and noise.everywhere:
         changed = Limit(Cause.NOISE, f"noise of {noise.sigma:.0e} an entry")
-    found, limits = None, []
-    if matcher is None:
-        limits.append(missing("the spatial matcher", "only boxes of the form's words are known"))
-    else:
-        both = len(edges) == 2
+    read = _Read(update, names, weights, parts, noise)
+    placed = read.boxes(matcher, edges, form, always, changed, rng)
+    rank = (0, parts.words.shape[1])
+    if attention is None:
+        limits = (*placed.limits, missing("the first attention", "no pairs"))
+        return Spanned(placed.boxes, None, None, rank, limits)
+    bases = bases_of(attention.double().numpy(), noise.rounding, noise.sigma)
+    boxes = placed.boxes if placed.boxes is not None else np.unique(np.concatenate([always, form]), axis=0)
+    allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
+    rank = (bases[0].rank, rank[1])
+    limits = (*placed.limits, *_limits("tokens with their boxes", bases, allowed.words, placed.changed))
+    if not allowed.words.separated:
+        return Spanned(placed.certain, None, None, rank, (*limits, *placed.doubts))
+    if placed.boxes is None:
+        return Spanned(None, allowed, pair(allowed.pairs, _of_form(allowed, form, words), None), rank, limits)
+    pairs = pair(allowed.pairs, _of_form(allowed, form, words), read.sums(allowed, matcher))
+    if not allowed.places.separated:
+        return Spanned(placed.certain, allowed, pairs, rank, (*limits, *placed.doubts))
+    there = {tuple(box) for box in placed.boxes[placed.there].tolist()}
+    placed = replace(
+        placed, boxes=allowed.boxes, there=np.array([tuple(box) in there for box in allowed.boxes.tolist()], dtype=bool)
+    )
+    pairs.certain[:, ~placed.there] = False
+    return Spanned(placed.certain, allowed, pairs, rank, (*limits, *placed.doubts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """Boxes in the span of the matcher's inputs.
+
+    Attributes:
+        boxes: int64 (n, 4); None where no gradient determines them.
+        there: bool (n,), those that are on a page for certain; the others may be corners of them.
+        limits: Why something is missing.
+        changed: What was done to the update, as far as it is known by now.
+    """
+
+    boxes: Ints | None
+    there: Bools
+    limits: tuple[Limit, ...]
+    changed: Limit | None
+
+    @property
+    def certain(self) -> Ints | None:
+        """Those that are on a page."""
+        return None if self.boxes is None else self.boxes[self.there]
+
+    @property
+    def doubts(self) -> tuple[Limit, ...]:
+        """That others may be."""
+        if not (many := int((~self.there).sum())):
+            return ()
+        why = f"{many} more boxes may be on a page, or corners of others, which have the same coordinates"
+        return (Limit(Cause.CROWDED, f"boxes: {why}"),)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """An update and the weights that it is of."""
+
+    update: Mapping[str, Tensor]
+    names: SummedInputs
+    weights: Mapping[str, Tensor]
+    parts: InputParts
+    noise: Noise
+
+    def boxes(
+        self,
+        matcher: Tensor | None,
+        edges: Mapping[str, frozenset[int]],
+        form: Ints,
+        always: Ints,
+        changed: Limit | None,
+        rng: np.random.Generator,
+    ) -> _Placed:
+        """All boxes of these coordinates that are in the span of the matcher's inputs."""
+        nowhere = np.zeros(0, bool)
+        if matcher is None:
+            lost = missing("the spatial matcher", "only boxes of the form's words are known")
+            return _Placed(None, nowhere, (lost,), changed)
+        both = len(edges) == len(("x", "y"))
         many = np.prod([len(some) * (len(some) + 1) / 2 for some in edges.values()])
         axes = [np.array(sorted(edges[name]) if both and many <= _MOST else [], dtype=np.int64) for name in ("x", "y")]
-        bases = bases_of(matcher.double().numpy(), noise.rounding, noise.sigma)
-        got = boxes_in(bases, parts, (axes[0], axes[1]), form, always, rng)
-        found = got.boxes if got.apart.separated else None
-        limits += _limits("boxes", bases, got.apart, changed)
+        bases = bases_of(matcher.double().numpy(), self.noise.rounding, self.noise.sigma)
+        got = boxes_in(bases, self.parts, (axes[0], axes[1]), form, always, rng)
+        if not got.apart.separated and changed is None:
+            changed = _dropout(bases[0], self.parts, always)
+        limits = _limits("boxes", bases, got.apart, changed)
         if many > _MOST:
-            limits.append(Limit(Cause.NOISE, f"boxes: {many:.0e} boxes have the coordinates found, too many to test"))
-    if attention is None:
-        return Spanned(
-            found, None, None, (0, parts.words.shape[1]), (*limits, missing("the first attention", "no pairs"))
+            cause = Cause.NOISE if self.noise.everywhere else Cause.CROWDED
+            limits.append(Limit(cause, f"boxes: {many:.0e} boxes have the coordinates found, too many to test"))
+        if not got.apart.separated:
+            return _Placed(None, nowhere, tuple(limits), changed)
+        found = self._standing(got.boxes, matcher)
+        return _Placed(got.boxes[~found.absent], found.there[~found.absent], tuple(limits), changed)
+
+    def _standing(self, boxes: Ints, matcher: Tensor) -> Standing:
+        """Which boxes are on a page; without the tables of coordinates, those that are no combination of others."""
+        offset, across, down = map(self.shared, (self.names.offset, self.names.across, self.names.down))
+        if across is None or down is None:
+            there = needed(self.parts, boxes)
+            return Standing(there, np.zeros_like(there))
+        return standing(self.parts, boxes, matcher.double().numpy(), offset, (across, down), self.noise.sigma)
+
+    def sums(self, certain: Allowed, matcher: Tensor | None) -> tuple[Sums, Sums] | None:
+        """Sums of signals of tokens and of boxes; None without the table of words, or if its output is not found."""
+        rows = self.shared(self.names.word)
+        if rows is None or matcher is None:
+            return None
+        beside = rows_beside_output(rows, self.noise.rounding, self.noise.sigma)
+        if beside.hidden or not beside.dimensions:
+            return None
+        errors = (beside.basis, self.noise.rounding, self.noise.sigma)
+        return of_tokens(rows[certain.tokens], *errors), of_boxes(
+            matcher.double().numpy(), self.parts.placed(certain.boxes), *errors
         )
-    bases = bases_of(attention.double().numpy(), noise.rounding, noise.sigma)
-    boxes = found if found is not None else np.unique(np.concatenate([always, form]), axis=0)
-    allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
-    limits += _limits("tokens with their boxes", bases, allowed.words, changed)
-    certain = allowed if allowed.words.separated else None
-    if found is not None and certain is not None and allowed.places.separated:
-        found = allowed.boxes
-    elif found is not None:
-        found = _needed(parts, found)
-        if len(found) < len(boxes):
-            why = f"{len(boxes) - len(found)} boxes may be corners of others, which have the same coordinates"
-            limits.append(Limit(Cause.CROWDED, f"boxes: {why}"))
-    pairs = None
-    if certain is not None:
-        sums = (
-            _sums(update, weights, names, parts, certain, noise) if found is not None and matcher is not None else None
-        )
-        pairs = pair(certain.pairs, _of_form(certain, form, words), sums)
-    return Spanned(found, certain, pairs, (bases[0].rank, parts.words.shape[1]), tuple(limits))
+
+    def shared(self, ending: str) -> Floats | None:
+        """A tensor of the update."""
+        found = find_tensor(self.update, ending, _shape(self.weights, ending))
+        return None if found is None else found.double().numpy()
+
+
+def _dropout(basis: Basis, parts: InputParts, always: Ints) -> Limit | None:
+    """Dropout, where it explains that the box of the end is not in the span."""
+    end = always[~always.any(axis=1)]
+    share = share_dropped(basis, parts.placed(end)[0]) if len(end) else None
+    if share is None:
+        return None
+    return Limit(Cause.DROPOUT, f"dropout: the end's box lies in the span with {share:.0%} of its numbers at zero")
 
 
 def _of_form(certain: Allowed, form: Ints, words: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
@@ -145,35 +240,6 @@ def _of_form(certain: Allowed, form: Ints, words: Sequence[Sequence[int]]) -> di
         if len(off) and off[near] <= 1 and all(token in number for token in tokens):
             found.setdefault(near, set()).update(number[token] for token in tokens)
     return {at: frozenset(tokens) for at, tokens in found.items()}
-
-
-def _sums(
-    update: Mapping[str, Tensor],
-    weights: Mapping[str, Tensor],
-    names: SummedInputs,
-    parts: InputParts,
-    certain: Allowed,
-    noise: Noise,
-) -> tuple[Sums, Sums] | None:
-    """Sums of the signals of tokens and of boxes; None without the table of words, or if its output is not found."""
-    table, matcher = (find_tensor(update, name, _shape(weights, name)) for name in (names.word, names.matcher))
-    if table is None or matcher is None:
-        return None
-    rows = table.double().numpy()
-    beside = rows_beside_output(rows, noise.rounding, noise.sigma)
-    if beside.hidden or not beside.dimensions:
-        return None
-    errors = (beside.basis, noise.rounding, noise.sigma)
-    return of_tokens(rows[certain.tokens], *errors), of_boxes(
-        matcher.double().numpy(), parts.placed(certain.boxes), *errors
-    )
-
-
-def _needed(parts: InputParts, boxes: Ints) -> Ints:
-    """Boxes that are no combination of others: corners of a table are, as far as LayerNorm scales them alike."""
-    directions, values, _ = np.linalg.svd(parts.placed(boxes), full_matrices=False)
-    held = values > _DEPENDS * values[0]
-    return np.asarray(boxes[np.square(directions[:, held]).sum(axis=1) > _ALONE])
 
 
 def _gradient(update: Mapping[str, Tensor], weights: Mapping[str, Tensor], endings: Sequence[str]) -> Tensor | None:
@@ -204,9 +270,9 @@ def _limits(what: str, bases: Sequence[Basis], apart: Apart, changed: Limit | No
     Args:
         changed: What was done to the update before it was sent, if anything.
     """
-    if apart.separated:
-        return []
     rank, width = bases[0].rank, len(bases[0].scales)
+    if apart.separated and width - rank > _LEAST_LEFT:
+        return []
     if rank > _FULL * width:
         return [Limit(Cause.CROWDED, f"{what}: too many inputs for the width, {rank} directions of {width} are taken")]
     if changed is not None:

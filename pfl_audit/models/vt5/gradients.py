@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from pfl_audit.models.vt5.model import Vt5Model
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
 from pfl_audit.models.word_encoder import Table
-from pfl_audit.models.word_tables import SummedInputs
+from pfl_audit.models.word_tables import FirstEncoderLayer, PageInput, SummedInputs
 
 GRADIENT_VERSION = 1
 """Incremented whenever the loss below changes."""
@@ -94,6 +95,14 @@ class Vt5Gradients(Vt5Model):
         return (losses.sum(dim=1) / (labels != IGNORED).sum(dim=1)).mean()
 
 
+class _Scale(NamedTuple):
+    """A PixelScale."""
+
+    size: tuple[int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
 class Vt5Tables:
     """The tables of a VT5, as WordTables."""
 
@@ -108,7 +117,7 @@ class Vt5Tables:
         added = () if first is None else range(first, first + len(MARKERS))
         self.always = frozenset({PAD, EOS, *added})
         self.tied = backbone.lm_head.weight is backbone.shared.weight
-        self._tokenizer = tokenizer
+        self._network, self._tokenizer = network, tokenizer
         self._epsilon = float(spatial.LayerNorm.eps)
         self._config = network.config
 
@@ -151,6 +160,53 @@ class Vt5Tables:
             attention=tuple(f"{first}.SelfAttention.{name}.weight" for name in "qkv"),
             pairs=torch.cat([rows, torch.tensor([[EOS, 0, 0, 0, 0]])]),
         )
+
+    def layer(self) -> FirstEncoderLayer:
+        """The first encoder layer."""
+        text, first = self._config.text, "encoder.block.0.layer"
+        feed = ("wi_0", "wi_1") if text.is_gated_act else ("wi",)
+        attention = f"{first}.0.SelfAttention"
+        return FirstEncoderLayer(
+            norm=f"{first}.0.layer_norm.weight",
+            query=f"{attention}.q.weight",
+            key=f"{attention}.k.weight",
+            value=f"{attention}.v.weight",
+            out=f"{attention}.o.weight",
+            second=f"{first}.1.layer_norm.weight",
+            feed=tuple(f"{first}.1.DenseReluDense.{name}.weight" for name in feed),
+            epsilon=float(text.layer_norm_epsilon),
+            heads=int(text.num_heads),
+        )
+
+    def page(self) -> PageInput:
+        """The DiT's patch projection."""
+        embeddings = "image_model.embeddings"
+        projection = f"{embeddings}.patch_embeddings.projection"
+        scale = _Scale((int(self._config.visual.image_size),) * 2, (0.5,) * 3, (0.5,) * 3)
+        return PageInput(f"{embeddings}.position_embeddings", f"{projection}.weight", f"{projection}.bias", scale)
+
+    def patches(self, page: Tensor) -> Tensor:
+        """What the DiT and its projection make of a page, (patches + 1, width)."""
+        visual = self._network.visual_embedding
+        with torch.no_grad():
+            found: Tensor = visual(visual.encode(page[None] * 2 - 1))[0]
+        return found
+
+    def bias(self, length: int) -> Tensor:
+        """T5's bias by relative position, (heads, length, length)."""
+        attention: Any = self._network.language_backbone.encoder.block[0].layer[0].SelfAttention
+        with torch.no_grad():
+            found: Tensor = attention.compute_bias(length, length)[0]
+        return found
+
+    def frame(self) -> tuple[list[int], list[int]]:
+        """Pieces of the prompt around the question, which begins a word."""
+        before, after = (list(self._tokenizer.encode(part)) for part in PROMPT.split("{}"))
+        return before, after
+
+    def starts_word(self, token: int) -> bool:
+        """Whether a piece begins a word."""
+        return self._tokenizer.starts_word(token)
 
     def pieces(self, word: str) -> list[int]:
         """Tokens of a word of the page, which is lower-cased."""

@@ -65,6 +65,12 @@ class Tokenizer:
         """Number of pieces that it can give out."""
         return self._pieces.size
 
+    def starts_word(self, token: int) -> bool:
+        """Whether a piece begins a word: twice in a row it makes two; the mark of a beginning alone is blank."""
+        if not UNK < token < self.size:
+            return False
+        return " " in self._pieces.decode([token, token]) or not self._pieces.decode([token])
+
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._pieces.encode(text))
 

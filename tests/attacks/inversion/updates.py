@@ -112,6 +112,35 @@ def trained(
     return change
 
 
+def dropped(model: GradientModel, pages: Sequence[Truth], rate: float = 0.1, seed: int = 0) -> Update:
+    """One gradient with every dropout of the network at this rate, as in training mode; the model is as before."""
+    layers = [layer for layer in model.network.modules() if isinstance(layer, torch.nn.Dropout)]
+    before = [layer.p for layer in layers]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for layer in layers:
+            layer.p = rate
+            layer.train()
+        update = share(model, pages)
+    for layer, kept in zip(layers, before, strict=True):
+        layer.p = kept
+        layer.eval()
+    return update
+
+
+def adapters(update: Mapping[str, Tensor], rank: int = 6, seed: int = 0) -> Update:
+    """The first step of low-rank adapters on q and v of a VT5, and of what is trained whole beside them.
+
+    The halves A are random and the halves B zero, so that dL/dA = 0 and dL/dB = dL/dW A^T.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    made = alone(update, "spatial_embedding.", "visual_emb_matcher.")
+    for name, part in alone(update, "Attention.q.weight", "Attention.v.weight").items():
+        stem, down = name.removesuffix("weight"), torch.randn(rank, part.shape[1], generator=generator)
+        made[f"{stem}lora_A.weight"], made[f"{stem}lora_B.weight"] = torch.zeros_like(down), part @ down.t()
+    return made
+
+
 def sgd(rate: float) -> Optimizer:
     """Plain steps."""
     return lambda parameters: torch.optim.SGD(parameters, lr=rate)

@@ -1,0 +1,210 @@
+"""Words of the private boxes and the question, piece by piece in their order, of an update of one page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
+from pfl_audit.attacks.inversion.analytic.noise import noise_of
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor
+from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
+from pfl_audit.attacks.inversion.input_span.inputs import InputParts
+from pfl_audit.attacks.inversion.input_span.page import EXACT, read_page
+from pfl_audit.attacks.inversion.input_span.pairs import Paired
+from pfl_audit.attacks.inversion.input_span.recovery import Spanned
+from pfl_audit.attacks.inversion.input_span.sequence import Distances, FirstLayer
+from pfl_audit.attacks.inversion.input_span.text_search import Word, search
+from pfl_audit.attacks.inversion.input_span.tokens import Allowed
+from pfl_audit.attacks.inversion.template.find import reading_order
+from pfl_audit.attacks.inversion.template.template import Template
+from pfl_audit.models.word_tables import SumsWordsAndBoxes
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Box = tuple[int, ...]
+
+_QUESTION: Final = 7
+"""Pieces of a question, about."""
+_DIRECTIONS: Final = 64
+"""Random directions outside the span that distances are taken in."""
+_SEED: Final = 21
+_NEAR: Final = 1
+"""Rows of the tables of coordinates by which a box of the page may differ from that of the form, by rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """What is certain of the order of a page.
+
+    Attributes:
+        words: Boxes with their pieces in order: those of private boxes in reading order, behind the question.
+        page: float (3, height, width), its pixels; None where they are unknown.
+        limits: Why something is missing.
+    """
+
+    words: tuple[tuple[Box, tuple[int, ...]], ...]
+    page: Tensor | None
+    limits: tuple[Limit, ...]
+
+
+def words_in_order(
+    seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor], found: Spanned
+) -> Ordered:
+    """Find the pieces of every private box and of the question.
+
+    Args:
+        seen: The update, and the form.
+        weights: The model's, by parameter, before the update.
+        found: What the spans show of it.
+
+    Returns:
+        All words, or none where no sequence is certain.
+    """
+    form = torch.from_numpy(seen.template.page).permute(2, 0, 1)
+    if seen.batch > 1:
+        return Ordered((), None, (Limit(Cause.MIXED, "order: the words of several pages stand in several orders"),))
+    page = read_page(seen.gradient, tables.page(), weights, form)
+    if isinstance(page, Limit):
+        return Ordered((), None, (page,))
+    if page.error > EXACT:
+        return Ordered((), page.pixels, (Limit(Cause.NOISE, f"order: the page's pixels are off by {page.error:.1%}"),))
+    basis = _basis(seen.gradient, tables, weights)
+    if isinstance(basis, Limit):
+        return Ordered((), page.pixels, (basis,))
+    allowed, pairs = found.allowed, found.pairs
+    if found.boxes is None or allowed is None or pairs is None or seen.weights is not None or not seen.template.words:
+        return Ordered((), page.pixels, ())
+    words = _search(seen.template, tables, weights, allowed, pairs, basis, page.pixels)
+    if words is None:
+        return Ordered((), page.pixels, (Limit(Cause.MIXED, "order: no sequence of pieces explains the update alone"),))
+    return Ordered(tuple(words), page.pixels, ())
+
+
+def _basis(update: Mapping[str, Tensor], tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]) -> Basis | Limit:
+    parts = [find_tensor(update, name, tuple(_weight(weights, name).shape)) for name in tables.layer().feed]
+    shared = [part for part in parts if part is not None]
+    if not shared:
+        return missing("the first feed-forward layer", "the order of words is unknown")
+    noise = noise_of([], shared[0], None)
+    basis = bases_of(torch.cat(shared).double().numpy(), noise.rounding, noise.sigma)[0]
+    if basis.informative:
+        return basis
+    rank, width = basis.rank, len(basis.scales)
+    return Limit(Cause.CROWDED, f"order: too many inputs for the width, {rank} directions of {width} are taken")
+
+
+def _search(
+    form: Template,
+    tables: SumsWordsAndBoxes,
+    weights: Mapping[str, Tensor],
+    allowed: Allowed,
+    pairs: Paired,
+    basis: Basis,
+    page: Tensor,
+) -> list[tuple[Box, tuple[int, ...]]] | None:
+    names, parts = tables.summed(), InputParts.of(tables.summed(), weights)
+    inputs = _Inputs(parts)
+    prompt, end = names.pairs[0, 1:].tolist(), names.pairs[-1].tolist()
+    possible = {
+        tuple(box): allowed.tokens[pairs.possible[:, at]].tolist() for at, box in enumerate(allowed.boxes.tolist())
+    }
+    printed = _printed(form, tables, list(possible))
+    pieces = [(len(tokens), box[2] - box[0]) for box, tokens in printed.items()]
+    ratio = float(np.median([count / max(wide, 1) for count, wide in pieces]))
+
+    def sought(box: Box, length: int) -> Word:
+        inside = possible[box]
+        first = [token for token in inside if tables.starts_word(token)] or inside
+        others = [token for token in inside if not tables.starts_word(token)] if box != tuple(prompt) else inside
+        return Word(tuple(inputs.of(token, box) for token in first), tuple(inputs.of(t, box) for t in others), length)
+
+    before, after = tables.frame()
+    line: list[int | Word] = [inputs.of(token, tuple(prompt)) for token in before]
+    asked = [tuple(prompt)]
+    line += [sought(asked[0], _QUESTION), *(inputs.of(token, tuple(prompt)) for token in after)]
+    placed = [box for box in possible if box not in (tuple(prompt), tuple(end[1:]))]
+    for at in reading_order([(box[0] / 1000, box[1] / 1000, box[2] / 1000, box[3] / 1000) for box in placed]):
+        box = placed[at]
+        if box in printed:
+            line += [inputs.of(token, box) for token in printed[box]]
+        else:
+            asked.append(box)
+            line.append(sought(box, max(1, round(ratio * (box[2] - box[0])))))
+    line.append(inputs.of(end[0], tuple(end[1:])))
+    patches = tables.patches(page).double().numpy()
+    rng = np.random.default_rng(_SEED)
+    distances = Distances(
+        first_layer(tables, weights), basis, np.concatenate([inputs.vectors, patches]), _DIRECTIONS, rng
+    )
+    first = len(inputs.known)
+    words = search(distances, line, range(first, first + len(patches)), rng)
+    if words is None:
+        return None
+    token_of = [token for token, _ in inputs.known]
+    return [(box, tuple(token_of[one] for one in word)) for box, word in zip(asked, words, strict=True)]
+
+
+class _Inputs:
+    """Inputs by token and box, numbered as they are asked for."""
+
+    def __init__(self, parts: InputParts) -> None:
+        self.known: dict[tuple[int, Box], int] = {}
+        self._parts = parts
+
+    def of(self, token: int, box: Box) -> int:
+        """Number of an input."""
+        return self.known.setdefault((token, box), len(self.known))
+
+    @property
+    def vectors(self) -> Floats:
+        """All of them, before the first norm, float64 (n, width)."""
+        tokens, boxes = (np.array(part) for part in zip(*self.known, strict=True))
+        return np.asarray((self._parts.words[tokens] + self._parts.spatial(boxes)) / self._parts.norm)
+
+
+def _printed(form: Template, tables: SumsWordsAndBoxes, boxes: list[Box]) -> dict[Box, list[int]]:
+    """Boxes of the page that a printed word of the form stands in, with its pieces."""
+    found: dict[Box, list[int]] = {}
+    rows = np.array(boxes)
+    for box, word in zip(tables.rows(form.boxes), form.words, strict=True):
+        off = np.abs(rows - box).max(axis=1)
+        if off.min() <= _NEAR:
+            found[boxes[int(off.argmin())]] = tables.pieces(word)
+    return found
+
+
+def first_layer(tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]) -> FirstLayer:
+    """Weights of the first encoder layer of a model."""
+    names = tables.layer()
+
+    def read(ending: str) -> Floats:
+        return _weight(weights, ending).detach().cpu().double().numpy()
+
+    @lru_cache(maxsize=64)
+    def bias(length: int) -> Floats:
+        return tables.bias(length).cpu().double().numpy()
+
+    return FirstLayer(
+        norm=read(names.norm),
+        query=read(names.query),
+        key=read(names.key),
+        value=read(names.value),
+        out=read(names.out),
+        second=read(names.second),
+        epsilon=names.epsilon,
+        heads=names.heads,
+        bias=bias,
+    )
+
+
+def _weight(weights: Mapping[str, Tensor], ending: str) -> Tensor:
+    return next(part for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))

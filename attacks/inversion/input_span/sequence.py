@@ -1,0 +1,113 @@
+"""How far a sequence of inputs is from the span of what the first feed-forward layer was given.
+
+Inputs of the first attention are sums of a token and a box, so that their span allows every pairing within a chain.
+Attention is not linear: with a wrong token in a box, or in another order, what follows it is outside the span of
+
+    dL/dW_i = sum_p a_p y_p^T,   y_p ~ gain (x_p + sum_h O_h sum_j softmax(q_p k_j + bias(j - p)) v_j)
+
+the gradient of the layer that is given y. A whole sequence is in the span at every position if it is the true one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfl_audit.attacks.inversion.input_span.basis import Basis
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLayer:
+    """Weights of the first encoder layer, float64.
+
+    Attributes:
+        norm: (width,), gain of the norm before the attention.
+        query: (inner, width); heads one below the other.
+        key: (inner, width).
+        value: (inner, width).
+        out: (width, inner).
+        second: (width,), gain of the norm before the feed-forward layer.
+        epsilon: Of the norms.
+        heads: Number of heads.
+        bias: Length to what is added to the scores, float64 (heads, length, length).
+    """
+
+    norm: Floats
+    query: Floats
+    key: Floats
+    value: Floats
+    out: Floats
+    second: Floats
+    epsilon: float
+    heads: int
+    bias: Callable[[int], Floats]
+
+
+class Distances:
+    """Squared distances from the span, for sequences of given inputs.
+
+    Args:
+        layer: Weights.
+        basis: Span of what the feed-forward layer was given.
+        inputs: float64 (n, width), all inputs that sequences are made of, before the first norm.
+        directions: Of so many random directions outside the span distances are taken; of all if None.
+    """
+
+    def __init__(
+        self, layer: FirstLayer, basis: Basis, inputs: Floats, directions: int | None, rng: np.random.Generator
+    ) -> None:
+        outside = basis.outside / basis.scales[:, None] * layer.second[:, None]
+        if directions is not None and directions < outside.shape[1]:
+            outside = outside @ (rng.standard_normal((outside.shape[1], directions)) / np.sqrt(directions))
+        normed = layer.norm * inputs / np.sqrt(np.square(inputs).mean(axis=1, keepdims=True) + layer.epsilon)
+
+        def by_head(matrix: Floats) -> Floats:
+            return np.asarray((normed @ matrix.T).reshape(len(inputs), layer.heads, -1))
+
+        values = by_head(layer.value)
+        width = values.shape[2]
+        self._layer = layer
+        self._query, self._key = by_head(layer.query), by_head(layer.key)
+        self._own = inputs @ outside
+        self._moved = np.stack(
+            [values[:, h] @ (layer.out[:, h * width : (h + 1) * width].T @ outside) for h in range(layer.heads)], axis=1
+        )
+
+    def of(self, sequences: Ints) -> Floats:
+        """Of every position, float64 (batch, length).
+
+        Args:
+            sequences: int64 (batch, length), numbers of inputs.
+        """
+        bias = self._layer.bias(sequences.shape[1])
+        left = self._own[sequences]
+        for head in range(self._layer.heads):
+            query, key = self._query[sequences, head], self._key[sequences, head]
+            scores = query @ key.transpose(0, 2, 1) + bias[head]
+            scores = np.exp(scores - scores.max(axis=2, keepdims=True))
+            left = left + (scores / scores.sum(axis=2, keepdims=True)) @ self._moved[sequences, head]
+        return np.asarray(np.square(left).sum(axis=2))
+
+    def at(self, sequence: Ints, place: int, candidates: Ints) -> Floats:
+        """Of one position with other inputs in it, float64 (n,).
+
+        Args:
+            sequence: int64 (length,).
+            candidates: int64 (n,), inputs to put there.
+        """
+        bias = self._layer.bias(len(sequence))[:, place]
+        left = self._own[candidates].copy()
+        for head in range(self._layer.heads):
+            query, moved = self._query[candidates, head], self._moved[sequence, head]
+            scores = query @ self._key[sequence, head].T + bias[head]
+            scores[:, place] = (query * self._key[candidates, head]).sum(axis=1) + bias[head, place]
+            shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+            shares /= shares.sum(axis=1, keepdims=True)
+            left += shares @ moved + shares[:, place, None] * (self._moved[candidates, head] - moved[place])
+        return np.asarray(np.square(left).sum(axis=1))

@@ -1,0 +1,135 @@
+"""Corners of tables are told apart, and dropout is found: against gradients by automatic differentiation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause
+from pfl_audit.attacks.inversion.bag import bag_of
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, PAIRS
+from pfl_audit.attacks.inversion.input_span.basis import bases_of
+from pfl_audit.attacks.inversion.input_span.corners import Standing, needed, standing
+from pfl_audit.attacks.inversion.input_span.dropout import share_dropped
+from pfl_audit.attacks.inversion.input_span.inputs import InputParts
+from pfl_audit.attacks.inversion.template.synthetic import open_templates
+from pfl_audit.models.open import open_gradient_model
+from tests.attacks.inversion import updates
+from tests.attacks.inversion.room import Room
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+WIDTH, COORDINATES = 64, 40
+TABLE = np.array([(left, top, left + 4, top + 2) for left, top in product((1, 9, 20), (3, 12, 22, 31))])
+"""Cells of a table: every one is a corner of others."""
+
+
+def parts_of(rng: np.random.Generator, shift: float) -> InputParts:
+    def table(*shape: int) -> Floats:
+        return rng.standard_normal(shape)
+
+    across, down = (
+        rows - rows.mean(axis=1, keepdims=True) for rows in (table(COORDINATES, WIDTH), table(COORDINATES, WIDTH))
+    )
+    return InputParts(
+        words=table(5, WIDTH), across=across, down=down, gain=1 + 0.1 * table(WIDTH), shift=shift * table(WIDTH),
+        epsilon=1e-12, matcher=table(WIDTH, WIDTH), offset=table(WIDTH), norm=np.ones(WIDTH),
+    )  # fmt: skip
+
+
+def gradients(parts: InputParts, boxes: Ints, signals: Floats) -> list[Floats]:
+    """Of the matcher, its offset and both tables, where every box has the error signal beside it."""
+    across, down, matcher, offset = (
+        torch.tensor(part, requires_grad=True) for part in (parts.across, parts.down, parts.matcher, parts.offset)
+    )
+    left, top, right, bottom = torch.from_numpy(boxes).T
+    total = across[left] + down[top] + across[right] + down[bottom]
+    normed = functional.layer_norm(
+        total, (WIDTH,), torch.from_numpy(parts.gain), torch.from_numpy(parts.shift), parts.epsilon
+    )
+    loss = (torch.from_numpy(signals) * (normed @ matcher.T + offset)).sum()
+    found = torch.autograd.grad(loss, (matcher, offset, across, down))
+    return [part.numpy() for part in found]
+
+
+def stand(seed: int, shift: float, *, half: bool = False) -> tuple[NDArray[np.bool_], Standing, NDArray[np.bool_]]:
+    """Which of the table's cells are on the page, what was found, and which are needed."""
+    rng = np.random.default_rng(seed)
+    parts = parts_of(rng, shift)
+    true = rng.permutation(len(TABLE)) < 9
+    given = gradients(parts, TABLE[true], rng.standard_normal((9, WIDTH)))
+    if half:
+        given = [torch.from_numpy(part).bfloat16().double().numpy() for part in given]
+    return true, standing(parts, TABLE, given[0], given[1], (given[2], given[3]), 0.0), needed(parts, TABLE)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(5))
+def test_cells_of_a_table_are_told_apart(seed: int, shift: float) -> None:
+    true, found, alone = stand(seed, shift)
+    assert found.there.tolist() == true.tolist()
+    assert found.absent.tolist() == (~true).tolist()
+    assert alone.sum() < true.sum()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_half_precision_leaves_some_open_and_names_none_that_is_not_there(seed: int) -> None:
+    true, found, _ = stand(seed, 0.0, half=True)
+    assert not (found.there & ~true).any()
+    assert not (found.absent & true).any()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_tables_of_noise_tell_nothing(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = parts_of(rng, 0.0)
+    matcher, *_ = gradients(parts, TABLE, rng.standard_normal((len(TABLE), WIDTH)))
+    noise = (rng.standard_normal((COORDINATES, WIDTH)), rng.standard_normal((COORDINATES, WIDTH)))
+    found = standing(parts, TABLE, matcher, np.zeros(WIDTH), noise, 0.0)
+    assert found.there.sum() <= needed(parts, TABLE).sum() + 1
+    assert not found.absent.any()
+
+
+def masked(seed: int, rate: float) -> tuple[Floats, Floats]:
+    """A gradient of 20 inputs with a mask each, and the first of the inputs without."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.standard_normal((20, 96))
+    masks = rng.random(inputs.shape) >= rate
+    return rng.standard_normal((96, 20)) @ (inputs * masks), inputs[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_share_of_dropout_is_found(seed: int) -> None:
+    gradient, known = masked(seed, 0.1)
+    share = share_dropped(bases_of(gradient, 1e-7)[0], known)
+    assert share == pytest.approx(0.1, abs=0.08)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_input_of_something_else_has_no_mask(seed: int) -> None:
+    gradient, known = masked(seed, 0.1)
+    other = np.random.default_rng(seed + 100).standard_normal(len(known))
+    basis = bases_of(gradient, 1e-7)[0]
+    assert share_dropped(basis, other) is None
+    noisy = known + 0.3 * other
+    assert share_dropped(basis, noisy) is None
+
+
+def test_dropout_leaves_the_tokens_and_is_named() -> None:
+    room = Room(open_gradient_model(str(FIXTURES / "vt5-finetuned")), open_templates(FIXTURES / "templates")[:1])
+    case = room.case(0)
+    dropped = replace(case.seen, gradient=updates.dropped(room.model, case.truths))
+    bag = bag_of(room.model, replace(case, seen=dropped))
+    assert {limit.cause for limit in bag.limits} >= {Cause.DROPOUT}
+    assert not bag.items[ALL_BOXES]
+    assert not bag.items[PAIRS]
+    text = case.truths[0].text
+    assert bag.items[ANY_ORDER] - {0} == set(text["ids"].tolist()) | set(text["labels"].tolist())

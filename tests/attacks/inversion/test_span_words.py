@@ -1,0 +1,147 @@
+"""Words piece by piece in their order: distances are those of the network, and only a whole sequence is certain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause
+from pfl_audit.attacks.inversion.bag import bag_of, counts_of
+from pfl_audit.attacks.inversion.bag_readers import Bag
+from pfl_audit.attacks.inversion.clients import batch_of
+from pfl_audit.attacks.inversion.context import Case
+from pfl_audit.attacks.inversion.controls import PAIRS, WORDS
+from pfl_audit.attacks.inversion.input_span.basis import bases_of
+from pfl_audit.attacks.inversion.input_span.inputs import InputParts
+from pfl_audit.attacks.inversion.input_span.ordered import first_layer
+from pfl_audit.attacks.inversion.input_span.sequence import Distances
+from pfl_audit.attacks.inversion.input_span.text_search import Word, search
+from pfl_audit.attacks.inversion.template.synthetic import open_templates
+from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.vt5.gradients import Vt5Gradients
+from tests.attacks.inversion import updates
+from tests.attacks.inversion.room import Room
+from tests.oracles.input_span import feed_inputs_of
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+FEED = "language_backbone.encoder.block.0.layer.1.DenseReluDense.wi.weight"
+
+
+@pytest.fixture(scope="module")
+def room() -> Room:
+    return Room(open_gradient_model(str(FIXTURES / "vt5-finetuned")), open_templates(FIXTURES / "templates")[:1])
+
+
+@pytest.fixture(scope="module")
+def case(room: Room) -> Case:
+    return room.case(0)
+
+
+@pytest.fixture(scope="module")
+def distances(room: Room, case: Case) -> tuple[Distances, int]:
+    """Of the inputs of a page in their order, and how many of them are text."""
+    assert isinstance(room.model, Vt5Gradients)
+    tables, weights = room.model.word_tables(), dict(room.model.network.named_parameters())
+    parts, text = InputParts.of(tables.summed(), weights), case.truths[0].text
+    words = (parts.words[text["ids"].numpy()] + parts.spatial(text["boxes"].numpy())) / parts.norm
+    patches = tables.patches(batch_of(room.model, case.truths)[0][0]).double().numpy()
+    basis = bases_of(case.seen.gradient[FEED].double().numpy(), 3 * 2.0**-24)[0]
+    inputs = np.concatenate([words, patches, words[::-1]])
+    return Distances(first_layer(tables, weights), basis, inputs, None, np.random.default_rng(0)), len(words)
+
+
+def test_distances_are_those_of_what_the_network_gives_the_layer(
+    room: Room, case: Case, distances: tuple[Distances, int]
+) -> None:
+    """Of the page, and of one with two pieces exchanged, which is outside at these and nearly nowhere else."""
+    assert isinstance(room.model, Vt5Gradients)
+    basis = bases_of(case.seen.gradient[FEED].double().numpy(), 3 * 2.0**-24)[0]
+    found, count = distances
+    patches = room.model.network.config.visual_tokens
+    order = np.arange(count + patches)
+    other = order.copy()
+    other[[40, 41]] = order[[41, 40]]
+    text = {name: part.clone() for name, part in case.truths[0].text.items()}
+    for name in ("ids", "boxes"):
+        text[name][[40, 41]] = text[name][[41, 40]]
+    exchanged = replace(case.truths[0], text=text)
+    both = found.of(np.stack([order, other]))
+    for row, truth in zip(both, (case.truths[0], exchanged), strict=True):
+        inputs, length = feed_inputs_of(room.model, truth)
+        expected = np.square(basis.beside(inputs * length[:, None])).sum(axis=1)
+        np.testing.assert_allclose(row, expected, rtol=1e-3, atol=1e-4)
+    assert both[0, :count].max() < 1e-6
+    assert both[1, [40, 41]].min() > 1e4 * both[0, :count].max()
+
+
+def test_another_input_in_one_place_is_as_far_as_its_sequence_says(distances: tuple[Distances, int]) -> None:
+    found, count = distances
+    order = np.arange(count + 65)
+    others = np.array([3, 50, count + 65 + 7])
+    sequences = np.repeat(order[None], len(others), axis=0)
+    sequences[:, 33] = others
+    np.testing.assert_allclose(found.at(order, 33, others), found.of(sequences)[:, 33], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("hidden", [[(30, 33), (50, 52)], [(60, 66)]])
+def test_hidden_words_come_back_whatever_their_length(
+    case: Case, distances: tuple[Distances, int], hidden: list[tuple[int, int]]
+) -> None:
+    found, count = distances
+    text = case.truths[0].text
+    inputs = torch.cat([text["ids"][:, None], text["boxes"]], dim=1)
+    same = [int((inputs == one).all(dim=1).nonzero()[0]) for one in inputs]  # a piece may be twice in a word
+    line: list[int | Word] = []
+    at = 0
+    for begin, end in hidden:
+        among = tuple(sorted(set(same[begin - 4 : end + 4])))
+        line += [*same[at:begin], Word(among, among, end - begin + 1)]
+        at = end
+    line += same[at:]
+    words = search(found, line, range(count, count + 65), np.random.default_rng(0))
+    assert words == [same[slice(*each)] for each in hidden]
+
+
+def test_no_sequence_is_certain_without_the_true_pieces(distances: tuple[Distances, int]) -> None:
+    found, count = distances
+    line = [*range(30), Word((70, 71), (72, 73), 3), *range(33, count)]
+    assert search(found, line, range(count, count + 65), np.random.default_rng(0)) is None
+
+
+def true_words(room: Room, case: Case, bag: Bag) -> tuple[int, int, int]:
+    right, wanted, named = counts_of(room.model, Case(case.seen, case.truths), bag)[WORDS][0].tolist()
+    return right, wanted, named
+
+
+def test_the_whole_text_and_the_page_come_back(room: Room, case: Case) -> None:
+    bag = bag_of(room.model, case)
+    right, wanted, named = true_words(room, case, bag)
+    assert right == wanted == named > 0
+    text = case.truths[0].text
+    asked = text["ids"][(text["boxes"] == torch.tensor([0, 0, 1000, 1000])).all(dim=1)].tolist()
+    assert list(bag.question) == asked[4:-4]
+    assert bag.candidates == 0
+    assert bag.page is not None
+    assert ((bag.page * 255).round().permute(1, 2, 0).numpy() == case.truths[0].page).all()
+    pairs, of, named = counts_of(room.model, Case(case.seen, case.truths), bag)[PAIRS][0].tolist()
+    assert pairs == of == named
+
+
+def test_a_frozen_page_encoder_is_said(room: Room, case: Case) -> None:
+    frozen = replace(case.seen, gradient=updates.frozen(case.seen.gradient, "image_model."))
+    bag = bag_of(room.model, replace(case, seen=frozen))
+    assert (bag.items[WORDS], bag.page) == (frozenset(), None)
+    assert any(limit.cause is Cause.MISSING and "page encoder" in limit.words for limit in bag.limits)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_layer_of_noise_names_no_words(room: Room, case: Case, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(case.seen.gradient[FEED].shape, generator=generator)
+    bag = bag_of(room.model, replace(case, seen=replace(case.seen, gradient={**case.seen.gradient, FEED: noise})))
+    assert not bag.items[WORDS]
+    assert any(limit.cause is Cause.CROWDED for limit in bag.limits)
