@@ -14,8 +14,7 @@ from pfl_audit.attacks.inversion.clients import Clients
 from pfl_audit.attacks.inversion.context import Case, Filling, GradientContext
 from pfl_audit.attacks.inversion.controls import FILLINGS
 from pfl_audit.attacks.inversion.template.template import Template
-from pfl_audit.errors import UnanswerableError, WorkersError
-from pfl_audit.models.calls import InTurn
+from pfl_audit.models.calls import InTurn, taken
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.openings import GradientOpening
 from pfl_audit.progress import Silent, Task
@@ -126,9 +125,6 @@ def on_each(
     """
     calls = context.calls if context.calls is not None else InTurn(Held(context.model))
     numbers = list(works)
-    for at, found in calls.each([_OnCase(works[number], context.cases[number]) for number in numbers], task, units):
-        if isinstance(found, UnanswerableError):
-            raise found
-        if not isinstance(found, kind):
-            raise WorkersError("a process gave back something else than asked", "Install the same pfl-audit everywhere")
+    works_of = [_OnCase(works[number], context.cases[number]) for number in numbers]
+    for at, found in taken(calls, works_of, lambda found: isinstance(found, kind), task, units):
         yield numbers[at], found

@@ -20,6 +20,7 @@ from pfl_audit.errors import (
     UsageError,
     WorkersError,
 )
+from pfl_audit.models.call_progress import CallProgress, Told
 from pfl_audit.models.placement import tokens_found
 from pfl_audit.progress import Silent, Task
 
@@ -71,46 +72,35 @@ class Calls(Protocol[M_co]):
         """
 
 
+def taken(
+    calls: Calls[M],
+    works: Sequence[Call[M, T]],
+    is_one: Callable[[object], bool],
+    task: Task | None = None,
+    units: Sequence[int] | None = None,
+) -> Iterator[tuple[int, T]]:
+    """As of ``Calls.each``, where every call has to give something.
+
+    Args:
+        is_one: Whether something is what a call gives; it may come from another machine.
+
+    Raises:
+        UnanswerableError: A call needs a page that cannot be read.
+        WorkersError: A call gave something else.
+    """
+    for at, found in calls.each(works, task, units):
+        if isinstance(found, UnanswerableError):
+            raise found
+        if not is_one(found):
+            raise WorkersError("a process gave back something else than asked", "Install the same pfl-audit everywhere")
+        yield at, found
+
+
 class Workers(Protocol):
     """Other processes that hold models: those of this machine, or the actors of a cluster."""
 
     def calls(self, opening: Opening[M]) -> Calls[M]:
         """Calls of the model that an opening gives."""
-
-
-class _Account:
-    """What is done of several calls, told to one task."""
-
-    def __init__(self, task: Task | None, units: Sequence[int] | None) -> None:
-        self._task, self._units = task or Silent(), units
-        self._told = Counter[int]()
-
-    def of(self, at: int) -> Task:
-        """The part of one call."""
-        return _Part(self, at)
-
-    def advance(self, at: int, amount: int, note: str = "") -> None:
-        self._told[at] += amount
-        self._task.advance(amount, note)
-
-    def end(self, at: int) -> None:
-        """Tell the rest of a call that has ended."""
-        if self._units is not None and (left := self._units[at] - self._told[at]):
-            self.advance(at, left)
-
-    def restart(self, at: int) -> None:
-        """Take back what a call told that is begun again."""
-        if told := self._told[at]:
-            self.advance(at, -told)
-
-
-@dataclass(frozen=True)
-class _Part:
-    account: _Account
-    at: int
-
-    def advance(self, amount: int = 1, note: str = "") -> None:
-        self.account.advance(self.at, amount, note)
 
 
 class InTurn(Generic[M]):
@@ -130,7 +120,7 @@ class InTurn(Generic[M]):
         self, calls: Sequence[Call[M, T]], task: Task | None = None, units: Sequence[int] | None = None
     ) -> Iterator[tuple[int, T | UnanswerableError]]:
         """As of Calls."""
-        account = _Account(task, units)
+        account = CallProgress(task, units)
         for at, call in enumerate(calls):
             try:
                 found: T | UnanswerableError = call(self._model, account.of(at))
@@ -138,18 +128,6 @@ class InTurn(Generic[M]):
                 found = error
             account.end(at)
             yield at, found
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a call has done, while it goes on."""
-
-    amount: int
-    note: str = ""
-
-    def is_one(self) -> bool:
-        """Whether it has the form of one, which may come from another process."""
-        return type(self.amount) is int and isinstance(self.note, str)
 
 
 @dataclass(frozen=True)
@@ -276,7 +254,7 @@ class Pool(Generic[H]):
         """
         if not calls:
             return
-        waiting, deaths, account = deque(enumerate(calls)), Counter[int](), _Account(task, units)
+        waiting, deaths, account = deque(enumerate(calls)), Counter[int](), CallProgress(task, units)
         busy: list[tuple[H, int]] = []
         self._fill(len(calls))
         try:

@@ -15,7 +15,8 @@ from typing import Any
 
 from pfl_audit.child_process import follow
 from pfl_audit.errors import AuditError
-from pfl_audit.models.calls import Call, M, Opening, Pool, Reply, Told, failed, reply
+from pfl_audit.models.call_progress import Told
+from pfl_audit.models.calls import Call, M, Opening, Pool, Reply, failed, reply
 
 FEWER = "fewer --workers"
 
