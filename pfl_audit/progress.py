@@ -23,6 +23,22 @@ class Progress(Protocol):
         """Report a message."""
 
 
+class Within:
+    """Progress within a task: what is done of its parts is done of it; their names and messages are left out."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def task(self, name: str, total: int, done: int = 0) -> AbstractContextManager[Task]:
+        """The task itself."""
+        if done:
+            self._task.advance(done)
+        return nullcontext(self._task)
+
+    def say(self, text: str) -> None:
+        """Do nothing."""
+
+
 class Silent:
     """Progress reporting without output."""
 

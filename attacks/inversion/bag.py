@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.bag_readers import DOWN, Bag, box_of, reader_of, together
+from pfl_audit.attacks.inversion.calls import on_each
 from pfl_audit.attacks.inversion.canvas import picture_of
 from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page, keep_text, unscored
 from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, WORDS, Counts, noise_like
 from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.progress import Task
 
 
 @dataclass(frozen=True)
@@ -45,20 +48,41 @@ def attack(context: GradientContext) -> list[Bagged]:
         NotAuditableError: The model has no tables that are looked up, or there is no truth to compare with.
         AuditError: The update holds nothing of the tables.
     """
-    found = []
-    with context.progress.task("words in any order", len(context.cases)) as task:
-        for case in context.cases:
-            bag = bag_of(context.model, case)
-            if bag.page is not None:
-                keep_page(context, "words", case, picture_of(bag.page))
-            if case.truths:
-                found.append(_compare(context, case, bag))
+    rngs = [context.rng("inversion", "noise", case.seen.name) for case in context.cases]
+    works = {at: partial(_read, rng=rng) for at, rng in enumerate(rngs)}
+    found: dict[int, Bagged] = {}
+    with context.progress.task("words in any order", len(works)) as task:
+        for at, read in on_each(context, works, _Read, task, [1] * len(works)):
+            if read.page is not None:
+                keep_page(context, "words", context.cases[at], read.page)
+            if read.compared is not None:
+                found[at] = read.compared
             else:
-                keep_text(context, "words", case, named_of(context.model, bag))
-            task.advance()
+                keep_text(context, "words", context.cases[at], read.named)
     if not found:
         raise unscored()
-    return found
+    return [found[at] for at in sorted(found)]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What one update gave: compared with its truth, or without one the names of what came back.
+
+    Attributes:
+        page: uint8 (height, width, 3), or None where no pixels came back.
+    """
+
+    compared: Bagged | None
+    named: Mapping[str, object]
+    page: NDArray[np.uint8] | None
+
+
+def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:
+    bag = bag_of(model, case)
+    page = None if bag.page is None else picture_of(bag.page)
+    if case.truths:
+        return _Read(_compare(model, case, bag, rng), {}, page)
+    return _Read(None, named_of(model, bag), page)
 
 
 def bag_of(model: GradientModel, case: Case) -> Bag:
@@ -71,11 +95,11 @@ def bag_of(model: GradientModel, case: Case) -> Bag:
     return reader_of(model).read(case.seen)
 
 
-def _compare(context: GradientContext, case: Case, bag: Bag) -> Bagged:
-    quiet = noise_like(case.seen.gradient, context.rng("inversion", "noise", case.seen.name))
-    nothing = bag_of(context.model, Case(replace(case.seen, gradient=quiet)))
-    found = counts_of(context.model, case, bag)
-    of_noise = counts_of(context.model, Case(case.seen, case.truths), nothing)
+def _compare(model: GradientModel, case: Case, bag: Bag, rng: np.random.Generator) -> Bagged:
+    quiet = noise_like(case.seen.gradient, rng)
+    nothing = bag_of(model, Case(replace(case.seen, gradient=quiet)))
+    found = counts_of(model, case, bag)
+    of_noise = counts_of(model, Case(case.seen, case.truths), nothing)
     return Bagged(
         case.seen.name,
         case.seen.batch,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
+from pfl_audit.attacks.inversion.calls import on_each
 from pfl_audit.attacks.inversion.canvas import picture_of
 from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page, keep_text, unscored
 from pfl_audit.attacks.inversion.controls import (
@@ -26,7 +29,9 @@ from pfl_audit.attacks.inversion.fit import encoder_misfit, misfit_limits
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.scoring import Scored, score
 from pfl_audit.attacks.inversion.word_text import encoder_of, hindrance, solve
+from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.word_encoder import WordEncoder
+from pfl_audit.progress import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,35 +75,58 @@ def attack(context: GradientContext, engine: ReadingEngine) -> list[Solved]:
         NotAuditableError: The model has no encoder of words, or no truth to compare with.
         AuditError: The gradient holds nothing of the embeddings.
     """
-    encoder = encoder_of(context.model)
-    found = []
-    with context.progress.task("closed form", len(context.cases)) as task:
-        for case in context.cases:
-            began = monotonic()
-            got = solve(context.model, case.seen)
-            seconds = monotonic() - began
-            if case.truths:
-                found.append(_compare(context, encoder, case, got, engine, seconds))
-            else:
-                _keep(context, encoder, case, got)
-            task.advance()
+    encoder_of(context.model)
+    rngs = [context.rng("inversion", "noise", case.seen.name) for case in context.cases]
+    works = {at: partial(_solve, rng=rng) for at, rng in enumerate(rngs)}
+    found: dict[int, Solved] = {}
+    with context.progress.task("closed form", len(works)) as task:
+        for at, read in on_each(context, works, _Read, task, [1] * len(works)):
+            case, page = context.cases[at], read.page
+            if read.compared is None:
+                _keep(context, case, read)
+                continue
+            rng = context.rng("inversion", "guesses", case.seen.name)
+            scored = score(case, [page], engine, rng) if page is not None else None
+            found[at] = replace(read.compared, scored=scored)
     if not found:
         raise unscored()
-    return found
+    return [found[at] for at in sorted(found)]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What one update gave: compared with its truth but for the page, or without one what came back.
+
+    Attributes:
+        page: uint8 (height, width, 3), or None where no pixels came back.
+    """
+
+    compared: Solved | None
+    pieces: Mapping[str, object]
+    page: NDArray[np.uint8] | None
+
+
+def _solve(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:
+    encoder = encoder_of(model)
+    began = monotonic()
+    got = solve(model, case.seen)
+    seconds = monotonic() - began
+    page = picture_of(got.pixels) if got.pixels is not None else None
+    if case.truths:
+        return _Read(_compare(model, encoder, case, got, rng, seconds), {}, page)
+    return _Read(None, _pieces(encoder, got), page)
 
 
 def _compare(
-    context: GradientContext, encoder: WordEncoder, case: Case, got: Recovery, engine: ReadingEngine, seconds: float
+    model: GradientModel, encoder: WordEncoder, case: Case, got: Recovery, rng: np.random.Generator, seconds: float
 ) -> Solved:
     truth = case.truths[0].text
     ids, boxes = encoder.tokens(truth), encoder.boxes(truth)
     count = min(len(ids), len(got.tokens))
-    rng = context.rng("inversion", "guesses", case.seen.name)
-    quiet = noise_like(case.seen.gradient, context.rng("inversion", "noise", case.seen.name))
-    of_noise = solve(context.model, replace(case.seen, gradient=quiet))
-    apart = encoder_misfit(context.model, case.seen, got)
+    of_noise = solve(model, replace(case.seen, gradient=noise_like(case.seen.gradient, rng)))
+    apart = encoder_misfit(model, case.seen, got)
     return Solved(
-        scored=score(case, [picture_of(got.pixels)], engine, rng) if got.pixels is not None else None,
+        scored=None,
         name=case.seen.name,
         tokens=len(ids),
         right=int((ids[:count] == got.tokens[:count]).sum()),
@@ -109,7 +137,7 @@ def _compare(
         sure=int(got.sure[:, 0].sum()),
         noise=got.noise,
         limits=(*got.limits, *misfit_limits(apart)),
-        goes_on=context.model.sees_page and hindrance(context.model, case.seen, got) is None,
+        goes_on=model.sees_page and hindrance(model, case.seen, got) is None,
         seconds=seconds,
     )
 
@@ -139,8 +167,8 @@ def counts_of(encoder: WordEncoder, case: Case, got: Recovery) -> dict[str, Coun
     return {name: np.array([row[at] for row in rows]) for at, name in enumerate((TOKENS, BOXES, ANY_ORDER))}
 
 
-def _keep(context: GradientContext, encoder: WordEncoder, case: Case, got: Recovery) -> None:
-    pieces = {
+def _pieces(encoder: WordEncoder, got: Recovery) -> dict[str, object]:
+    return {
         "text": encoder.decode(got.tokens.tolist()),
         "tokens": got.tokens.tolist(),
         "boxes": got.boxes.tolist(),
@@ -148,6 +176,9 @@ def _keep(context: GradientContext, encoder: WordEncoder, case: Case, got: Recov
         "present": got.present.tolist(),
         "limits": [limit.words for limit in got.limits],
     }
-    keep_text(context, "analytic", case, pieces)
-    if got.pixels is not None:
-        keep_page(context, "analytic", case, picture_of(got.pixels))
+
+
+def _keep(context: GradientContext, case: Case, read: _Read) -> None:
+    keep_text(context, "analytic", case, read.pieces)
+    if read.page is not None:
+        keep_page(context, "analytic", case, read.page)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,13 @@ from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
+
+if TYPE_CHECKING:
+    from pfl_audit.attacks.inversion.calls import Held
+    from pfl_audit.models.calls import Calls
+
+Filling = Callable[[int], tuple[Text, ...]]
+"""Gives by number the texts of another filling of some forms, one a sample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +77,15 @@ class Case:
 
     Attributes:
         truths: One a sample, in the order of the batch; empty where only the gradient is at hand.
-        filling: Gives by number the texts of another filling of the same forms, one a sample; None if there is none.
+        filling: Other fillings of the same forms; None if there are none.
+        pages: Number and question of each page, from which other fillings are made in another process.
         bound: What noise of a stated size allows; None where none is stated.
     """
 
     seen: Observation
     truths: tuple[Truth, ...] = ()
-    filling: Callable[[int], tuple[Text, ...]] | None = None
+    filling: Filling | None = None
+    pages: tuple[tuple[int, str], ...] = ()
     bound: NoiseBound | None = None
 
 
@@ -88,6 +98,7 @@ class GradientContext(AuditContext):
         cases: What an observer holds of each document, and apart from it the ground truth.
         records: Records of earlier runs; ``gradients.observation_key`` names an observation.
         states: Folder where a search may keep its state, so that it goes on when it was killed; it need not exist.
+        calls: What computes something about an observation; this process where not given.
         public_form: Whether masked reports may show the empty form.
     """
 
@@ -95,6 +106,7 @@ class GradientContext(AuditContext):
     cases: tuple[Case, ...]
     records: Records
     states: Path
+    calls: Calls[Held] | None = None
     public_form: bool = False
 
 

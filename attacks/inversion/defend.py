@@ -120,6 +120,8 @@ def _plan(request: Request, one: Published | None, folder: Path, checks: tuple[s
         store=request.store,
         seed=request.seed,
         device=request.device,
+        workers=request.workers,
+        cluster=request.cluster,
         fail_on="never",
         reveal=request.reveal,
         command=command_line(),

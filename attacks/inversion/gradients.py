@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from functools import lru_cache, partial
 from pathlib import Path
 
 from PIL import Image
 
+from pfl_audit.attacks.inversion.calls import Held, HeldOpening
 from pfl_audit.attacks.inversion.captured import read_gradient
 from pfl_audit.attacks.inversion.clients import Clients, clipped, place_template, share
 from pfl_audit.attacks.inversion.context import Case, Observation, Truth
-from pfl_audit.attacks.inversion.controls import FILLINGS
 from pfl_audit.attacks.inversion.opened import OpenedGradients
 from pfl_audit.attacks.inversion.printed import read_page, with_print
 from pfl_audit.attacks.inversion.stated import bound_of
@@ -33,8 +32,10 @@ from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.files import sha256_json
+from pfl_audit.models.calls import Calls
 from pfl_audit.models.gradient_protocol import GradientModel, Sample
 from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.openings import GradientOpening
 
 _REMEMBERED = 8
 """Pages whose other fillings are kept for the next check; they take up to 30 MB a page."""
@@ -70,6 +71,7 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     if inputs.stage:
         clients.train(inputs.stage, inputs.stage_rate)
     own = _own_page(inputs, opened, templates[0])
+    held = Held(opened, clients, inputs.documents * inputs.batch <= _REMEMBERED)
     cases: list[Case] = []
     for number in range(inputs.documents):
         numbers = range(0)
@@ -80,14 +82,23 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
             truths = [own or clients.page("document", number), *(clients.page("batch", other) for other in numbers)]
             gradient = clients.noisy(clipped(share(opened, truths), inputs.clip), inputs.noise, number)
         seen = Observation(f"document {number + 1}", placed[number % len(placed)], gradient, inputs.batch, inputs.steps)
-        asked = [(page, truth.question) for page, truth in zip((number, *numbers), truths, strict=False)]
-        filling = partial(clients.filling, asked)
-        remember = inputs.documents * inputs.batch <= _REMEMBERED
+        asked = tuple((page, truth.question) for page, truth in zip((number, *numbers), truths, strict=False))
         bound = bound_of(inputs, opened, clients, truths, asked, progress)
-        cases.append(Case(seen, tuple(truths), lru_cache(FILLINGS)(filling) if remember else filling, bound))
+        cases.append(Case(seen, tuple(truths), held.filling(asked), asked, bound))
     built = opened.family == "donut" and is_shipped(job.checkpoint("gradients"))
     about = _data(inputs, templates, cases, stated, f"{_CAVEAT} {_BUILT}" if built else _CAVEAT)
-    return OpenedGradients(opened, tuple(cases), Records(job.store), job.states, about, inputs.public_form)
+    records, calls = Records(job.store), _calls(inputs, job, held, templates)
+    return OpenedGradients(opened, tuple(cases), records, job.states, about, inputs.public_form, calls)
+
+
+def _calls(inputs: GradientInputs, job: AuditJob, held: Held, templates: tuple[Template, ...]) -> Calls[Held] | None:
+    """What computes something about an observation, where it is not this process."""
+    if job.pool is None:
+        return None
+    trained = dict(held.model.network.state_dict()) if inputs.stage else None
+    made = sha256_json([[template.digest for template in templates], inputs.stage, inputs.stage_rate])
+    opening = GradientOpening(job.checkpoint("gradients"), job.device, held.model.fingerprint)
+    return job.pool.calls(HeldOpening(opening, made, job.seed, inputs.asked, held.remembers, templates, trained))
 
 
 def observation_key(model: GradientModel, observation: Observation) -> str:

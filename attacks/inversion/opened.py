@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pfl_audit.attacks.inversion.calls import Held
 from pfl_audit.attacks.inversion.context import Case, GradientContext
 from pfl_audit.attacks.inversion.subject import GRADIENT
 from pfl_audit.core.context import AuditContext
@@ -12,6 +13,7 @@ from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditedModels
+from pfl_audit.models.calls import Calls
 from pfl_audit.models.family import Capability
 from pfl_audit.models.gradient_protocol import GradientModel
 
@@ -23,6 +25,7 @@ class OpenedGradients:
     Attributes:
         cases: What an observer holds of each document, and the ground truth.
         public_form: Whether masked reports may show the empty form.
+        calls: As of GradientContext.
     """
 
     model: GradientModel
@@ -31,6 +34,7 @@ class OpenedGradients:
     states: Path
     about: Data
     public_form: bool = False
+    calls: Calls[Held] | None = None
 
     def have(self) -> frozenset[str]:
         """The gradients, and what the model offers to closed forms."""
@@ -48,6 +52,7 @@ class OpenedGradients:
             cases=self.cases,
             records=self.records,
             states=self.states,
+            calls=self.calls,
             public_form=self.public_form,
             **vars(common),
         )

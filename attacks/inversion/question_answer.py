@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
+from pfl_audit.attacks.inversion.calls import on_each
 from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_text, unscored
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, TOKENS, Counts, in_any_order, in_place, noise_like
 from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recover_text
 from pfl_audit.attacks.inversion.fit import decoder_misfit, misfit_limits
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.gradient_protocol import Text
+from pfl_audit.models.gradient_protocol import GradientModel, Text
 from pfl_audit.models.text_decoder import TextDecoder
+from pfl_audit.progress import Task
 
 
 @dataclass(frozen=True)
@@ -59,49 +62,75 @@ def attack(context: GradientContext) -> list[Asked]:
     Raises:
         NotAuditableError: The model has no text decoder, there is no truth to compare with, or gradients of batches.
     """
-    decoder = context.model.text_decoder()
+    decoder_of(context.model)
+    rngs = [context.rng("inversion", "noise", case.seen.name) for case in context.cases]
+    works = {at: partial(_read, rng=rng) for at, rng in enumerate(rngs)}
+    found: dict[int, Asked] = {}
+    with context.progress.task("question and answer", len(works)) as task:
+        for at, read in on_each(context, works, _Read, task, [1] * len(works)):
+            if read.compared is not None:
+                found[at] = read.compared
+            else:
+                keep_text(context, "text", context.cases[at], read.kept)
+    if not found:
+        raise unscored()
+    return [found[at] for at in sorted(found)]
+
+
+def decoder_of(model: GradientModel) -> TextDecoder:
+    """The model's decoder of question and answer.
+
+    Raises:
+        NotAuditableError: It has none.
+    """
+    decoder = model.text_decoder()
     if decoder is None:
-        among = context.model.word_encoder() is not None
+        among = model.word_encoder() is not None
         raise NotAuditableError(
             "this model has no decoder that reads question and answer as one sequence of tokens",
             "Use --method analytic, which recovers them among the words" if among else "",
         )
+    return decoder
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What one update gave: compared with its truth, or without one what came back."""
+
+    compared: Asked | None
+    kept: Mapping[str, object]
+
+
+def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:
+    decoder = decoder_of(model)
     layer = decoder.first_layer()
-    found = []
-    for case in context.cases:
-        read = recover_text(case.seen.gradient, layer)
-        ids = read.ids.tolist()
-        end = decoder.answer_at(ids) or len(ids)
-        question, answer = decoder.decode(ids[:end]), decoder.decode(ids[end:])
-        apart = decoder_misfit(decoder, case.seen, read)
-        limits = (*read.limits, *misfit_limits(apart))
-        if not case.truths:
-            kept = {"question": question, "answer": answer, "tokens": ids, "sure": read.sure.tolist()}
-            kept["limits"] = [limit.words for limit in limits]
-            keep_text(context, "text", case, kept)
-            continue
-        quiet = noise_like(case.seen.gradient, context.rng("inversion", "noise", case.seen.name))
-        truth = decoder.ids(case.truths[0].text).tolist()
-        right = sum(one == other for one, other in zip(ids, truth, strict=False))
-        right -= max(0, len(ids) - len(truth))  # a token too many is wrong as well
-        found.append(
-            Asked(
-                case.seen.name,
-                question,
-                answer,
-                len(truth),
-                max(0, right),
-                int(read.sure.sum()),
-                str(read.how),
-                limits,
-                apart,
-                counts_of(decoder, Case(case.seen, case.truths), recover_text(quiet, layer)),
-                counts_of(decoder, case, read),
-            )
-        )
-    if not found:
-        raise unscored()
-    return found
+    read = recover_text(case.seen.gradient, layer)
+    ids = read.ids.tolist()
+    end = decoder.answer_at(ids) or len(ids)
+    question, answer = decoder.decode(ids[:end]), decoder.decode(ids[end:])
+    apart = decoder_misfit(decoder, case.seen, read)
+    limits = (*read.limits, *misfit_limits(apart))
+    if not case.truths:
+        kept = {"question": question, "answer": answer, "tokens": ids, "sure": read.sure.tolist()}
+        return _Read(None, {**kept, "limits": [limit.words for limit in limits]})
+    quiet = noise_like(case.seen.gradient, rng)
+    truth = decoder.ids(case.truths[0].text).tolist()
+    right = sum(one == other for one, other in zip(ids, truth, strict=False))
+    right -= max(0, len(ids) - len(truth))  # a token too many is wrong as well
+    compared = Asked(
+        case.seen.name,
+        question,
+        answer,
+        len(truth),
+        max(0, right),
+        int(read.sure.sum()),
+        str(read.how),
+        limits,
+        apart,
+        counts_of(decoder, Case(case.seen, case.truths), recover_text(quiet, layer)),
+        counts_of(decoder, case, read),
+    )
+    return _Read(compared, {})
 
 
 def counts_of(decoder: TextDecoder, case: Case, read: TextRecovery) -> dict[str, Counts]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +16,10 @@ from pydantic import TypeAdapter
 
 from pfl_audit.attacks.inversion import bag, closed_form, question_answer
 from pfl_audit.attacks.inversion.attack import ANALYTIC, FEDERATION, TEXT, WORDS
+from pfl_audit.attacks.inversion.calls import Work, keeps_states, on_each
 from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of, keep_page, unscored
 from pfl_audit.attacks.inversion.gradients import observation_key
-from pfl_audit.attacks.inversion.methods import METHODS
+from pfl_audit.attacks.inversion.methods import METHODS, Method
 from pfl_audit.attacks.inversion.present import Presenter
 from pfl_audit.attacks.inversion.present_bag import bag_check
 from pfl_audit.attacks.inversion.reading import ReadingEngine, open_engine
@@ -31,6 +34,8 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.failures import failure
 from pfl_audit.core.results import Check
 from pfl_audit.files import sha256_json
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.progress import Task, Within
 
 
 @dataclass(frozen=True)
@@ -80,47 +85,64 @@ def _search(
     context: GradientContext, settings: InversionSettings, engine: ReadingEngine, spec: CheckSpec
 ) -> list[Scored]:
     name = spec.id.split(".")[1]
-    scored = []
-    for case in context.cases:
-        pages, steps, objective = _pages(context, settings, name, case)
+    scored: dict[int, Scored] = {}
+    for at, known in _known(context, settings, name):
+        case, pages = context.cases[at], [_unpack(page) for page in known.pages]
         if not case.truths:
             keep_page(context, name, case, pages[0])
             continue
         rng = context.rng("inversion", "guesses", case.seen.name)
-        scored.append(score(case, pages, engine, rng, steps, objective))
+        scored[at] = score(case, pages, engine, rng, known.steps, known.objective)
     if not scored:
         raise unscored()
-    return scored
+    return [scored[at] for at in sorted(scored)]
 
 
-def _pages(
-    context: GradientContext, settings: InversionSettings, name: str, case: Case
-) -> tuple[Sequence[NDArray[np.uint8]], int, float]:
-    """What came back of one observation, from the records where it is known."""
+def _known(context: GradientContext, settings: InversionSettings, name: str) -> Iterator[tuple[int, _Record]]:
+    """The number of each case and what came back of it, from the records where it is known."""
     method = METHODS[name]
     relevant = settings.model_dump(mode="json", exclude={"ocr", "ocr_weights"})
-    observed = observation_key(context.model, case.seen)
-    key = sha256_json(["inversion", name, asdict(method), relevant, context.seed, observed])
-    stored = context.records.get(key)
-    if stored is not None:
-        known = _RECORD.validate_python(stored)
-    else:
-        rng = context.rng("inversion", "text", case.seen.name)
-        given = given_for(context.model, case, settings.known, rng, recovers=method.text)
-        found = reconstruct(
-            context.model,
-            case.seen,
-            given,
-            method,
-            settings,
-            int(context.rng("inversion", "start", case.seen.name).integers(1 << 31)),
-            context.progress,
-            f"{method.title}, {case.seen.name}",
-            context.states / f"{key}.state",
+    works: dict[int, Work[_Record]] = {}
+    keys: dict[int, str] = {}
+    for at, case in enumerate(context.cases):
+        observed = observation_key(context.model, case.seen)
+        keys[at] = sha256_json(["inversion", name, asdict(method), relevant, context.seed, observed])
+        stored = context.records.get(keys[at])
+        if stored is not None:
+            yield at, _RECORD.validate_python(stored)
+            continue
+        works[at] = partial(
+            _sought,
+            method=method,
+            settings=settings,
+            rng=context.rng("inversion", "text", case.seen.name),
+            seed=int(context.rng("inversion", "start", case.seen.name).integers(1 << 31)),
+            state=context.states / f"{keys[at]}.state" if keeps_states(context) else None,
         )
-        known = _Record([_pack(page) for page in found.pages], found.trace.steps, found.trace.least)
-        context.records.put(key, asdict(known))
-    return [_unpack(page) for page in known.pages], known.steps, known.objective
+    if not works:
+        return
+    units = [settings.iterations] * len(works)
+    with context.progress.task(f"{method.title}, documents: {len(works)}", sum(units)) as task:
+        for at, found in on_each(context, works, _Record, task, units):
+            context.records.put(keys[at], asdict(found))
+            yield at, found
+
+
+def _sought(
+    model: GradientModel,
+    case: Case,
+    task: Task,
+    *,
+    method: Method,
+    settings: InversionSettings,
+    rng: np.random.Generator,
+    seed: int,
+    state: Path | None,
+) -> _Record:
+    """What a search brings back of one observation."""
+    given = given_for(model, case, settings.known, rng, recovers=method.text)
+    found = reconstruct(model, case.seen, given, method, settings, seed, Within(task), case.seen.name, state)
+    return _Record([_pack(page) for page in found.pages], found.trace.steps, found.trace.least)
 
 
 @dataclass(frozen=True)

@@ -11,23 +11,24 @@ from pfl_audit.documents.document import Query
 from pfl_audit.errors import WorkersError
 from pfl_audit.models.calls import Call
 from pfl_audit.models.protocol import CandidateModel, DocumentModel, Guess, GuessingModel, Response, Score
+from pfl_audit.progress import Task
 
 T = TypeVar("T")
 _LONGEST = 1 << 20
 """Letters of an answer."""
 
 
-def responses(queries: Sequence[Query]) -> Call[list[Response]]:
+def responses(queries: Sequence[Query]) -> Call[DocumentModel, list[Response]]:
     """The call for the responses to a batch, in order."""
     return partial(_respond, tuple(queries))
 
 
-def guesses(queries: Sequence[Query], width: int) -> Call[list[list[Guess]]]:
+def guesses(queries: Sequence[Query], width: int) -> Call[DocumentModel, list[list[Guess]]]:
     """The call for the likeliest answers to each query of a batch, in order."""
     return partial(_guess, tuple(queries), width)
 
 
-def scores(query: Query, values: Sequence[str]) -> Call[list[Score]]:
+def scores(query: Query, values: Sequence[str]) -> Call[DocumentModel, list[Score]]:
     """The call for the losses of several answers to a query, in order."""
     return partial(_compare, query, tuple(values))
 
@@ -85,17 +86,17 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _respond(queries: Sequence[Query], model: DocumentModel) -> list[Response]:
+def _respond(queries: Sequence[Query], model: DocumentModel, task: Task) -> list[Response]:
     return model.respond(queries)
 
 
-def _guess(queries: Sequence[Query], width: int, model: DocumentModel) -> list[list[Guess]]:
+def _guess(queries: Sequence[Query], width: int, model: DocumentModel, task: Task) -> list[list[Guess]]:
     if not isinstance(model, GuessingModel):
         raise TypeError("the model gives one answer only")
     return model.guess(queries, width)
 
 
-def _compare(query: Query, values: Sequence[str], model: DocumentModel) -> list[Score]:
+def _compare(query: Query, values: Sequence[str], model: DocumentModel, task: Task) -> list[Score]:
     if not isinstance(model, CandidateModel):
         raise TypeError("the model cannot compare answers")
     return model.candidate_losses(query, values)

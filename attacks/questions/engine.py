@@ -84,12 +84,12 @@ class QueryEngine:
         model: DocumentModel,
         store: ResponseStore,
         progress: Progress,
-        calls: Calls | None = None,
+        calls: Calls[DocumentModel] | None = None,
         share: Share | None = None,
         arithmetic: Sequence[str] = (),
     ) -> None:
         self.model = model
-        self._calls = calls or InTurn(model)
+        self._calls: Calls[DocumentModel] = calls or InTurn(model)
         self._share = share
         self._shared: set[str] = set()
         self._step = 1
@@ -262,7 +262,7 @@ class QueryEngine:
     def _asked(
         self,
         batches: Sequence[Mapping[str, Query]],
-        call: Callable[[Sequence[Query]], Call[list[T]]],
+        call: Callable[[Sequence[Query]], Call[DocumentModel, list[T]]],
         is_one: Callable[[object], bool],
         problems: list[Problem] | None = None,
         stored: Callable[[Iterable[str]], dict[str, T]] | None = None,
@@ -315,7 +315,7 @@ class QueryEngine:
         self,
         batch: Mapping[str, Query],
         given: list[T] | UnanswerableError,
-        call: Callable[[Sequence[Query]], Call[list[T]]],
+        call: Callable[[Sequence[Query]], Call[DocumentModel, list[T]]],
         is_one: Callable[[object], bool],
         problems: list[Problem],
     ) -> dict[str, T]:

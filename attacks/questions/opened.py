@@ -23,10 +23,11 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.units import UNITS
 from pfl_audit.errors import UsageError
 from pfl_audit.models.adapter_folder import base_of
-from pfl_audit.models.calls import Calls, Opening
+from pfl_audit.models.calls import Calls
 from pfl_audit.models.device import AUTO, arithmetic_of, usable_device
 from pfl_audit.models.family import Precision
 from pfl_audit.models.open import family_of, open_model
+from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.models.page_reader import PageReader
 from pfl_audit.models.prompt_template import read_prompt
 from pfl_audit.models.protocol import Capability, ConcurrentModel, DocumentModel
@@ -157,7 +158,9 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
             return QueryEngine(model, job.store, job.progress, share=job.share)
         if job.pool is None:
             return _engine(model, job, job.precision, share=job.share)
-        opening = Opening(name, job.device, job.download, prompt, model.fingerprint, job.precision, job.batch_tokens)
+        opening = AnswerOpening(
+            name, job.device, job.download, prompt, model.fingerprint, job.precision, job.batch_tokens
+        )
         return _engine(model, job, job.precision, job.pool.calls(opening), job.share)
 
     red = audited_corpus(inputs)
@@ -208,7 +211,7 @@ def _engine(
     model: DocumentModel,
     job: AuditJob,
     precision: Precision = "fp32",
-    calls: Calls | None = None,
+    calls: Calls[DocumentModel] | None = None,
     share: Share | None = None,
 ) -> QueryEngine:
     """A checkpoint with the answers that it has given in that precision on such a device."""

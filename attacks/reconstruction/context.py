@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pfl_audit.attacks.reconstruction.calls import FormCalls
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
 from pfl_audit.documents.forms.form import FormCorpus
@@ -26,6 +27,7 @@ class FormContext(AuditContext):
         training: Training records of the public model and of the target, as JSON objects; empty where there is none.
         states: Folder of what long searches keep, or None.
         device: torch's name of the device.
+        calls: Other processes that fill in and rank fields; None for this one alone.
     """
 
     target: FormModel
@@ -39,3 +41,4 @@ class FormContext(AuditContext):
     training: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {})
     states: Path | None = None
     device: str = "cpu"
+    calls: FormCalls | None = None

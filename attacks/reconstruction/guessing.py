@@ -17,18 +17,21 @@ import heapq
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
 from pfl_audit.attacks.guesses.rank import Rank
+from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.plan import Truth
-from pfl_audit.attacks.reconstruction.proposals import Candidates, Proposer
+from pfl_audit.attacks.reconstruction.proposals import Candidates, Kind, Proposer
 from pfl_audit.attacks.reconstruction.search import chunks, held_by
 from pfl_audit.core.store import Records
 from pfl_audit.files import sha256_json
 from pfl_audit.metrics.arrays import Floats, Integers
+from pfl_audit.models.calls import Call, Calls, InTurn, taken
 from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.progress import Progress, Task
 
@@ -48,6 +51,7 @@ def rank_truths(
     progress: Progress,
     keep: Records | None = None,
     label: str = "",
+    calls: Calls[Held] | None = None,
 ) -> list[Rank]:
     """Place of what stood in each field among all of its fillings.
 
@@ -59,6 +63,7 @@ def rank_truths(
         expansions: Prefixes after which the search of a field is cut off.
         keep: Memory of earlier runs.
         label: Name of the fields in the progress.
+        calls: What holds the procedures; this process where not given.
 
     Raises:
         AuditError: A model says something that is not a number.
@@ -69,17 +74,36 @@ def rank_truths(
     name = f"{guesses} guesses, {proposer.name} {label}".strip()
     begun = time.monotonic()
     with progress.task(name, len(fields), len(fields) - len(pending)) as task:
-        for chunk in chunks([(key, blank) for key, (blank, _) in pending.items()]):
-            searches = [_Search(*pending[key], guesses, expansions) for key, _ in chunk]
-            _search(searches, proposer, task)
-            for (key, _), search in zip(chunk, searches, strict=True):
-                known[key] = search.rank()
+        some = list(chunks([(key, blank) for key, (blank, _) in pending.items()]))
+        units = list(map(len, some))
+        works = [_ranking([pending[key] for key, _ in chunk], proposer.kind, guesses, expansions) for chunk in some]
+        for at, ranks in taken(calls or InTurn({proposer.kind: proposer}), works, _are_ranks, task, units):
+            for (key, _), rank in zip(some[at], ranks, strict=True):
+                known[key] = rank
                 if keep is not None:
                     keep.put(key, asdict(known[key]))
     if pending:
         count, spent = sum(known[key].expanded for key in pending), time.monotonic() - begun
         progress.say(f"{name}: {count:,} expansions of {len(pending)} fields, {count / max(spent, 1e-9):,.0f} a second")
     return [known[key] for key in keys]
+
+
+def _ranking(
+    fields: Sequence[tuple[Blank, Truth]], kind: Kind, guesses: int, expansions: int
+) -> Call[Held, list[Rank]]:
+    return partial(_rank_by, fields, kind, guesses, expansions)
+
+
+def _rank_by(
+    fields: Sequence[tuple[Blank, Truth]], kind: Kind, guesses: int, expansions: int, by: Held, task: Task
+) -> list[Rank]:
+    searches = [_Search(blank, truth, guesses, expansions) for blank, truth in fields]
+    _search(searches, by[kind], task)
+    return [search.rank() for search in searches]
+
+
+def _are_ranks(found: object) -> bool:
+    return isinstance(found, list) and all(isinstance(rank, Rank) for rank in found)
 
 
 class _Search:

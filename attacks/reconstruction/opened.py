@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from pfl_audit.attacks.reconstruction.calls import FormCalls
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC, FormInputs
 from pfl_audit.core.context import AuditContext
@@ -29,6 +30,7 @@ from pfl_audit.models.encoders.vocabulary import read_vocabulary
 from pfl_audit.models.family import Capability, Precision
 from pfl_audit.models.form_protocol import FormModel
 from pfl_audit.models.open import open_form_model
+from pfl_audit.models.openings import FormOpening
 from pfl_audit.models.weights import tensor_names
 from pfl_audit.progress import Progress
 
@@ -48,6 +50,7 @@ class OpenedForms:
         training: Training records of the public model and of the target.
         states: Folder of what long searches keep.
         device: torch's name of the device.
+        calls: As of FormContext.
         unseen: Forms that were left out, because a bimodal model cannot look at their page.
         notes: Further facts about the target, a sentence each.
     """
@@ -64,6 +67,7 @@ class OpenedForms:
     training: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {})
     states: Path | None = None
     device: str = "cpu"
+    calls: FormCalls | None = None
     unseen: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -87,6 +91,7 @@ class OpenedForms:
             training=self.training,
             states=self.states,
             device=self.device,
+            calls=self.calls,
             **vars(common),
         )
 
@@ -176,11 +181,12 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         notes = (*notes, f"fields that the model has no tag for are read as outside of fields: {', '.join(outside)}")
         progress.say(notes[-1])
 
+    quick = open_target(model, job.precision) if job.precision != "fp32" else None
     return OpenedForms(
         inputs=inputs,
         target=target,
         public=public,
-        quick=open_target(model, job.precision) if job.precision != "fp32" else None,
+        quick=quick,
         corpus=corpus,
         parts=parts,
         records=Records(job.store),
@@ -189,9 +195,29 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         training=(_record(Path(inputs.public)) if inputs.public else {}, _record(model)),
         states=job.states,
         device=device,
+        calls=_calls(inputs, job, (public, target, quick), noise, label_map),
         unseen=unseen,
         notes=notes,
     )
+
+
+def _calls(
+    inputs: FormInputs,
+    job: AuditJob,
+    models: tuple[FormModel | None, FormModel, FormModel | None],
+    noise: int | None,
+    label_map: Mapping[str, str],
+) -> FormCalls | None:
+    """Other processes that open the public model, the target, and the target in a coarser precision."""
+    public, target, quick = models
+    if public is None or job.pool is None:
+        return None
+    opened = partial(FormOpening, device=usable_device(job.device), batch_tokens=job.batch_tokens)
+    own = partial(opened, job.checkpoint("forms"), visual_noise=noise, label_map=tuple(label_map.items()))
+    found = [opened(str(inputs.public), fingerprint=public.fingerprint), own(fingerprint=target.fingerprint)]
+    if quick is not None:
+        found.append(own(fingerprint=quick.fingerprint, precision=job.precision))
+    return FormCalls(job.pool, {one.fingerprint: one for one in found})
 
 
 def _label_map(entries: Sequence[str], labels: Sequence[str]) -> dict[str, str]:

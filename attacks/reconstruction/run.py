@@ -10,6 +10,7 @@ from pfl_audit.attacks.guesses.putting_back import Guessed, Outcome, outcome_of
 from pfl_audit.attacks.guesses.secrets import Occurrences
 from pfl_audit.attacks.reconstruction import present, present_guesses
 from pfl_audit.attacks.reconstruction.attack import GUESSES, MULTI_SHOT, ONE_SHOT, ReconstructionSettings
+from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evaluation import METRICS, WITH_REFERENCE, evaluate
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
@@ -24,6 +25,7 @@ from pfl_audit.attacks.reconstruction.units import units_of
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Table
 from pfl_audit.errors import UsageError
+from pfl_audit.models.calls import Calls
 from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
 
@@ -141,6 +143,7 @@ class _Attack:
         self._chosen, self._lost = chosen, lost
         self._new = new.fields if new is not None else ()
         self._by = proposers(context.public, target, settings)
+        self._calls = _calls(context, settings, target)
         self.units = units_of(context.parts.private, context.parts.validation if settings.control else ())
 
     def attempts(self, label: str) -> CheckpointOutcome:
@@ -182,7 +185,7 @@ class _Attack:
         )
 
     def _attempted(self, fields: Sequence[tuple[Blank, Truth]], label: str) -> tuple[Attacked, ...]:
-        found = _fill(self._context, self._settings, self._by, fields, label)
+        found = _fill(self._context, self._settings, self._by, fields, label, self._calls)
         if self._context.public_target is not None:
             blanks, reference = [blank for blank, _ in fields], self._context.public_target
             progress = self._context.progress
@@ -205,6 +208,7 @@ class _Attack:
                 progress=context.progress,
                 keep=context.records,
                 label=label,
+                calls=self._calls,
             )
             for by in self._by
         )
@@ -220,6 +224,7 @@ def _fill(
     by: tuple[Proposer, Proposer],
     fields: Sequence[tuple[Blank, Truth]],
     label: str,
+    calls: Calls[Held] | None = None,
 ) -> list[Reconstruction]:
     return reconstruct(
         [blank for blank, _ in fields],
@@ -229,4 +234,10 @@ def _fill(
         progress=context.progress,
         keep=context.records,
         label=label,
+        calls=calls,
     )
+
+
+def _calls(context: FormContext, settings: ReconstructionSettings, target: FormModel) -> Calls[Held] | None:
+    """Other processes that hold the procedures against a target; None for this one alone."""
+    return context.calls.of(context.public, target, settings) if context.calls is not None else None

@@ -10,16 +10,19 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.likelihoods import draw
-from pfl_audit.attacks.reconstruction.proposals import Proposer
+from pfl_audit.attacks.reconstruction.proposals import Kind, Proposer
 from pfl_audit.core.store import Records
 from pfl_audit.files import sha256_json
+from pfl_audit.models.calls import Call, Calls, InTurn, taken
 from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.progress import Progress, Task
 
@@ -75,6 +78,7 @@ def reconstruct(
     progress: Progress,
     keep: Records | None = None,
     label: str = "",
+    calls: Calls[Held] | None = None,
 ) -> list[Reconstruction]:
     """Fill every blank in by the attack, and by public knowledge alone.
 
@@ -87,6 +91,7 @@ def reconstruct(
         baseline: Procedure of PUB-MLM alone.
         keep: Memory of earlier runs.
         label: Name of the fields in the progress.
+        calls: What holds the procedures; this process where not given.
 
     Returns:
         One a blank, in their order.
@@ -94,7 +99,7 @@ def reconstruct(
     Raises:
         AuditError: A model says something that is not a number.
     """
-    filled = [_fill(blanks, by, settings, seed, progress, keep, label) for by in (attack, baseline)]
+    filled = [_fill(blanks, by, settings, seed, progress, keep, label, calls) for by in (attack, baseline)]
     return [
         Reconstruction(blank.window.form.id, blank.span.field.id, ours, theirs)
         for blank, ours, theirs in zip(blanks, *filled, strict=True)
@@ -109,6 +114,7 @@ def _fill(
     progress: Progress,
     keep: Records | None,
     label: str,
+    calls: Calls[Held] | None,
 ) -> list[tuple[Guess, ...]]:
     """Every blank filled in ``settings.attempts`` times by one procedure, from memory where it was before."""
     keys = [_key(blank, proposer, settings, seed) for blank in blanks]
@@ -124,19 +130,39 @@ def _fill(
     name = f"{proposer.name} {label}".strip()
     begun = time.monotonic()
     with progress.task(name, total, total - left) as task:
-        for number, chunk in enumerate(chunks(list(pending.items()))):
-            walked = _walk([blank for _, blank in chunk], proposer, settings, seed, task)
-            for (key, _), guesses in zip(chunk, walked, strict=True):
+        some = list(chunks(list(pending.items())))
+        units = [sum(blank.length for _, blank in chunk) for chunk in some]
+        works = [_walking(tuple(blank for _, blank in chunk), proposer.kind, settings, seed) for chunk in some]
+        for at, walked in taken(calls or InTurn({proposer.kind: proposer}), works, _are_guesses, task, units):
+            for (key, _), guesses in zip(some[at], walked, strict=True):
                 known[key] = guesses
                 if keep is not None:
                     keep.put(key, {"guesses": [asdict(guess) for guess in guesses]})
-            if number == 0:
-                spent, done = time.monotonic() - begun, sum(blank.length for _, blank in chunk)
+            if at == 0 and calls is None:
+                spent, done = time.monotonic() - begun, units[0]
                 progress.say(
                     f"{name}: {done} of {left} tokens took {spent:.1f} s, "
                     f"so all of them about {spent * left / done / 60:.1f} min"
                 )
     return [known[key] for key in keys]
+
+
+def _walking(
+    blanks: Sequence[Blank], kind: Kind, settings: ReconstructionSettings, seed: int
+) -> Call[Held, list[tuple[Guess, ...]]]:
+    return partial(_walk_by, blanks, kind, settings, seed)
+
+
+def _walk_by(
+    blanks: Sequence[Blank], kind: Kind, settings: ReconstructionSettings, seed: int, by: Held, task: Task
+) -> list[tuple[Guess, ...]]:
+    return _walk(blanks, by[kind], settings, seed, task)
+
+
+def _are_guesses(found: object) -> bool:
+    return isinstance(found, list) and all(
+        isinstance(guesses, tuple) and all(isinstance(guess, Guess) for guess in guesses) for guesses in found
+    )
 
 
 def _walk(

@@ -69,7 +69,8 @@ class Request:
         device: torch's name of the device.
         precision: Floating-point type of the models' matrix products.
         batch_tokens: Largest number of tokens in a batch, or None.
-        workers: Processes that ask models at the same time.
+        workers: Processes that compute at the same time.
+        cluster: Ray cluster whose machines compute, or None.
         gating: What decides the exit code beside findings.
     """
 
@@ -89,6 +90,7 @@ class Request:
     precision: Precision = "fp32"
     batch_tokens: int | None = None
     workers: int = 1
+    cluster: str | None = None
     gating: Gating = Gating()
 
 
@@ -193,7 +195,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         precision=request.precision,
         batch_tokens=request.batch_tokens,
         workers=request.workers,
-        cluster=given.get("cluster"),
+        cluster=request.cluster,
         download=given.get("download", False),
         fail_on=given["fail_on"],
         require=request.gating.require,
@@ -249,6 +251,7 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
         precision=given["precision"],
         batch_tokens=given.get("batch_tokens"),
         workers=given.get("workers", 1),
+        cluster=given.get("cluster"),
         gating=_gating(given, tables.get(WAIVERS, [])),
     )
 
@@ -378,9 +381,10 @@ def _shared(*, download: bool, gate: bool, owners: frozenset[str]) -> list[inspe
         made.append(keyword("target", options.Target, None))
     if owners & {"questions", "forms"}:
         made.insert(6, keyword("batch_tokens", options.BatchTokens, None))
-    if "questions" in owners:
+    if owners & {"questions", "forms", "gradients"}:
         made.insert(5, keyword("workers", options.Workers, 1))
         made.insert(6, keyword("cluster", options.Cluster, None))
+    if "questions" in owners:
         made.insert(7, keyword("shard", options.Shard, None))
     if gate:
         made.insert(1, keyword("as_published", options.AsPublished, False))

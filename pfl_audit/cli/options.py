@@ -102,8 +102,8 @@ Workers = Annotated[
         "--workers",
         min=1,
         max=_MOST_WORKERS,
-        help="Processes that ask a checkpoint at the same time, on each machine; each holds a copy, and they share "
-        "torch's threads.",
+        help="Processes that compute at the same time, on each machine; each holds a copy of the models, and they "
+        "share torch's threads.",
     ),
 ]
 Cluster = Annotated[
@@ -111,7 +111,7 @@ Cluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="HOST:PORT|local",
-        help="Ask checkpoints by the machines of a Ray cluster, which are reached over the network.",
+        help="Compute on the machines of a Ray cluster, which are reached over the network.",
         show_default=False,
     ),
 ]

@@ -33,8 +33,8 @@ class AuditPlan:
         device: torch's name of the device.
         precision: Floating-point type of the models' matrix products.
         batch_tokens: Largest number of tokens in a batch; None for the models' own limits.
-        workers: Processes that ask models at the same time.
-        cluster: Ray cluster whose machines ask models, as of ``Cluster``; None for this machine alone.
+        workers: Processes that compute at the same time.
+        cluster: Ray cluster whose machines compute, as of ``Cluster``; None for this machine alone.
         share: Share of the questions that is asked, for a run that only fills a store; None for an audit.
         download: Whether hub ids may be fetched.
         fail_on: Findings that make the command fail.

@@ -63,8 +63,8 @@ class AuditJob:
         progress: Progress display.
         planned: How many questions about a corpus the checks of the audit are going to ask, as far as that is known.
         settings: Attack to the settings that the user gave it.
-        workers: Processes that ask models at the same time; 1 for this one alone.
-        cluster: Ray cluster whose machines ask models; None for this machine alone.
+        workers: Processes that compute at the same time; 1 for this one alone.
+        cluster: Ray cluster whose machines compute; None for this machine alone.
         share: Share of the questions that is asked; None for all.
         precision: Floating-point type of the models' matrix products.
         batch_tokens: Largest number of tokens in a batch; None for the models' own limits.
@@ -87,7 +87,7 @@ class AuditJob:
 
     @cached_property
     def pool(self) -> Workers | None:
-        """Other processes that ask models, the same for all subjects; None for this one alone.
+        """Other processes that hold models, the same for all subjects; None for this one alone.
 
         Raises:
             AuditError: The cluster cannot be used.

@@ -1,7 +1,7 @@
 """Calls of a model: in this process one after another, or by several that hold it and are free at different times.
 
-One loop hands calls out, whatever holds the models: processes of this machine, or actors of a cluster. Nothing that
-these hold is written: results come back, and the caller keeps them.
+One loop hands calls out, whatever holds the models and whatever they are asked: processes of this machine, or actors of
+a cluster; questions, searches or fillings. Results come back, and the caller keeps them.
 """
 
 from __future__ import annotations
@@ -12,42 +12,103 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pfl_audit import __version__
-from pfl_audit.errors import AuditError, UnanswerableError, WorkersError
-from pfl_audit.models.family import Precision
-from pfl_audit.models.open import open_model
+from pfl_audit.errors import (
+    AuditError,
+    NotAuditableError,
+    StorageError,
+    UnanswerableError,
+    UsageError,
+    WorkersError,
+)
+from pfl_audit.models.call_progress import CallProgress, Told
 from pfl_audit.models.placement import tokens_found
-from pfl_audit.models.protocol import DocumentModel
+from pfl_audit.progress import Silent, Task
 
 T = TypeVar("T")
-Call = Callable[[DocumentModel], T]
-"""What is asked of a model; for another process it must be possible to pickle."""
+M = TypeVar("M")
+M_co = TypeVar("M_co", covariant=True)
+Call = Callable[[M, Task], T]
+"""What is asked of a model, and told what is done of it; for another process it must be possible to pickle."""
 
 _DEATHS = 3
 """Processes that one call may cost."""
 
 
-class Calls(Protocol):
+class Opening(Protocol[M_co]):
+    """How what is called was opened: hashable, and possible to pickle."""
+
+    @property
+    def version(self) -> str:
+        """Of pfl-audit."""
+
+    def open(self) -> M_co:
+        """Open the same again, in another process.
+
+        Raises:
+            AuditError: It cannot be opened, or has changed.
+        """
+
+
+class Calls(Protocol[M_co]):
     """What calls one model."""
 
     @property
     def batch_tokens(self) -> int | None:
         """Tokens of a batch that memory was found to have room for; None where it has not run out."""
 
-    def each(self, calls: Sequence[Call[T]]) -> Iterator[tuple[int, T | UnanswerableError]]:
-        """The number of each call and what it gave, in any order; where it is taken late, no more are begun."""
+    @property
+    def shares_files(self) -> bool:
+        """Whether calls may keep files of this machine, such as the state of a search."""
+
+    def each(
+        self, calls: Sequence[Call[M_co, T]], task: Task | None = None, units: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, T | UnanswerableError]]:
+        """The number of each call and what it gave, in any order; where it is taken late, no more are begun.
+
+        Args:
+            calls: What to call.
+            task: Told what is done of the calls, as far as they tell it.
+            units: Units of each call in the task; what a call has not told is told when it ends.
+        """
+
+
+def taken(
+    calls: Calls[M],
+    works: Sequence[Call[M, T]],
+    is_one: Callable[[object], bool],
+    task: Task | None = None,
+    units: Sequence[int] | None = None,
+) -> Iterator[tuple[int, T]]:
+    """As of ``Calls.each``, where every call has to give something.
+
+    Args:
+        is_one: Whether something is what a call gives; it may come from another machine.
+
+    Raises:
+        UnanswerableError: A call needs a page that cannot be read.
+        WorkersError: A call gave something else.
+    """
+    for at, found in calls.each(works, task, units):
+        if isinstance(found, UnanswerableError):
+            raise found
+        if not is_one(found):
+            raise WorkersError("a process gave back something else than asked", "Install the same pfl-audit everywhere")
+        yield at, found
 
 
 class Workers(Protocol):
     """Other processes that hold models: those of this machine, or the actors of a cluster."""
 
-    def calls(self, opening: Opening) -> Calls:
+    def calls(self, opening: Opening[M]) -> Calls[M]:
         """Calls of the model that an opening gives."""
 
 
-class InTurn:
+class InTurn(Generic[M]):
     """Calls of a model of this process, in order."""
 
-    def __init__(self, model: DocumentModel) -> None:
+    shares_files = True
+
+    def __init__(self, model: M) -> None:
         self._model = model
 
     @property
@@ -55,33 +116,18 @@ class InTurn:
         """As of Calls."""
         return tokens_found(self._model)
 
-    def each(self, calls: Sequence[Call[T]]) -> Iterator[tuple[int, T | UnanswerableError]]:
+    def each(
+        self, calls: Sequence[Call[M, T]], task: Task | None = None, units: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, T | UnanswerableError]]:
         """As of Calls."""
+        account = CallProgress(task, units)
         for at, call in enumerate(calls):
             try:
-                found: T | UnanswerableError = call(self._model)
+                found: T | UnanswerableError = call(self._model, account.of(at))
             except UnanswerableError as error:
                 found = error
+            account.end(at)
             yield at, found
-
-
-@dataclass(frozen=True)
-class Opening:
-    """How a checkpoint was opened, as of ``open_model``.
-
-    Attributes:
-        fingerprint: Of the model that it gave.
-        version: Of pfl-audit.
-    """
-
-    name: str
-    device: str
-    download: bool
-    prompt: str | None
-    fingerprint: str
-    precision: Precision = "fp32"
-    batch_tokens: int | None = None
-    version: str = __version__
 
 
 @dataclass(frozen=True)
@@ -90,19 +136,19 @@ class Reply(Generic[T]):
 
     Attributes:
         unanswerable: Of an UnanswerableError.
-        failed: Of an AuditError.
+        failed: Of an AuditError, and the name of its class.
         tokens: As of ``tokens_found``, of the model that was called.
     """
 
     given: T | None = None
     unanswerable: tuple[str, str, str] | None = None
-    failed: tuple[str, str] | None = None
+    failed: tuple[str, str, str] | None = None
     tokens: int | None = None
 
     def is_one(self) -> bool:
         """Whether it has the form of a reply, which may come from another machine."""
         told = self.tokens is None or (type(self.tokens) is int and self.tokens > 0)
-        return told and _are_texts(self.unanswerable, 3) and _are_texts(self.failed, 2)
+        return told and _are_texts(self.unanswerable, 3) and _are_texts(self.failed, 3)
 
     def found(self) -> T | UnanswerableError:
         """What the call gave.
@@ -111,8 +157,13 @@ class Reply(Generic[T]):
             AuditError: It failed.
         """
         if self.failed is not None:
-            raise AuditError(*self.failed)
+            problem, remedy, kind = self.failed
+            raise _ERRORS.get(kind, AuditError)(problem, remedy)
         return UnanswerableError(*self.unanswerable) if self.unanswerable is not None else cast("T", self.given)
+
+
+_ERRORS = {kind.__name__: kind for kind in (NotAuditableError, StorageError, UsageError)}
+"""Errors that are told apart, by name."""
 
 
 def _are_texts(found: object, count: int) -> bool:
@@ -123,17 +174,17 @@ def _are_texts(found: object, count: int) -> bool:
 
 
 class Holder(Protocol):
-    """Another process, which opens a checkpoint when it is first asked of it, and keeps it."""
+    """Another process, which opens a model when it is first called, and keeps it."""
 
-    def send(self, opening: Opening, call: Call[Any]) -> None:
+    def send(self, opening: Opening[M], call: Call[M, Any]) -> None:
         """Begin a call; where the process has died, ``receive`` says so.
 
         Raises:
             AuditError: The call cannot be sent to another process.
         """
 
-    def receive(self) -> Reply[Any] | None:
-        """What the call gave, once it is ready; None where the process has died."""
+    def receive(self) -> Reply[Any] | Told | None:
+        """What the call gave or tells, once it is ready; None where the process has died."""
 
     def end(self) -> None:
         """End the process, whatever it does."""
@@ -147,9 +198,11 @@ class Holders(Protocol[H]):
 
     Attributes:
         fewer: What helps where they run out of memory.
+        shares_files: As of Calls.
     """
 
     fewer: str
+    shares_files: bool
 
     @property
     def room(self) -> int:
@@ -176,13 +229,24 @@ class Pool(Generic[H]):
     def __init__(self, holders: Holders[H]) -> None:
         self._holders = holders
         self.idle: list[H] = []
-        self.tokens: dict[Opening, int] = {}
+        self.tokens: dict[Opening[Any], int] = {}
 
-    def calls(self, opening: Opening) -> Calls:
+    @property
+    def shares_files(self) -> bool:
+        """As of Calls."""
+        return self._holders.shares_files
+
+    def calls(self, opening: Opening[M]) -> Calls[M]:
         """Calls of the model that an opening gives."""
         return _Held(self, opening)
 
-    def each(self, opening: Opening, calls: Sequence[Call[T]]) -> Iterator[tuple[int, T | UnanswerableError]]:
+    def each(
+        self,
+        opening: Opening[M],
+        calls: Sequence[Call[M, T]],
+        task: Task | None = None,
+        units: Sequence[int] | None = None,
+    ) -> Iterator[tuple[int, T | UnanswerableError]]:
         """As of Calls.
 
         Raises:
@@ -190,7 +254,7 @@ class Pool(Generic[H]):
         """
         if not calls:
             return
-        waiting, deaths = deque(enumerate(calls)), Counter[int]()
+        waiting, deaths, account = deque(enumerate(calls)), Counter[int](), CallProgress(task, units)
         busy: list[tuple[H, int]] = []
         self._fill(len(calls))
         try:
@@ -201,13 +265,17 @@ class Pool(Generic[H]):
                     busy[-1][0].send(opening, call)
                 for one in self._holders.ready([holder for holder, _ in busy]):
                     found = next(pair for pair in busy if pair[0] is one)
-                    busy.remove(found)
                     at = found[1]
-                    reply: Reply[T] | None = one.receive()
+                    reply: Reply[T] | Told | None = one.receive()
                     if reply is not None and not reply.is_one():
                         raise WorkersError("a process gave back no reply", "Install the same pfl-audit everywhere")
+                    if isinstance(reply, Told):
+                        account.advance(at, reply.amount, reply.note)
+                        continue
+                    busy.remove(found)
                     if reply is None:
                         one.end()
+                        account.restart(at)
                         deaths[at] += 1
                         if deaths[at] == _DEATHS:
                             raise WorkersError(
@@ -220,7 +288,9 @@ class Pool(Generic[H]):
                     self.idle.append(one)
                     if reply.tokens is not None:
                         self.tokens[opening] = min(reply.tokens, self.tokens.get(opening, reply.tokens))
-                    yield at, reply.found()
+                    given = reply.found()
+                    account.end(at)
+                    yield at, given
         finally:
             for one, _ in busy:  # what it would send belongs to this loop
                 one.end()
@@ -231,35 +301,46 @@ class Pool(Generic[H]):
             self.idle.append(self._holders.start())
 
 
-class _Held:
+class _Held(Generic[M]):
     """A model that processes hold."""
 
-    def __init__(self, pool: Pool[Any], opening: Opening) -> None:
+    def __init__(self, pool: Pool[Any], opening: Opening[M]) -> None:
         self._pool, self._opening = pool, opening
 
     @property
     def batch_tokens(self) -> int | None:
         return self._pool.tokens.get(self._opening)
 
-    def each(self, calls: Sequence[Call[T]]) -> Iterator[tuple[int, T | UnanswerableError]]:
-        return self._pool.each(self._opening, calls)
+    @property
+    def shares_files(self) -> bool:
+        return self._pool.shares_files
+
+    def each(
+        self, calls: Sequence[Call[M, T]], task: Task | None = None, units: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, T | UnanswerableError]]:
+        return self._pool.each(self._opening, calls, task, units)
 
 
-def reply(models: dict[Opening, DocumentModel], opening: Opening, call: Call[T], fewer: str) -> Reply[T]:
+def reply(
+    models: dict[Opening[Any], Any], opening: Opening[M], call: Call[M, T], fewer: str, task: Task | None = None
+) -> Reply[T]:
     """Call a model, in the process that holds it.
 
     Args:
         models: The opened ones; the one that is called is added.
         fewer: As of ``Holders``.
+        task: As of ``Calls.each``, of this call.
     """
     try:
+        if opening.version != __version__:
+            raise AuditError("a machine has another version of pfl-audit", "Install the same one everywhere")
         if opening not in models:
-            models[opening] = _opened(opening)
-        return Reply(call(models[opening]), tokens=tokens_found(models[opening]))
+            models[opening] = opening.open()
+        return Reply(call(models[opening], task or Silent()), tokens=tokens_found(models[opening]))
     except UnanswerableError as error:
         return Reply(unanswerable=(error.problem, error.remedy, error.reason))
     except AuditError as error:
-        return Reply(failed=(error.problem, error.remedy))
+        return Reply(failed=(error.problem, error.remedy, type(error).__name__))
     except Exception as error:
         return failed(error, fewer)
 
@@ -268,21 +349,5 @@ def failed(error: Exception, fewer: str) -> Reply[Any]:
     """What no call foresees, without its text, which may hold a value."""
     kind = type(error).__name__
     if isinstance(error, MemoryError) or kind == "OutOfMemoryError":  # the latter is torch's
-        return Reply(failed=("out of memory", f"Repeat the command with {fewer}: it goes on"))
-    return Reply(failed=(f"internal error: {kind}", "Repeat the command with one process, and report it"))
-
-
-def _opened(opening: Opening) -> DocumentModel:
-    if opening.version != __version__:
-        raise AuditError("a machine has another version of pfl-audit", "Install the same one everywhere")
-    model = open_model(
-        opening.name,
-        device=opening.device,
-        download=opening.download,
-        prompt=opening.prompt,
-        precision=opening.precision,
-        batch_tokens=opening.batch_tokens,
-    )
-    if model.fingerprint != opening.fingerprint:
-        raise AuditError(f"{opening.name} has changed since it was opened", "Repeat the command")
-    return model
+        return Reply(failed=("out of memory", f"Repeat the command with {fewer}: it goes on", ""))
+    return Reply(failed=(f"internal error: {kind}", "Repeat the command with one process, and report it", ""))

@@ -19,9 +19,8 @@ from secrets import token_hex
 from typing import Any
 
 from pfl_audit.errors import AuditError, UsageError, WorkersError
-from pfl_audit.models.calls import Call, Opening, Pool, Reply, failed, reply
+from pfl_audit.models.calls import Call, M, Opening, Pool, Reply, failed, reply
 from pfl_audit.models.processes import be_silent
-from pfl_audit.models.protocol import DocumentModel
 
 LOCAL = "local"
 _FEWER = "fewer --workers on each machine"
@@ -121,6 +120,7 @@ class _Machines:
     """As of Holders: the machines of the cluster, also those that come later."""
 
     fewer = _FEWER
+    shares_files = False
 
     def __init__(self, each: int, device: str) -> None:
         self._each, self._device = each, device
@@ -175,7 +175,7 @@ class Actor:
         self._actor = made.options(**options, max_restarts=0).remote(share.processors)
         self.reference: Any = None
 
-    def send(self, opening: Opening, call: Call[Any]) -> None:
+    def send(self, opening: Opening[M], call: Call[M, Any]) -> None:
         """As of Holder."""
         import pickle
 
@@ -215,8 +215,8 @@ class _Models:
         import torch
 
         torch.set_num_threads(threads)
-        self._models: dict[Opening, DocumentModel] = {}
+        self._models: dict[Opening[Any], Any] = {}
 
-    def ask(self, opening: Opening, call: Call[Any]) -> Reply[Any]:
+    def ask(self, opening: Opening[M], call: Call[M, Any]) -> Reply[Any]:
         """Call a model."""
         return reply(self._models, opening, call, _FEWER)

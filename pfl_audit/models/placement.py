@@ -66,7 +66,7 @@ def place(model: DocumentModel, device: str, precision: Precision, batch_tokens:
     return model
 
 
-def tokens_found(model: DocumentModel) -> int | None:
+def tokens_found(model: object) -> int | None:
     """Tokens of a batch that the memory of a placed model was found to have room for; None where it did not run out."""
     budget = getattr(model, BUDGET, None)
     return budget.found if isinstance(budget, BatchBudget) else None

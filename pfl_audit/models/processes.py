@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import sys
 import warnings
 import weakref
@@ -10,13 +11,12 @@ from collections.abc import Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pickle import PicklingError
 from typing import Any
 
 from pfl_audit.child_process import follow
 from pfl_audit.errors import AuditError
-from pfl_audit.models.calls import Call, Opening, Pool, Reply, failed, reply
-from pfl_audit.models.protocol import DocumentModel
+from pfl_audit.models.call_progress import Told
+from pfl_audit.models.calls import Call, M, Opening, Pool, Reply, failed, reply
 
 FEWER = "fewer --workers"
 
@@ -39,6 +39,7 @@ class _Local:
     """As of Holders."""
 
     fewer = FEWER
+    shares_files = True
 
     def __init__(self, count: int) -> None:
         self.room = count
@@ -63,21 +64,21 @@ class Process:
         self._process.start()
         there.close()
 
-    def send(self, opening: Opening, call: Call[Any]) -> None:
+    def send(self, opening: Opening[M], call: Call[M, Any]) -> None:
         """As of Holder."""
         try:
-            self.connection.send((opening, call))
+            _send(self.connection, (opening, call))
         except OSError:  # it has died, which receive() says
             return
-        except (PicklingError, TypeError, AttributeError) as error:
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
             raise AuditError(
                 "documents of this format cannot be given to another process", "Use --workers 1"
             ) from error
 
-    def receive(self) -> Reply[Any] | None:
+    def receive(self) -> Reply[Any] | Told | None:
         """As of Holder."""
         try:
-            found: Reply[Any] = self.connection.recv()
+            found: Reply[Any] | Told = _received(self.connection)
         except (EOFError, OSError):
             return None
         return found
@@ -87,6 +88,25 @@ class Process:
         self._process.kill()
         self._process.join()
         self.connection.close()
+
+
+def _send(connection: Connection, what: object) -> None:
+    """Send by plain pickle; that of multiprocessing moves tensors to shared memory, of which there may be little."""
+    connection.send_bytes(pickle.dumps(what, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def _received(connection: Connection) -> Any:
+    return pickle.loads(connection.recv_bytes())
+
+
+class _Teller:
+    """A task whose owner is the process that leads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        _send(self._connection, Told(amount, note))
 
 
 def _end_all(processes: list[Process]) -> None:
@@ -101,16 +121,16 @@ def _serve(connection: Connection, threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    models: dict[Opening, DocumentModel] = {}
+    models: dict[Opening[Any], Any] = {}
     while True:
         try:
-            opening, call = connection.recv()
+            opening, call = _received(connection)
         except (EOFError, OSError):
             return
         except Exception as error:  # a call of code that this process cannot import
-            connection.send(failed(error, FEWER))
+            _send(connection, failed(error, FEWER))
         else:
-            connection.send(reply(models, opening, call, FEWER))
+            _send(connection, reply(models, opening, call, FEWER, _Teller(connection)))
 
 
 def be_silent() -> None:

@@ -22,11 +22,12 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.models.calls import Calls, InTurn, Opening
+from pfl_audit.models.calls import Calls, InTurn
 from pfl_audit.models.cluster import Cluster
 from pfl_audit.models.open import open_model
+from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.models.protocol import DocumentModel, Response
-from pfl_audit.progress import Silent
+from pfl_audit.progress import Silent, Task
 
 FIXTURES = Path(str(resources.files("pfl_audit.fixtures")))
 QUESTIONS = 640
@@ -41,12 +42,12 @@ def slow(queries: Sequence[Query]) -> Any:
     return partial(sleep_and_answer, [query.id for query in queries])
 
 
-def sleep_and_answer(names: list[str], model: DocumentModel) -> list[Response]:
+def sleep_and_answer(names: list[str], model: DocumentModel, task: Task) -> list[Response]:
     time.sleep(SECONDS * len(names))
     return [Response(f"answer to {name}", 0.5, float(len(name)), len(name)) for name in names]
 
 
-def asked(model: DocumentModel, queries: list[Query], calls: Calls) -> tuple[float, list[Response]]:
+def asked(model: DocumentModel, queries: list[Query], calls: Calls[DocumentModel]) -> tuple[float, list[Response]]:
     """Seconds, and the answers of an engine with an empty store."""
     with tempfile.TemporaryDirectory() as scratch, ResponseStore(Path(scratch) / "store.sqlite") as store:
         engine = QueryEngine(model, store, Silent(), calls)
@@ -67,7 +68,9 @@ def main(count: int) -> None:
     begun = time.perf_counter()
     given = {"num_cpus": count, "num_gpus": 0, "object_store_memory": 80 << 20, "include_dashboard": False}
     machines = Machines(initialize_head=True, head_node_args=given)
-    held = Cluster(machines.address, count, "cpu").calls(Opening(str(folder), "cpu", False, None, model.fingerprint))
+    held = Cluster(machines.address, count, "cpu").calls(
+        AnswerOpening(str(folder), "cpu", False, None, model.fingerprint)
+    )
     with (
         mock.patch("pfl_audit.attacks.questions.engine.responses", slow),
         mock.patch.object(type(model), "batch_size", return_value=ROWS),

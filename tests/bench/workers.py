@@ -20,8 +20,9 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.models.calls import Calls, InTurn, Opening
+from pfl_audit.models.calls import Calls, InTurn
 from pfl_audit.models.open import open_model
+from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.models.processes import Processes
 from pfl_audit.models.protocol import DocumentModel, Response
 from pfl_audit.models.vt5.checkpoint import save_vt5
@@ -47,7 +48,7 @@ def compare(name: str, folder: Path, queries: list[Query], count: int) -> None:
     """Time the three ways in turn, and print the median ratios."""
     threads = torch.get_num_threads()
     model = open_model(str(folder))
-    held = Processes(count).calls(Opening(str(folder), "cpu", False, None, model.fingerprint))
+    held = Processes(count).calls(AnswerOpening(str(folder), "cpu", False, None, model.fingerprint))
     print(f"{name}: start of {count} processes {asked(model, queries[: 2 * count], held)[0]:.1f} s")
     ratios: dict[str, list[float]] = {"one thread": [], f"{threads} threads": []}
     for number in range(ROUNDS):
@@ -70,7 +71,7 @@ def compare(name: str, folder: Path, queries: list[Query], count: int) -> None:
         )
 
 
-def asked(model: DocumentModel, queries: list[Query], calls: Calls) -> tuple[float, list[Response]]:
+def asked(model: DocumentModel, queries: list[Query], calls: Calls[DocumentModel]) -> tuple[float, list[Response]]:
     """Seconds, and the answers of an engine with an empty store."""
     with tempfile.TemporaryDirectory() as scratch, ResponseStore(Path(scratch) / "store.sqlite") as store:
         begun = time.perf_counter()

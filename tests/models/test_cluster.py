@@ -13,9 +13,9 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.models.calls import Opening
 from pfl_audit.models.cluster import Cluster
 from pfl_audit.models.open import open_model
+from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.progress import Silent
 from tests.models.cluster_calls import die_once, fail, pid
 
@@ -45,13 +45,13 @@ def cluster(address: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def opening(make_checkpoint: Callable[[int], Path]) -> Opening:
+def opening(make_checkpoint: Callable[[int], Path]) -> AnswerOpening:
     name = str(make_checkpoint(0))
-    return Opening(name, "cpu", False, None, open_model(name).fingerprint)
+    return AnswerOpening(name, "cpu", False, None, open_model(name).fingerprint)
 
 
 def test_answers_and_store_are_those_of_one_process(
-    cluster: Cluster, opening: Opening, corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, opening: AnswerOpening, corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pfl_audit.models.vt5.model.Vt5Responder.batch_size", lambda self, cost: 3)
     queries = open_corpus(corpus_folder, "red").queries[:12]
@@ -67,7 +67,7 @@ def test_answers_and_store_are_those_of_one_process(
 
 
 def test_both_machines_answer_and_one_that_dies_costs_its_call_alone(
-    cluster: Cluster, opening: Opening, tmp_path: Path
+    cluster: Cluster, opening: AnswerOpening, tmp_path: Path
 ) -> None:
     found = dict(cluster.calls(opening).each([pid, pid, partial(die_once, tmp_path / "died"), pid, pid]))
     assert found.keys() == set(range(5))
@@ -75,18 +75,18 @@ def test_both_machines_answer_and_one_that_dies_costs_its_call_alone(
     assert os.getpid() not in found.values()
 
 
-def test_what_a_call_raises_comes_back_without_its_text(cluster: Cluster, opening: Opening) -> None:
+def test_what_a_call_raises_comes_back_without_its_text(cluster: Cluster, opening: AnswerOpening) -> None:
     with pytest.raises(AuditError, match="internal error: ValueError") as caught:
         list(cluster.calls(opening).each([fail]))
     assert "Acme" not in str(caught.value)
 
 
-def test_another_version_or_checkpoint_is_not_asked(cluster: Cluster, opening: Opening) -> None:
+def test_another_version_or_checkpoint_is_not_asked(cluster: Cluster, opening: AnswerOpening) -> None:
     facts: dict[str, Any] = {**vars(opening)}
     with pytest.raises(AuditError, match="another version"):
-        list(cluster.calls(Opening(**{**facts, "version": "0"})).each([pid]))
+        list(cluster.calls(AnswerOpening(**{**facts, "version": "0"})).each([pid]))
     with pytest.raises(AuditError, match="has changed since"):
-        list(cluster.calls(Opening(**{**facts, "fingerprint": "other"})).each([pid]))
+        list(cluster.calls(AnswerOpening(**{**facts, "fingerprint": "other"})).each([pid]))
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:port", "http://host:1", "local:", "a b:1", "-x"])

@@ -13,11 +13,12 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UnanswerableError, WorkersError
-from pfl_audit.models.calls import Calls, InTurn, Opening
+from pfl_audit.models.calls import Calls, InTurn
 from pfl_audit.models.open import open_model
+from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.models.processes import Processes
 from pfl_audit.models.protocol import DocumentModel
-from pfl_audit.progress import Silent
+from pfl_audit.progress import Silent, Task
 
 
 @pytest.fixture(scope="module")
@@ -29,43 +30,43 @@ def processes() -> Iterator[Processes]:
 
 
 @pytest.fixture(scope="module")
-def opening(make_checkpoint: Callable[[int], Path]) -> Opening:
+def opening(make_checkpoint: Callable[[int], Path]) -> AnswerOpening:
     name = str(make_checkpoint(0))
-    return Opening(name, "cpu", False, None, open_model(name).fingerprint)
+    return AnswerOpening(name, "cpu", False, None, open_model(name).fingerprint)
 
 
 @pytest.fixture
-def calls(processes: Processes, opening: Opening) -> Calls:
+def calls(processes: Processes, opening: AnswerOpening) -> Calls[DocumentModel]:
     return processes.calls(opening)
 
 
-def die(model: DocumentModel) -> None:
+def die(model: DocumentModel, task: Task) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_once(marker: Path, model: DocumentModel) -> int:
+def die_once(marker: Path, model: DocumentModel, task: Task) -> int:
     if not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return os.getpid()
 
 
-def note(folder: Path, number: int, model: DocumentModel) -> int:
+def note(folder: Path, number: int, model: DocumentModel, task: Task) -> int:
     with (folder / str(number)).open("a") as file:
         file.write("x")
     return number
 
 
-def fail(model: DocumentModel) -> None:
+def fail(model: DocumentModel, task: Task) -> None:
     raise ValueError("Acme Media owes 12.00")
 
 
-def refuse(model: DocumentModel) -> None:
+def refuse(model: DocumentModel, task: Task) -> None:
     raise UnanswerableError("page.png cannot be read", "Leave it out", "the page cannot be read")
 
 
 def test_answers_and_store_are_those_of_one_process(
-    calls: Calls, opening: Opening, red: list[Query], tmp_path: Path
+    calls: Calls[DocumentModel], opening: AnswerOpening, red: list[Query], tmp_path: Path
 ) -> None:
     model = open_model(opening.name)
     kept = []
@@ -85,7 +86,7 @@ def red(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Query]:
     return list(open_corpus(corpus_folder, "red").queries[:12])
 
 
-def test_a_process_that_dies_costs_its_call_alone(calls: Calls, tmp_path: Path) -> None:
+def test_a_process_that_dies_costs_its_call_alone(calls: Calls[DocumentModel], tmp_path: Path) -> None:
     folder = tmp_path / "asked"
     folder.mkdir()
     work = [partial(note, folder, number) for number in range(20)]
@@ -95,18 +96,18 @@ def test_a_process_that_dies_costs_its_call_alone(calls: Calls, tmp_path: Path) 
     assert [(folder / str(number)).read_text() for number in range(20)] == ["x"] * 20
 
 
-def test_a_call_that_every_process_dies_of_ends_with_a_line(calls: Calls) -> None:
+def test_a_call_that_every_process_dies_of_ends_with_a_line(calls: Calls[DocumentModel]) -> None:
     with pytest.raises(WorkersError, match="3 processes were killed over one batch") as caught:
         list(calls.each([die]))
     assert "fewer --workers" in caught.value.remedy
     assert dict(calls.each([pid, pid])).keys() == {0, 1}
 
 
-def pid(model: DocumentModel) -> int:
+def pid(model: DocumentModel, task: Task) -> int:
     return os.getpid()
 
 
-def test_what_a_call_raises_comes_back(calls: Calls) -> None:
+def test_what_a_call_raises_comes_back(calls: Calls[DocumentModel]) -> None:
     ((at, found),) = calls.each([refuse])
     assert at == 0
     assert isinstance(found, UnanswerableError)
@@ -116,19 +117,19 @@ def test_what_a_call_raises_comes_back(calls: Calls) -> None:
     assert caught.value.problem == "internal error: ValueError"
 
 
-def test_a_checkpoint_that_changes_is_not_asked(processes: Processes, opening: Opening) -> None:
-    other = Opening(opening.name, "cpu", False, None, "of other weights")
+def test_a_checkpoint_that_changes_is_not_asked(processes: Processes, opening: AnswerOpening) -> None:
+    other = AnswerOpening(opening.name, "cpu", False, None, "of other weights")
     with pytest.raises(AuditError, match="has changed since it was opened"):
         list(processes.calls(other).each([pid]))
 
 
-def test_calls_that_cannot_be_sent(calls: Calls) -> None:
+def test_calls_that_cannot_be_sent(calls: Calls[DocumentModel]) -> None:
     with pytest.raises(AuditError, match="cannot be given to another process") as caught:
-        list(calls.each([lambda model: 0]))
+        list(calls.each([lambda model, task: 0]))
     assert caught.value.remedy == "Use --workers 1"
 
 
-def test_they_end_with_their_owner(opening: Opening) -> None:
+def test_they_end_with_their_owner(opening: AnswerOpening) -> None:
     processes = Processes(1)
     ((_, found),) = processes.calls(opening).each([pid])
     assert Path(f"/proc/{found}").exists()
@@ -136,10 +137,10 @@ def test_they_end_with_their_owner(opening: Opening) -> None:
     assert not Path(f"/proc/{found}").exists()
 
 
-def test_in_turn_asks_nothing_before_an_answer_is_taken(opening: Opening) -> None:
+def test_in_turn_asks_nothing_before_an_answer_is_taken(opening: AnswerOpening) -> None:
     asked: list[int] = []
     model = open_model(opening.name)
-    work = [lambda model, at=at: asked.append(at) for at in range(3)]
+    work = [lambda model, task, at=at: asked.append(at) for at in range(3)]
     each: Iterator[tuple[int, object]] = InTurn(model).each(work)
     next(each)
     assert asked == [0]

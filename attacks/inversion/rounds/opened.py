@@ -153,6 +153,8 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
     record, kept = read_record(folder), list(messages_of(folder, inputs.rounds))
     if not kept:
         raise UsageError(f"{folder} holds no message yet", "Let the training finish its first round")
+    if job.workers > 1 or job.cluster is not None:
+        job.progress.say("the messages of --round are read by one process: --workers and --cluster change nothing")
     model = open_gradient_model(job.checkpoint("messages"), job.device)
     pages = _pages(inputs.data, model, job, alone=pages_alone) if inputs.data is not None else None
     own = {name: parameter.detach().cpu() for name, parameter in model.network.named_parameters()}

@@ -64,7 +64,7 @@ def test_nothing_of_it_is_stored(red: Corpus, tmp_path: Path, given: object) -> 
 
 def test_the_form_of_a_reply() -> None:
     assert Reply(given=[1]).is_one()
-    assert Reply(failed=("a", "b")).is_one()
+    assert Reply(failed=("a", "b", "")).is_one()
     for wrong in (Reply(failed=("a",)), Reply(failed="ab"), Reply(unanswerable=("a", "b", 3))):  # type: ignore[arg-type]
         assert not wrong.is_one()
 

@@ -1,0 +1,130 @@
+"""What is asked about each observation of an audit, in this process or another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.clients import Clients
+from pfl_audit.attacks.inversion.context import Case, Filling, GradientContext
+from pfl_audit.attacks.inversion.controls import FILLINGS
+from pfl_audit.attacks.inversion.template.template import Template
+from pfl_audit.models.calls import InTurn, taken
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.openings import GradientOpening
+from pfl_audit.progress import Silent, Task
+
+T = TypeVar("T")
+Work = Callable[[GradientModel, Case, Task], T]
+"""What is computed for one observation; a function of a module, for another process imports it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A model whose gradients are shared, and the clients who fill in its forms.
+
+    Attributes:
+        clients: None where nothing is refilled.
+        remembers: Whether other fillings of a page are kept for the next check.
+    """
+
+    model: GradientModel
+    clients: Clients | None = None
+    remembers: bool = False
+    _fillings: dict[tuple[tuple[int, str], ...], Filling] = field(default_factory=dict)
+
+    def filling(self, pages: tuple[tuple[int, str], ...]) -> Filling | None:
+        """Other fillings of the forms of some pages, as of ``Case``."""
+        if self.clients is None or not pages:
+            return None
+        made = self._fillings.get(pages) or partial(self.clients.filling, pages)
+        if self.remembers and pages not in self._fillings:
+            made = self._fillings[pages] = lru_cache(FILLINGS)(made)
+        return made
+
+
+@dataclass(frozen=True)
+class HeldOpening:
+    """How a model and its clients were opened; as of Opening.
+
+    Attributes:
+        made: SHA-256 of the templates, and of how the model was trained since it was opened.
+        seed: As of ``Clients``; likewise ``asked`` and ``templates``.
+        remembers: As of Held.
+        weights: By parameter, of a model that was trained since.
+    """
+
+    model: GradientOpening
+    made: str
+    seed: int
+    asked: tuple[str, str] | None
+    remembers: bool
+    templates: tuple[Template, ...] = field(compare=False)
+    weights: Mapping[str, Tensor] | None = field(default=None, compare=False)
+
+    @property
+    def version(self) -> str:
+        """Of pfl-audit."""
+        return self.model.version
+
+    def open(self) -> Held:
+        """As of Opening."""
+        model = self.model.open()
+        with torch.no_grad():
+            for name, part in model.network.named_parameters():
+                if self.weights is not None:
+                    part.copy_(self.weights[name])
+        return Held(model, Clients(model, self.templates, self.seed, self.asked, Silent()), self.remembers)
+
+
+class _OnCase(Generic[T]):
+    """A call about one observation; to another process it goes without other fillings, which are made there."""
+
+    def __init__(self, work: Work[T], case: Case) -> None:
+        self._work, self._case = work, case
+
+    def __call__(self, held: Held, task: Task) -> T:
+        case = self._case
+        if case.filling is None and case.pages:
+            case = replace(case, filling=held.filling(case.pages))
+        return self._work(held.model, case, task)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._work, replace(self._case, filling=None, bound=None))
+
+
+def keeps_states(context: GradientContext) -> bool:
+    """Whether what computes may keep the state of a search in a file of this machine."""
+    return context.calls is None or context.calls.shares_files
+
+
+def on_each(
+    context: GradientContext,
+    works: Mapping[int, Work[T]],
+    kind: type[T],
+    task: Task | None = None,
+    units: Sequence[int] | None = None,
+) -> Iterator[tuple[int, T]]:
+    """Compute something for some of the observations.
+
+    Args:
+        works: What to compute, by the number of the case.
+        kind: Class of what it gives.
+        task: As of ``Calls.each``; likewise ``units``, in the order of ``works``.
+
+    Returns:
+        The number of each case and what was computed, in any order.
+
+    Raises:
+        WorkersError: Another process gave something else.
+    """
+    calls = context.calls if context.calls is not None else InTurn(Held(context.model))
+    numbers = list(works)
+    works_of = [_OnCase(works[number], context.cases[number]) for number in numbers]
+    for at, found in taken(calls, works_of, lambda found: isinstance(found, kind), task, units):
+        yield numbers[at], found

@@ -1,0 +1,108 @@
+"""How checkpoints were opened, so that other processes open the same ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pfl_audit import __version__
+from pfl_audit.errors import AuditError
+from pfl_audit.models.family import OpenedModel, Precision
+from pfl_audit.models.open import open_form_model, open_gradient_model, open_model
+
+if TYPE_CHECKING:
+    from pfl_audit.models.form_protocol import FormModel
+    from pfl_audit.models.gradient_protocol import GradientModel
+    from pfl_audit.models.protocol import DocumentModel
+
+
+@dataclass(frozen=True)
+class AnswerOpening:
+    """As of ``open_model``.
+
+    Attributes:
+        fingerprint: Of the model that it gave.
+        version: Of pfl-audit.
+    """
+
+    name: str
+    device: str
+    download: bool
+    prompt: str | None
+    fingerprint: str
+    precision: Precision = "fp32"
+    batch_tokens: int | None = None
+    version: str = __version__
+
+    def open(self) -> DocumentModel:
+        """As of Opening."""
+        model = open_model(
+            self.name,
+            device=self.device,
+            download=self.download,
+            prompt=self.prompt,
+            precision=self.precision,
+            batch_tokens=self.batch_tokens,
+        )
+        require_same(self.name, model, self.fingerprint)
+        return model
+
+
+@dataclass(frozen=True)
+class GradientOpening:
+    """As of ``open_gradient_model``.
+
+    Attributes:
+        fingerprint: Of the model that it gave.
+        version: Of pfl-audit.
+    """
+
+    name: str
+    device: str
+    fingerprint: str
+    version: str = __version__
+
+    def open(self) -> GradientModel:
+        """As of Opening."""
+        model = open_gradient_model(self.name, self.device)
+        require_same(self.name, model, self.fingerprint)
+        return model
+
+
+@dataclass(frozen=True)
+class FormOpening:
+    """As of ``open_form_model``.
+
+    Attributes:
+        label_map: Its pairs, in order.
+        fingerprint: Of the model that it gave.
+        version: Of pfl-audit.
+    """
+
+    name: str
+    device: str
+    fingerprint: str
+    visual_noise: int | None = None
+    precision: Precision = "fp32"
+    label_map: tuple[tuple[str, str], ...] = ()
+    batch_tokens: int | None = None
+    version: str = __version__
+
+    def open(self) -> FormModel:
+        """As of Opening."""
+        model = open_form_model(
+            self.name,
+            device=self.device,
+            visual_noise=self.visual_noise,
+            precision=self.precision,
+            label_map=dict(self.label_map),
+            batch_tokens=self.batch_tokens,
+        )
+        require_same(self.name, model, self.fingerprint)
+        return model
+
+
+def require_same(name: str, model: OpenedModel, fingerprint: str) -> None:
+    """Raise AuditError where a checkpoint gives another model than it gave before."""
+    if model.fingerprint != fingerprint:
+        raise AuditError(f"{name} has changed since it was opened", "Repeat the command")
