@@ -32,7 +32,7 @@ _FILLS: Final = 3
 _LONGER: Final = (-4, -2, -1, 1, 2, 4)
 """Changes of a word's length that are tried."""
 _CERTAIN: Final = 0.01
-"""Distance of every position over that of the nearest other piece in any place, up to which a sequence is certain."""
+"""Squared distance of every position over that of the nearest other piece anywhere, up to which a text is certain."""
 _WEIGHT: Final = 4.0
 """Pieces that a word counts for, whatever its length."""
 
