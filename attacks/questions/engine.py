@@ -288,7 +288,7 @@ class QueryEngine:
     def _beside(
         self,
         batches: Sequence[Mapping[str, Query]],
-        calls: Sequence[Call[list[T]]],
+        calls: Sequence[Call[DocumentModel, list[T]]],
         stored: Callable[[Iterable[str]], dict[str, T]],
     ) -> Iterator[tuple[int, list[T] | dict[str, T] | UnanswerableError]]:
         """What batches give, or what another process with the same store has put there for all of a batch meanwhile.

@@ -57,8 +57,7 @@ class Pilot:
         trained = [path.parent for path in sorted(self.folder.glob(f"{name}-[0-9]*/model.safetensors"))]
         seeds = {path.name.rsplit("-", 1)[1]: path for path in trained if path.name.rsplit("-", 1)[0] == name}
         return {
-            seed: scores(path, self.queries, path.with_name(f"{path.name}.scores.json"))
-            for seed, path in seeds.items()
+            seed: scores(path, self.queries, path.with_name(f"{path.name}.scores.json")) for seed, path in seeds.items()
         }
 
     def cell(self, name: str, baseline: str | None = None) -> str:
