@@ -9,10 +9,11 @@ start=fixtures/vt5-pretrained
 [ -f "$work/data/recipe.json" ] || pfl data make --out "$work/data" --members 100 --non-members 20 --red-providers 20 \
     --clients 10 --documents 3 --red-documents 2 --questions 3 --seed 47
 
-audit() { # name, folder of the run
-    [ "$1" = pretraining ] && phase=pretraining || phase=fine-tuning
-    pfl invert --round "$2" --phase $phase --data "$work/data" --out "$work/$1-audit" --fail-on never \
-        --store "$work/$1.store" -q
+audit() { # name, folder of the run, options
+    audited=$1 run=$2
+    shift 2
+    pfl invert --round "$run" --data "$work/data" --out "$work/$audited-audit" --fail-on never \
+        --store "$work/$audited.store" -q "$@"
 }
 
 model() { # name, options
@@ -21,7 +22,11 @@ model() { # name, options
     [ ! -f "$work/$name-audit/report.html" ] || return 0
     pfl train --data "$work/data" --from $start --out "$work/$name" --rounds 10 --validate-every 100 \
         --keep-updates "$@"
-    audit "$name" "$work/$name"
+    if [ "$name" = pretraining ]; then
+        audit "$name" "$work/$name" --phase pretraining
+    else
+        audit "$name" "$work/$name"
+    fi
     if [ "$name" = one-step ]; then # secure aggregation shows the sum of its clients alone
         for clients in 2 5 10; do
             .venv/bin/python docs/results/rounds_sums.py "$work/$name" "$work/sum-$clients" $clients
