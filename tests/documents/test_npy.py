@@ -193,7 +193,7 @@ class _Runs:
     ("value", "name"),
     [
         (_Runs(), "system"),
-        (partial(print, "x"), "functools.partial"),
+        (partial(len, "x"), "functools.partial"),
         (datetime.date(2020, 1, 1), "datetime.date"),
         (OrderedDict(a=1), "collections.OrderedDict"),
         ({1, 2}, "set"),
