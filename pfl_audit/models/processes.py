@@ -78,7 +78,7 @@ class Process:
     def receive(self) -> Reply[Any] | Told | None:
         """As of Holder."""
         try:
-            found: Reply[Any] | Told = _received(self.connection)
+            found: Reply[Any] | Told = self.connection.recv()
         except (EOFError, OSError):
             return None
         return found
@@ -93,10 +93,6 @@ class Process:
 def _send(connection: Connection, what: object) -> None:
     """Send by plain pickle; that of multiprocessing moves tensors to shared memory, of which there may be little."""
     connection.send_bytes(pickle.dumps(what, protocol=pickle.HIGHEST_PROTOCOL))
-
-
-def _received(connection: Connection) -> Any:
-    return pickle.loads(connection.recv_bytes())
 
 
 class _Teller:
@@ -124,7 +120,7 @@ def _serve(connection: Connection, threads: int) -> None:
     models: dict[Opening[Any], Any] = {}
     while True:
         try:
-            opening, call = _received(connection)
+            opening, call = connection.recv()
         except (EOFError, OSError):
             return
         except Exception as error:  # a call of code that this process cannot import

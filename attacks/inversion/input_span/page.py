@@ -40,10 +40,10 @@ def read_page(
     if positions is None or projection is None:
         return missing("the page encoder's patches", "pixels are unknown, and so is the order of words")
     if not positions[0, 1:].any():
-        return Limit(Cause.QUANTISED, "pixels: the signals of all patches were rounded to zero")
+        return Limit(Cause.NOISE, "pixels: the signals of all patches are zero, rounded or left out")
     noise = noise_of([], positions, None)
     found = read_pixels(positions, projection, shared(names.bias), noise, names.scale, blank)
     if found.excess > TOO_MUCH and found.residual > _LEFT:
         why = f"no page explains the projection's gradient, {found.residual:.1%} of it is left"
-        return Limit(Cause.MIXED, f"pixels: {why}: more than one page, or more than one step")
+        return Limit(Cause.MIXED, f"pixels: {why}: more than one page, more than one step, or noise")
     return found

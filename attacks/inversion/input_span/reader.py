@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.ordered import words_in_order
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned, inputs_of_span
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
+from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.errors import AuditError
 from pfl_audit.models.word_tables import SumsWordsAndBoxes
 
@@ -80,7 +81,8 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     if ordered.words:
         own = [[token, *box] for box, tokens in ordered.words for token in tokens]
         pairs, candidates = np.unique(np.concatenate([pairs, np.array(own)]), axis=0), 0
-    limits = (*limits, *found.limits, *ordered.limits)
+    traits = traits_of(seen.gradient, (table.name for table in (tables.word, *tables.edges.values())))
+    limits = (*limits, *found.limits, *restated(ordered.limits, traits))
     return Inputs(tokens, edges, boxes, pairs, candidates, ordered.words, ordered.page, limits)
 
 
