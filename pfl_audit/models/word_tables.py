@@ -97,7 +97,7 @@ class FirstEncoderLayer:
         out: (width, inner).
         second: Gain of the norm before the feed-forward layer, (width,).
         feed: Weights that are given what that norm makes, (outputs, width) each.
-        epsilon: Of the norms.
+        epsilon: Epsilon of the layer norms.
         heads: Number of heads.
     """
 

@@ -172,7 +172,7 @@ class _Inputs:
 
 
 def _printed(form: Template, tables: SumsWordsAndBoxes, boxes: list[Box]) -> dict[Box, list[int]]:
-    """Boxes of the page that a printed word of the form stands in, with its pieces."""
+    """Boxes of the page that contain a printed word of the form, with its pieces."""
     found: dict[Box, list[int]] = {}
     rows = np.array(boxes)
     for box, word in zip(tables.rows(form.boxes), form.words, strict=True):

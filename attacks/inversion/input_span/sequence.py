@@ -33,7 +33,7 @@ class FirstLayer:
         value: (inner, width).
         out: (width, inner).
         second: (width,), gain of the norm before the feed-forward layer.
-        epsilon: Of the norms.
+        epsilon: Epsilon of the layer norms.
         heads: Number of heads.
         bias: Length to what is added to the scores, float64 (heads, length, length).
     """
@@ -56,7 +56,7 @@ class Distances:
         layer: Weights.
         basis: Span of what the feed-forward layer was given.
         inputs: float64 (n, width), all inputs that sequences are made of, before the first norm.
-        directions: Of so many random directions outside the span distances are taken; of all if None.
+        directions: Number of random directions outside the span that distances use; all if None.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
 """Pieces in their order, by a search whose certificate is the span of the first feed-forward layer's inputs.
 
 The form's words, the prompt around the question and the end are known; every private box holds one word, and the
-prompt's box a question, of an unknown number of pieces. A wrong piece is outside the span itself, whatever stands
-elsewhere, and moves everything else a little. So each piece in turn becomes the one that is nearest to the span, words
-get longer and shorter, and where the whole sequence is in the span, and no other piece is near it in any place, the
-sequence is the page's. What the search ends with otherwise proves nothing and is not returned.
+prompt's box a question, of an unknown number of pieces. A wrong piece is outside the span whatever the
+others are, and changes the other inputs a little. So each piece in turn is set to the one nearest to the span, the
+lengths of words are varied, and where the whole sequence is in the span, and no other piece is near it in any place,
+the sequence is the page's. What the search ends with otherwise proves nothing and is not returned.
 
 Search: iterated conditional modes (Besag, On the statistical analysis of dirty pictures, 1986), over lengths as well.
 """
@@ -44,7 +44,7 @@ class Word:
     Attributes:
         first: Inputs that its first piece can be.
         others: Inputs that the others can be.
-        length: Of its pieces, about.
+        length: Approximate number of its pieces.
     """
 
     first: tuple[int, ...]
