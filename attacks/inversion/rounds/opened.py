@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -27,8 +26,10 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import is_there, sha256_input
+from pfl_audit.models.calls import Calls
 from pfl_audit.models.gradient_protocol import GradientModel, Sample
 from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.openings import GradientOpening
 from pfl_audit.models.safetensors_file import read_header
 from pfl_audit.models.tensor_file import read_tensors
 from pfl_audit.training.federated.kept import Kept, Message, kept_path, messages_of, read_record
@@ -43,6 +44,7 @@ class Sent:
     """A message, and apart from it what it was trained on.
 
     Attributes:
+        seen: Its weights are those that the round began with, where they differ from the model's.
         round: From 1.
         clients: Numbers of the clients in it.
         key: SHA-256 of the files that it is read from.
@@ -69,11 +71,13 @@ class RoundContext(GradientContext):
         sent: The messages.
         pages: What clients may have trained on; None where no corpus is at hand.
         clients: Number of clients of the federation.
+        reading: What reads a message; this process where not given.
     """
 
     sent: tuple[Sent, ...]
     pages: Pages | None
     clients: int
+    reading: Calls[GradientModel] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class OpenedRounds(OpenedGradients):
     sent: tuple[Sent, ...] = ()
     pages: Pages | None = None
     clients: int = 1
+    reading: Calls[GradientModel] | None = None
 
     def have(self) -> frozenset[str]:
         """The messages in place of a template's gradients."""
@@ -98,6 +103,7 @@ class OpenedRounds(OpenedGradients):
             sent=self.sent,
             pages=self.pages,
             clients=self.clients,
+            reading=self.reading,
             **vars(common),
         )
 
@@ -153,13 +159,13 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
     record, kept = read_record(folder), list(messages_of(folder, inputs.rounds))
     if not kept:
         raise UsageError(f"{folder} holds no message yet", "Let the training finish its first round")
-    if job.workers > 1 or job.cluster is not None:
-        job.progress.say("the messages of --round are read by one process: --workers and --cluster change nothing")
-    model = open_gradient_model(job.checkpoint("messages"), job.device)
+    name = job.checkpoint("messages")
+    model = open_gradient_model(name, job.device)
+    reading = job.pool.calls(GradientOpening(name, job.device, model.fingerprint)) if job.pool is not None else None
     pages = _pages(inputs.data, model, job, alone=pages_alone) if inputs.data is not None else None
-    own = {name: parameter.detach().cpu() for name, parameter in model.network.named_parameters()}
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.network.named_parameters()}
     form = _whole_page(model)
-    sent = tuple(_sent(message, record, own, form, pages) for message in kept)
+    sent = tuple(_sent(message, record, shapes, form, pages) for message in kept)
     rounds, numbers = {one.round for one in sent}, {client for one in sent for client in one.clients}
     about = Data(
         subject="gradients",
@@ -178,12 +184,21 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
         },
     )
     return OpenedRounds(
-        model, (), Records(job.store), job.states, about, sent=sent, pages=pages, clients=record.clients
+        model,
+        (),
+        Records(job.store),
+        job.states,
+        about,
+        sent=sent,
+        pages=pages,
+        clients=record.clients,
+        reading=reading,
     )
 
 
-def _sent(message: Message, record: Kept, own: Mapping[str, Tensor], form: Template, pages: Pages | None) -> Sent:
-    shapes = {name: tuple(part.shape) for name, part in own.items()}
+def _sent(
+    message: Message, record: Kept, shapes: Mapping[str, tuple[int, ...]], form: Template, pages: Pages | None
+) -> Sent:
     update, begun = StoredTensors(message.path, shapes), StoredTensors(message.model, shapes)
     if not update:
         raise AuditError(f"{message.path}: none of its tensors is one of the model", "Give the checkpoint of the run")
@@ -195,9 +210,8 @@ def _sent(message: Message, record: Kept, own: Mapping[str, Tensor], form: Templ
                 f"the corpus lacks questions of {message.path.stem} in round {message.round}",
                 "Give --data as it was given to the training",
             )
-    weights = ChainMap(dict[str, Tensor](), begun, own)  # type: ignore[arg-type]
     name = f"round {message.round} {message.path.stem}"
-    seen = Observation(name, form, update, 1, _steps(record, 0 if rows is None else len(rows)), weights)
+    seen = Observation(name, form, update, 1, _steps(record, 0 if rows is None else len(rows)), begun)
     bound = NoiseBound(origin.noise, 2 * record.clip, unit="company") if origin.noise and record.clip else None
     key = sha256_input(message.path), sha256_input(message.model)
     return Sent(seen, message.round, origin.clients, key, rows, bound, update.left_out)

@@ -1,8 +1,9 @@
 """Audits of kept messages: what they give away is found, and other evidence is no leak."""
 
 import json
+import pickle
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from pfl_audit.cli.main import run
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.progress import Silent
+from pfl_audit.models.openings import GradientOpening
+from pfl_audit.progress import Silent, Task
 from pfl_audit.training.federated.kept import MODEL, kept_path
 from tests.attacks.inversion.room import BUDGET
 
@@ -100,6 +102,31 @@ def test_steps_of_adamw_give_the_pages_of_their_clients_away(federation: Federat
     }
     text = (tmp_path / "run/results.json").read_text() + (tmp_path / "run/report.html").read_text()
     assert not [word for word in words if f" {word} " in text]
+
+
+class Elsewhere:
+    """Another process, as far as a call can notice: the model is opened anew, and calls come as bytes."""
+
+    batch_tokens, shares_files, called = None, False, 0
+
+    def calls(self, opening: GradientOpening) -> "Elsewhere":
+        self.model = pickle.loads(pickle.dumps(opening)).open()
+        return self
+
+    def each(self, calls: list[Any], task: Task, units: None = None) -> Iterator[tuple[int, Any]]:
+        for at in reversed(range(len(calls))):
+            self.called += 1
+            yield at, pickle.loads(pickle.dumps(calls[at]))(self.model, Silent())
+            task.advance()
+
+
+def test_other_processes_read_the_same(federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, alone = audit(federation, tmp_path / "one", "--rounds", "2")
+    there = Elsewhere()
+    monkeypatch.setattr(AuditJob, "pool", there)
+    _, results = audit(federation, tmp_path / "two", "--rounds", "2", "--workers", "2")
+    assert there.called == 4
+    assert check(results) == check(alone)
 
 
 def test_steps_of_adamw_give_questions_and_answers_of_a_donut_away(federation: Federation, tmp_path: Path) -> None:
