@@ -41,11 +41,13 @@ class Axis:
 
 
 def linear(values: Sequence[float], start: float, end: float, *, percent: bool) -> Axis:
-    """A linear axis that holds all values, with about five round ticks."""
+    """A linear axis that holds all values, with about five round ticks, whole ones for whole values."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if high - low < 1e-12 * max(1.0, abs(high)):
         low, high = low - max(0.5, abs(low) / 2), high + max(0.5, abs(high) / 2)
     step = _round_step((high - low) / _TICKS)
+    if not percent and all(float(value).is_integer() for value in values):
+        step = max(1.0, step)
     first, last = math.floor(low / step), math.ceil(high / step)
     ticks = [place * step for place in range(first, last + 1)]
     return Axis(ticks[0], ticks[-1], start, end, tuple((tick, _label(tick, percent=percent)) for tick in ticks))

@@ -49,6 +49,18 @@ def test_both_axes_of_a_roc_are_logarithmic() -> None:
     assert made.lines[-1].reference
 
 
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [([1, 2], ["1", "2"]), ([1, 20], ["0", "5", "10", "15", "20"]), ([3], ["1", "2", "3", "4", "5"])],
+)
+def test_whole_values_have_whole_ticks(values: list[float], labels: list[str]) -> None:
+    assert [label for _, label in linear(values, 0, 100, percent=False).ticks] == labels
+
+
+def test_other_values_have_ticks_between_whole_numbers() -> None:
+    assert "1.6" in [label for _, label in linear([1.0, 1.5, 2.0], 0, 100, percent=False).ticks]
+
+
 def test_a_value_lies_where_its_share_of_the_axis_is() -> None:
     axis = linear([0.0, 10.0], 100, 200, percent=False)
     assert axis.at(5.0) == pytest.approx(150)
