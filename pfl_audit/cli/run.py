@@ -48,7 +48,7 @@ def _audit(file: Path, more: list[str], at_once: int) -> None:
 
     table = read_config(file)
     targets = targets_of(file, table)
-    if targets and "--target" not in more:
+    if targets and not _given(more, "--target"):
         code: object = _audit_each(file, list(targets), more, table, at_once)
     else:
         arguments = ["audit", "--config", str(file), *more]
@@ -62,7 +62,7 @@ def _audit_each(file: Path, names: list[str], more: list[str], table: Mapping[st
     from pfl_audit.cli.targets import Children, audit_here, parsed, worst
 
     out, more = _folder(file, more, table)
-    as_json, instead = "--json" in more, any(option in more for option in _INSTEAD)
+    as_json, instead = "--json" in more, any(_given(more, name) for name in _INSTEAD)
     audits = {
         name: ["audit", "--config", str(file), "--target", name, *more, "--out", str(out / name)] for name in names
     }
@@ -79,6 +79,11 @@ def _audit_each(file: Path, names: list[str], more: list[str], table: Mapping[st
         found = {name: {"exit_code": one.code, "printed": parsed(one.told)} for name, one in ended.items()}
         print_json({"targets": found, "comparison": str(page) if page else None})
     return worst([one.code for one in ended.values()])
+
+
+def _given(options: list[str], name: str) -> bool:
+    """Whether an option is among others, as one argument or as two."""
+    return any(option.partition("=")[0] == name for option in options)
 
 
 def _folder(file: Path, more: list[str], table: Mapping[str, object]) -> tuple[Path, list[str]]:

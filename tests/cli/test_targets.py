@@ -48,6 +48,14 @@ def test_one_target_can_be_audited_alone(order: tuple[str, ...], several: str, p
     assert plan.seed == 1
 
 
+@pytest.mark.parametrize("choice", [["--target", "second"], ["--target=second"]])
+def test_run_audits_the_one_target_that_is_chosen(
+    choice: list[str], several: str, plans: list[AuditPlan], tmp_path: Path
+) -> None:
+    assert run(["run", several, *choice, "--out", str(tmp_path / "alone")]) == 2
+    assert [(plan.seed, plan.out) for plan in plans] == [(1, tmp_path / "alone")]
+
+
 def test_targets_are_audited_and_compared(several: str, tmp_path: Path, capsys: Capture) -> None:
     code = run(["run", several, "--at-once", "2", "--json", "--require", "membership.azk"])
     found = json.loads(capsys.readouterr().out)
