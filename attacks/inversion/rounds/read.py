@@ -83,7 +83,7 @@ def _bags(context: RoundContext) -> Iterator[tuple[Sent, Bag, Items]]:
     calls = context.reading if context.reading is not None else InTurn(context.model)
     with context.progress.task("messages", len(keys), len(known)) as task:
         works = [_Read(seen := context.sent[at].seen, context.rng("inversion", "noise", seen.name)) for at in new]
-        for number, record in taken(calls, works, _is_record, task):
+        for number, record in taken(calls, works, _is_record, task, [1] * len(new)):
             context.records.put(keys[new[number]], asdict(record))
             known[new[number]] = asdict(record)
     for at, sent in enumerate(context.sent):
