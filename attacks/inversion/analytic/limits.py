@@ -37,6 +37,7 @@ class Cause(StrEnum):
     DECAYED = auto()
     OTHER = auto()
     DROPOUT = auto()
+    FORM = auto()
 
 
 CONDITIONS: Final = {
@@ -52,6 +53,7 @@ CONDITIONS: Final = {
     Cause.OTHER: "it needs the weights that the client was sent",
     Cause.DECAYED: "it needs a gradient or a step of SGD instead of steps of Adam",
     Cause.DROPOUT: "it needs a gradient that was taken without dropout",
+    Cause.FORM: "it needs the form that the client filled in",
 }
 """Under which condition the closed forms would recover what is missing."""
 

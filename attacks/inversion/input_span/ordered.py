@@ -84,8 +84,8 @@ def words_in_order(
     if found.boxes is None or allowed is None or pairs is None or seen.weights is not None or not seen.template.words:
         return Ordered((), page.pixels, ())
     words = _search(seen.template, tables, weights, allowed, pairs, basis, page.pixels)
-    if words is None:
-        return Ordered((), page.pixels, (Limit(Cause.MIXED, "order: no sequence of pieces explains the update alone"),))
+    if isinstance(words, Limit):
+        return Ordered((), page.pixels, (words,))
     return Ordered(tuple(words), page.pixels, ())
 
 
@@ -110,7 +110,7 @@ def _search(
     pairs: Paired,
     basis: Basis,
     page: Tensor,
-) -> list[tuple[Box, tuple[int, ...]]] | None:
+) -> list[tuple[Box, tuple[int, ...]]] | Limit:
     names, parts = tables.summed(), InputParts.of(tables.summed(), weights)
     inputs = _Inputs(parts)
     prompt, end = names.pairs[0, 1:].tolist(), names.pairs[-1].tolist()
@@ -118,6 +118,8 @@ def _search(
         tuple(box): allowed.tokens[pairs.possible[:, at]].tolist() for at, box in enumerate(allowed.boxes.tolist())
     }
     printed = _printed(form, tables, list(possible))
+    if not printed:
+        return Limit(Cause.FORM, "order: no word of the form stands on the page, which may be of another form")
     pieces = [(len(tokens), box[2] - box[0]) for box, tokens in printed.items()]
     ratio = float(np.median([count / max(wide, 1) for count, wide in pieces]))
 
@@ -148,7 +150,7 @@ def _search(
     first = len(inputs.known)
     words = search(distances, line, range(first, first + len(patches)), rng)
     if words is None:
-        return None
+        return Limit(Cause.MIXED, "order: no sequence of pieces explains the update alone")
     token_of = [token for token, _ in inputs.known]
     return [(box, tuple(token_of[one] for one in word)) for box, word in zip(asked, words, strict=True)]
 

@@ -12,7 +12,7 @@ import torch
 from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.bag import bag_of, counts_of
 from pfl_audit.attacks.inversion.bag_readers import Bag
-from pfl_audit.attacks.inversion.clients import batch_of
+from pfl_audit.attacks.inversion.clients import batch_of, place_template
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import PAIRS, WORDS
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
@@ -23,6 +23,7 @@ from pfl_audit.attacks.inversion.input_span.text_search import Word, search
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.vt5.gradients import Vt5Gradients
+from pfl_audit.progress import Silent
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import Room
 from tests.oracles.input_span import feed_inputs_of
@@ -129,6 +130,13 @@ def test_the_whole_text_and_the_page_come_back(room: Room, case: Case) -> None:
     assert ((bag.page * 255).round().permute(1, 2, 0).numpy() == case.truths[0].page).all()
     pairs, of, named = counts_of(room.model, Case(case.seen, case.truths), bag)[PAIRS][0].tolist()
     assert pairs == of == named
+
+
+def test_a_page_of_another_form_has_no_order(room: Room, case: Case) -> None:
+    template = place_template(room.model, open_templates(FIXTURES / "templates")[1], Silent())
+    bag = bag_of(room.model, replace(case, seen=replace(case.seen, template=template)))
+    assert bag.items[WORDS] == frozenset()
+    assert any(limit.cause is Cause.FORM and "order" in limit.words for limit in bag.limits)
 
 
 def test_a_frozen_page_encoder_is_said(room: Room, case: Case) -> None:
