@@ -11,6 +11,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 from collections.abc import Callable, Iterator
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,25 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer
     server = CommandServer(tmp_path_factory.mktemp("commands"))
     yield server
     server.close()
+
+
+WORKER_LIBRARIES = (
+    "pfl_audit.models.donut.model", "pfl_audit.models.vt5.model", "pfl_audit.models.encoders.model",
+    "pfl_audit.attacks.inversion.run", "pfl_audit.attacks.reconstruction.run", "pfl_audit.attacks.questions.engine",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def warm_workers() -> Iterator[None]:
+    """Workers of this process start from a server that has the libraries imported: an import takes longer than a test.
+
+    Those of a command that runs as a process of its own start as they do for a user.
+    """
+    server = get_context("forkserver")
+    server.set_forkserver_preload([*WORKER_LIBRARIES])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pfl_audit.models.processes.get_context", lambda how: server)
+        yield
 
 
 @pytest.fixture

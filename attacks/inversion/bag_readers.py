@@ -138,6 +138,7 @@ class _OfTables:
 
     def __init__(self, model: GradientModel, tables: WordTables) -> None:
         self._tables, self._weights = tables, dict(model.network.named_parameters())
+        self._placed = isinstance(tables, SumsWordsAndBoxes)  # once: a protocol is slow to look at, and pages are many
         self.decode = tables.decode
 
     def read(self, seen: Observation) -> Bag:
@@ -156,7 +157,7 @@ class _OfTables:
         ids, boxes = self._tables.tokens(text), self._tables.boxes(text)
         private = private_tokens(self._tables.places(text), template)
         own, form = _by_field(ids, boxes, private)
-        if isinstance(self._tables, SumsWordsAndBoxes):
+        if self._placed:
             own, form = (
                 dict(part) | _placed(ids[mask], boxes[mask]) for part, mask in ((own, private), (form, ~private))
             )

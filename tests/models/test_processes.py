@@ -22,7 +22,7 @@ from pfl_audit.progress import Silent, Task
 
 
 @pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
+def processes(warm_workers: None) -> Iterator[Processes]:
     """Two, which find the calls below."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parents[2]))

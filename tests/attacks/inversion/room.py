@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
+from pfl_audit.attacks.inversion import bag
 from pfl_audit.attacks.inversion.bag import bag_of, lower_share
 from pfl_audit.attacks.inversion.bag import counts_of as bag_counts
+from pfl_audit.attacks.inversion.bag_readers import BagReader, Items
 from pfl_audit.attacks.inversion.clients import Clients, place_template, share
 from pfl_audit.attacks.inversion.closed_form import counts_of as words_of
 from pfl_audit.attacks.inversion.context import Case, Observation
@@ -22,7 +25,7 @@ from pfl_audit.attacks.inversion.question_answer import counts_of as answers_of
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.word_text import solve
 from pfl_audit.core.verdict import Budget
-from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.gradient_protocol import GradientModel, Text
 from pfl_audit.progress import Silent
 
 BUDGET = Budget.shared(4)
@@ -43,6 +46,20 @@ def other_weights(model: GradientModel, seed: int = 1) -> Iterator[None]:
             part.copy_(kept[name])
 
 
+class Split:
+    """A reader that splits each text once: all cases of a room are compared with the same fillings."""
+
+    def __init__(self, reader: BagReader) -> None:
+        self.read, self.decode, self._split = reader.read, reader.decode, reader.split
+        self._known: dict[tuple[int, int], tuple[Text, Template, tuple[Items, Items]]] = {}
+
+    def split(self, text: Text, template: Template) -> tuple[Items, Items]:
+        key = (id(text), id(template))
+        if key not in self._known:
+            self._known[key] = (text, template, self._split(text, template))  # both are kept, and so their ids
+        return self._known[key][2]
+
+
 class Room:
     """Clients of one form, and recoveries of what they share."""
 
@@ -51,6 +68,7 @@ class Room:
         self.placed = [place_template(model, template, Silent()) for template in templates]
         self.clients = Clients(model, templates, 0, None, Silent())
         self.filling = cache(lambda page, question, number: self.clients.filling([(page, question)], number)[0])
+        self._reader = cache(lambda: Split(bag.reader_of(model)))
 
     def case(self, number: int, batch: int = 1, gradient: Mapping[str, Tensor] | None = None) -> Case:
         """A page of the first form, or several, and their gradient or another."""
@@ -80,5 +98,7 @@ class Room:
 
     def in_any_order(self, case: Case) -> Decision | None:
         """What the rows alone show."""
-        rows = bag_counts(self.model, case, bag_of(self.model, case))
+        read, reader = bag_of(self.model, case), self._reader()
+        with patch.object(bag, "reader_of", lambda model: reader):
+            rows = bag_counts(self.model, case, read)
         return decide([{measure: lower_share(counts) for measure, counts in rows.items()}], BUDGET)

@@ -38,7 +38,7 @@ from tests.attacks.inversion.conftest import save_reader
 from tests.attacks.inversion.template.drawn import save_form
 from tests.command_server import CommandServer
 
-pytestmark = pytest.mark.usefixtures("tests_on_path")
+pytestmark = pytest.mark.usefixtures("tests_on_path", "warm_workers")
 TIMES = ("started", "seconds", "resumed", "command")
 
 

@@ -21,6 +21,7 @@ from pfl_audit.models.auto.kinds import kind_of
 from pfl_audit.models.auto.model import AutoModel
 from pfl_audit.models.auto.processor import TURN
 from pfl_audit.models.nearest import nearest_way
+from pfl_audit.sandbox import RefusedError, SandboxError
 from tests.models.auto.zoo import FAMILIES
 
 Checkpoint = Callable[[str], Path]
@@ -30,6 +31,20 @@ Checkpoint = Callable[[str], Path]
 def copied(checkpoint: Checkpoint, tmp_path: Path) -> Callable[[str], Path]:
     """A copy of a checkpoint to damage."""
     return lambda name: Path(shutil.copytree(checkpoint(name), tmp_path / name))
+
+
+@pytest.fixture
+def looks_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child's side of the examination runs in this process: a child imports for four seconds."""
+
+    def call(target: str, folder: str, **limits: float) -> dict[str, Any]:
+        assert target.endswith(":look")
+        try:
+            return look(folder)
+        except RefusedError as error:
+            raise SandboxError("refused", str(error)) from error
+
+    monkeypatch.setattr("pfl_audit.models.auto.examine.call_sandboxed", call)
 
 
 def edit(path: Path, **settings: Any) -> None:
@@ -88,6 +103,7 @@ def test_a_network_that_is_larger_than_its_weights_costs_one_line(copied: Checkp
         ("qwen2_vl", "preprocessor_config.json", {"patch_size": "x", "image_processor_type": "Nothing"}, "cannot be"),
     ],
 )
+@pytest.mark.usefixtures("looks_here")
 def test_damaged_settings_cost_one_line(
     name: str, file: str, settings: dict[str, Any], reason: str, copied: Checkpoint
 ) -> None:

@@ -16,11 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+_SUPERLINK, _LISTED = "superlink", ("ListRuns", "list-runs")
 BIN = Path(sys.executable).parent  # not resolved: a venv's python is a link
 
 
 PATIENCE = 240
 """Seconds without any sign of progress, after which a federation hangs: a loaded machine is slow, but goes on."""
+DOUBT = 15
+"""Seconds without any, after which the SuperLink is asked whether the run has failed: by a process with Flower."""
 
 
 class Patience:
@@ -100,7 +103,7 @@ class Deployment:
             "-out", str(self.certificate),
         )  # fmt: skip
         self._start(
-            "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self._port),
+            _SUPERLINK, "flower-superlink", "--host", "127.0.0.1", "--port", str(self._port),
             "--ssl-ca-certfile", str(self.certificate), "--ssl-certfile", str(self.certificate),
             "--ssl-keyfile", str(key), "--enable-supernode-auth", "--disable-runtime-dependency-installation",
         )  # fmt: skip
@@ -131,22 +134,27 @@ class Deployment:
 
     def wait(self, run: str, done: Callable[[], bool]) -> None:
         """Until it is done; stops where the run has failed, a process has died, or nothing advances."""
-        patience, looked = Patience(self._signs, PATIENCE), time.monotonic()
+        patience, lively = Patience(self._signs, PATIENCE), Patience(self._signs, DOUBT)
         while not done():
             self._check()
             self.peers |= _peers(_descendants(self.pids))
-            if time.monotonic() - looked > 20:  # a ServerApp that fails writes nothing
+            if not lively.lasts():  # a ServerApp that fails writes nothing
                 state = self._flwr("list", "here", "--run-id", run, "--format", "json")
-                assert "finished:failed" not in state, self.log("superlink")
-                assert "finished:stopped" not in state, self.log("superlink")
-                looked = time.monotonic()
-            assert patience.lasts(), self.log("superlink")
+                assert "finished:failed" not in state, self.log(_SUPERLINK)
+                assert "finished:stopped" not in state, self.log(_SUPERLINK)
+                lively = Patience(self._signs, DOUBT)
+            assert patience.lasts(), self.log(_SUPERLINK)
             time.sleep(0.3)
 
     def _signs(self) -> object:
-        """What changes as the federation goes on: its processes, the ends of their logs, the apps' files."""
-        files = [*self.folder.glob("*.log"), *(path for folder in self.work for path in folder.rglob("*"))]
-        return sorted(_descendants(self.pids)), [(path, _changed(path)) for path in files]
+        """What changes as the federation goes on: its processes, the ends of their logs, the apps' files.
+
+        A node that was refused tries again for ever, and our own questions are in the SuperLink's log: neither is one.
+        """
+        logs = (self.folder / f"{name}.log" for name, _ in self._started if name not in {*self._refused, _SUPERLINK})
+        files = [*logs, *(path for folder in self.work for path in folder.rglob("*"))]
+        asked = sum(not any(word in line for word in _LISTED) for line in _lines(self.folder / f"{_SUPERLINK}.log"))
+        return sorted(_descendants(self.pids)), [(path, _changed(path)) for path in files], asked
 
     @property
     def pids(self) -> list[int]:

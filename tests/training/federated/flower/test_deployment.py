@@ -44,7 +44,7 @@ def test_two_supernodes_train_what_one_process_trains(
 ) -> None:
     start = str(make_checkpoint(0))
     arguments = [
-        "train", "--mode", "fl", "--from", start, "--rounds", "2", "--local-steps", "2", "--batch-size", "4",
+        "train", "--mode", "fl", "--from", start, "--rounds", "1", "--local-steps", "2", "--batch-size", "4",
         "--learning-rate", "1e-3", "--pretrain", "tm", "--pretrain-rounds", "1", "--lora", "2", "--quiet",
     ]  # fmt: skip
     app, out = tmp_path / "app", tmp_path / "flower"
