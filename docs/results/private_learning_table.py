@@ -1,8 +1,9 @@
 """What private models learn: private_learning_table.py CORPUS START MODEL [MODEL ...].
 
 Mean ANLS on the pages of companies outside the training set, the gain over the start, and the difference to the first
-model, both on the same questions, with 95 % intervals over companies. Scores are kept in
-MODEL.scores.json beside each model. The variable DEVICE is where the models are asked; cpu by default.
+model, both on the same questions, with 95 % intervals over companies. Models NAME-SEED that differ in their seed alone
+have a line of their mean too, which is compared with the first such mean. Scores are kept in MODEL.scores.json beside
+each model. The variable DEVICE is where the models are asked; cpu by default.
 """
 
 from __future__ import annotations
@@ -61,15 +62,19 @@ class HeldOut:
 def main(corpus: Path, start: Path, *models: Path) -> None:
     """Print the table."""
     held = HeldOut(corpus)
-    first: np.ndarray | None = None
     before = held.start(start)
     print(f"{held}\n")
     print("| model | ANLS | gain over the start | less the first model |\n| --- | --- | --- | --- |")
-    for model in (start, *models):
-        after = before if model is start else held.scores(model)
-        first = after if first is None and model is not start else first
-        compared = (after, after - before, *([after - first] if first is not None else []))
-        print(f"| {model.name} | {' | '.join(map(held.mean, compared))} |")
+    print(f"| {start.name} | {held.mean(before)} | {held.mean(before - before)} | |")
+    found = {model.name: held.scores(model) for model in models}
+    seeds: dict[str, list[np.ndarray]] = {}
+    for name, after in found.items():
+        seeds.setdefault(name.rpartition("-")[0], []).append(after)
+    means = {f"{name}, {len(some)} seeds": np.mean(some, axis=0) for name, some in seeds.items() if len(some) > 1}
+    for lines in (found, means):
+        for name, after in lines.items():
+            first = next(iter(lines.values()))
+            print(f"| {name} | {' | '.join(map(held.mean, (after, after - before, after - first)))} |")
 
 
 def scores(model: Path, queries: list[Query], kept: Path) -> np.ndarray:
