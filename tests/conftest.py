@@ -38,8 +38,12 @@ UNKNOWN = 10.0
 
 
 def pytest_configure() -> None:
-    """No garbage collection during that of tests, which makes millions of objects, and hardly any garbage."""
+    """No garbage collection during that of tests, which makes millions of objects, and hardly any garbage.
+
+    No wait for the disk: processes are killed here, and the power stays on. Processes that tests start do wait.
+    """
     gc.disable()
+    os.fsync = lambda file: None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
