@@ -32,14 +32,19 @@ PIECES, ROWS = 800, 810
 
 
 DURATIONS: dict[str, float] = json.loads(Path(__file__).with_name("durations.json").read_text(encoding="utf-8"))
-"""Seconds of test files, as `pytest --junitxml` has them for the whole suite on two cores."""
+"""Seconds of test files on one core, for their order alone: the CPU time of a file by itself where that was measured, else
+0.6 of its time in an older run of the whole suite; the wall time of a few that mostly wait."""
 UNKNOWN = 10.0
 """Of a file that was not measured: early enough not to be the one that the others wait for."""
 
 
 def pytest_configure() -> None:
-    """No garbage collection during that of tests, which makes millions of objects, and hardly any garbage."""
+    """No garbage collection during that of tests, which makes millions of objects, and hardly any garbage.
+
+    No wait for the disk: processes are killed here, and the power stays on. Processes that tests start do wait.
+    """
     gc.disable()
+    os.fsync = lambda file: None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

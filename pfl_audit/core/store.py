@@ -116,7 +116,10 @@ class ResponseStore:
             self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
             self._db.execute("PRAGMA trusted_schema=OFF")
             self._refuse_others()
-            self._db.execute("PRAGMA journal_mode=WAL")
+            if self._db.execute("PRAGMA journal_mode=WAL").fetchone()[0] == "wal":
+                # A killed process loses nothing. After a power failure the last answers may be missing, and are asked
+                # again; to wait for the disk after each takes a hundred times as long.
+                self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
             self._db.execute(f"{_SELECT} LIMIT 0")
             self._db.execute(f"PRAGMA user_version={_VERSION}")

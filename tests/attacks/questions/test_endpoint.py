@@ -23,6 +23,7 @@ from tests.models.endpoint.server import Said, Server, completion, plain, servin
 
 SECRET = "sk-very-secret-key-0123456789"
 Mia = Callable[..., Results]
+EVERY = ("membership",)
 
 
 @pytest.fixture
@@ -33,11 +34,11 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def mia(corpus_folder: Path, tmp_path: Path) -> Mia:
-    def mia_(url: str, **more: object) -> Results:
+    def mia_(url: str, checks: tuple[str, ...] = ("membership.azk",), **more: object) -> Results:
         given: dict[str, Any] = {"endpoint_model": "tiny", "endpoint_side": 64, "yes": True, **more}
         settings = {"membership": {"seeds": 1, "s": (0,)}}
         return audit(
-            None, checks=("membership",), settings=settings, out=tmp_path / "run", red=corpus_folder, endpoint=url,
+            None, checks=checks, settings=settings, out=tmp_path / "run", red=corpus_folder, endpoint=url,
             **given,
         )  # fmt: skip
 
@@ -45,7 +46,7 @@ def mia(corpus_folder: Path, tmp_path: Path) -> Mia:
 
 
 def test_an_audit_names_the_host_and_what_was_sent(server: Server, mia: Mia, tmp_path: Path) -> None:
-    results = mia(server.url)
+    results = mia(server.url, EVERY)
     notes = " ".join(results.target.notes)
     host = server.url.removeprefix("http://").removesuffix("/v1")
     assert (results.target.family, results.target.path) == ("endpoint", f"tiny at {host}")
@@ -71,7 +72,7 @@ def test_a_prompt_template_is_what_is_sent(server: Server, mia: Mia) -> None:
 
 def test_confidences_open_the_checks_that_need_no_loss(mia: Mia) -> None:
     with serving(lambda *_: completion("Acme", [math.log(0.5)])) as server:
-        results = mia(server.url)
+        results = mia(server.url, EVERY)
     assert any("has answer, confidence, live" in (check.reason or "") for check in results.checks)
 
 
@@ -168,7 +169,7 @@ def test_a_failure_ends_the_audit_and_the_same_command_goes_on(server: Server, m
 
 
 def test_the_plan_covers_what_the_attacks_ask(server: Server, mia: Mia, red: Corpus) -> None:
-    mia(server.url)
+    mia(server.url, EVERY)
     planned = planned_questions([MEMBERSHIP, MEMORIZATION], {"membership.azk"}, red)
     assert len(server.bodies) - 1 <= planned <= 2 * len(server.bodies)
     keys = {"memorization.provider_name", "membership.azk"}
