@@ -69,7 +69,7 @@ def verify(
         cache.mkdir(parents=True, exist_ok=True)
         progress = make_progress(quiet=quiet)
         with TemporaryDirectory(dir=cache) as folder:
-            claim = review.claim if review else None
+            claim = review.claim if review and review.epsilon is not None else None  # else it cannot be accounted for
             tested, _ = measure_canaries(checkpoint, manifest, claim, start, device, Path(folder), progress)
         lines.append(tested)
     if as_json:

@@ -182,7 +182,7 @@ def _csv(path: Path) -> Iterator[list[str]]:
                 raise AuditError(
                     f"{path} has more than {MAX_ROWS:,} rows or {MAX_COLUMNS} columns", "Give a smaller table"
                 )
-            if row:
+            if row or count:  # blank rows count, as they do for who looks for a row
                 yield row
     except csv.Error as error:
         raise AuditError(f"{path} row {reader.line_num} is no row of a CSV file", _REMEDY) from error
@@ -203,7 +203,7 @@ def _spreadsheet(path: Path) -> Iterator[list[str]]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    lines = read_text(path, limit=MAX_FILE, remedy=_REMEDY).splitlines()
+    lines = read_text(path, limit=MAX_FILE, remedy=_REMEDY).split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import category
 
 from pfl_audit.documents.readers.folder import files_below
 from pfl_audit.errors import NotAuditableError, UsageError
@@ -69,7 +70,8 @@ def name_problem(name: str) -> str | None:
         name.encode()
     except UnicodeEncodeError:
         return "its name is not valid UTF-8"
-    return None if name.isprintable() else "its name has control characters"
+    plain = "".join(" " if category(letter) == "Zs" else letter for letter in name)  # such as in names of screenshots
+    return None if plain.isprintable() else "its name has control characters"
 
 
 class Children:

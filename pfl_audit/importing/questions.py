@@ -70,8 +70,9 @@ def read_questions(path: Path) -> Questions:
     """
     try:
         found = tomllib.loads(read_text(path, limit=MIB))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        line = str(error).rpartition("(")[2].rstrip(")") if "(at" in str(error) else "it is nested too deeply"
+    except (ValueError, RecursionError) as error:
+        other = "it is nested too deeply" if isinstance(error, RecursionError) else "a number in it is too long"
+        line = str(error).rpartition("(")[2].rstrip(")") if "(at" in str(error) else other
         raise AuditError(f"{path} is not valid TOML ({line})", "Correct it") from error
     default = default_questions()
     frames, names = found.pop("frames", list(default.frames)), found.pop("names", dict(default.names))

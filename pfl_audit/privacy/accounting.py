@@ -25,6 +25,8 @@ Accountant = Literal["pld", "prv", "renyi"]
 
 MIN_NOISE, MAX_NOISE = 1e-6, 1e9
 """Range of noise multipliers without overflow or underflow."""
+MIN_DELTA: Final = 1e-300
+"""Smallest delta that is accounted: shares of it are still numbers."""
 RELATIVE_TOLERANCE: Final = 0.005
 ABSOLUTE_TOLERANCE: Final = 1e-4
 """The bound exceeds the exact epsilon by at most the larger of the two tolerances."""
@@ -106,5 +108,5 @@ def check_parameters(sampling: Sampling, noise_multiplier: float, delta: float) 
         raise UsageError(
             f"the noise multiplier is {noise_multiplier:g}", f"Give a number from {MIN_NOISE:g} to {MAX_NOISE:g}"
         )
-    if not 0 < delta < 1:
-        raise UsageError(f"delta is {delta:g}", "Give a number above 0 and below 1, such as 1e-5")
+    if not MIN_DELTA <= delta < 1:
+        raise UsageError(f"delta is {delta:g}", f"Give a number from {MIN_DELTA:g} to below 1, such as 1e-5")

@@ -83,7 +83,7 @@ class Manifest:
         match texts, numbers:
             case [str(nonce), str(salt), str(bits)], [int(canaries), int(guesses)]:
                 found = cls(nonce, guesses, salt, canaries, bits)
-                if found.commitment == commitment and found._can_be():
+                if found._can_be() and found.commitment == commitment:
                     return found
         raise AuditError("the coins of the canaries do not have the hash of the commitment", "Repeat the run")
 

@@ -174,7 +174,8 @@ def _data(record: Any, checkpoint: Path, expected: Expected) -> Iterator[Verifie
     else:
         yield _committed(private, record, str(stated))
     budget = private.get("budget") if isinstance(private, dict) else None
-    ledger = expected.ledger or (Path(str(budget["ledger"])) if isinstance(budget, dict) else None)
+    named = budget.get("ledger") if isinstance(budget, dict) else None
+    ledger = expected.ledger or (Path(named) if isinstance(named, str) else None)
     if stated is None or ledger is None or not (expected.ledger or is_there(ledger)):
         yield Verified("ledger", "not checked", "no ledger of the data is known (--ledger)")
     elif Ledger(ledger).holds(str(stated)):

@@ -92,6 +92,7 @@ def test_a_table_without_values_is_kept_in_the_proposed_one(folder: Path) -> Non
 def test_documents_that_are_left_out_are_listed_without_their_names(folder: Path, capsys: Any) -> None:
     (folder / "in/secret.pdf").write_bytes(b"%PDF-1.4 nothing")
     (folder / "in/line\nbreak.pdf").write_bytes(b"%PDF-1.4 nothing")
+    (folder / "in/Screenshot at 3.45\u202fPM.pdf").write_bytes(b"%PDF-1.4 nothing")
     table = given(folder, "a.pdf,Acme,yes,billing@acme.example,")
     arguments = ["data", "import", str(folder / "in"), "--out", str(folder / "out"), "--labels", str(table)]
     assert run([*arguments, "--ocr", "never"]) == 0
@@ -100,7 +101,9 @@ def test_documents_that_are_left_out_are_listed_without_their_names(folder: Path
         assert reason in printed
     assert "secret" not in printed
     assert run([*arguments, "--ocr", "never", "--reveal"]) == 0
-    assert "secret.pdf" in capsys.readouterr().err
+    revealed = capsys.readouterr().err
+    assert "secret.pdf" in revealed
+    assert re.search(r"Screenshot at 3.45.PM.pdf.*damaged", revealed)
 
 
 def test_labels_can_be_corrected_and_another_folder_is_refused(folder: Path, capsys: Any) -> None:

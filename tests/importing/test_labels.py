@@ -44,6 +44,12 @@ def test_spreadsheets_and_json_lines_say_the_same_as_csv(tmp_path: Path) -> None
     assert found[0] == found[1] == found[2]
 
 
+def test_a_value_of_json_lines_may_hold_a_separator_of_lines(tmp_path: Path) -> None:
+    row = {"file": "a.pdf", "provider": "Acme", "total": "1\u2028\x852"}
+    path = table(tmp_path, json.dumps(row, ensure_ascii=False) + "\r\n", "labels.jsonl")
+    assert read_labels(path, FILES).rows["a.pdf"].values == {"total": ("1\u2028\x852",)}
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -52,6 +58,7 @@ def test_spreadsheets_and_json_lines_say_the_same_as_csv(tmp_path: Path) -> None
         (HEAD + "a.pdf,Acme,yes,,1\nsub/b.png,Acme,no,,2\n", "row 3: its provider has another membership"),
         (HEAD + "a.pdf,Acme,perhaps,,1\n", "row 2: membership is none of"),
         (HEAD + ",Acme,yes,,1\n", "row 2: file is empty"),
+        (HEAD + "a.pdf,Acme,yes,,1\n\n\n,Acme,yes,,1\n", "row 5: file is empty"),
         (HEAD + "a.pdf,Acme,yes,,1,9\n", "row 2: it has more cells than columns"),
         (HEAD + f"a.pdf,Acme,yes,,{'1' * 1001}\n", "row 2: a value is longer"),
         (HEAD + 'a.pdf,"Acme,yes,,1\n', "no row of a CSV file"),

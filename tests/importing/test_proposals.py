@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,10 @@ def test_a_value_of_a_later_page_is_found_there() -> None:
 
 def test_noise_proposes_nothing() -> None:
     assert proposed("12 apples and 7.5 pears, 1/2 of 100 -- @home www 555") == {}
+
+
+def test_a_page_of_numbers_is_read_in_time_and_proposes_a_short_amount() -> None:
+    assert proposed("100 " * 1500 + "100.00") == {"total_amount": "100 100 100 100 100 100 100.00"}
+    began = time.process_time()
+    assert proposed("100 " * 20_000) == {}
+    assert time.process_time() - began < 10

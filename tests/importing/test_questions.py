@@ -31,7 +31,7 @@ def test_the_question_of_a_page_does_not_depend_on_others() -> None:
     "content",
     ["frames = 3", "frames = []", 'frames = ["no place"]', 'frames = ["{} {}"]', "frame = 1", "names = 3",
      "[names]\na = 3", "[names]\na = []", f'[names]\na = ["{"x" * 3000}"]', "[",
-     "a = " + "[" * 9999, 'frames = ["{}\\u0007"]'],
+     "a = " + "[" * 9999, "a = " + "9" * 5000, 'frames = ["{}\\u0007"]'],
 )  # fmt: skip
 def test_a_bad_file_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "q.toml").write_text(content)

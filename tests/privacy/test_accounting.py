@@ -132,6 +132,7 @@ def test_dp_accountings_own_interface_agrees_on_the_published_setting() -> None:
         (Sampling(1.0, 1.0, 1), 0.0, 1e-5, "noise multiplier is 0"),
         (Sampling(1.0, 1.0, 1), math.inf, 1e-5, "noise multiplier"),
         (Sampling(1.0, 1.0, 1), 1.0, 0.0, "delta is 0"),
+        (Sampling(1.0, 0.5, 1), 1.0, 1e-320, "delta is 9.99989e-321"),
         (Sampling(1.0, 1.0, 1), 1.0, 1.0, "delta is 1"),
     ],
 )

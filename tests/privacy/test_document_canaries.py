@@ -61,3 +61,6 @@ def test_coins_that_cannot_be_are_no_manifest() -> None:
     ):
         with pytest.raises(AuditError, match="do not have the hash"):
             Manifest.check(manifest.revealed(), manifest.commitment)
+    one = Manifest.draw(8, 2)
+    with pytest.raises(AuditError, match="do not have the hash"):
+        Manifest.check({**one.revealed(), "nonce": "\ud800"}, one.commitment)

@@ -39,11 +39,9 @@ def partition(queries: Sequence[Query], *, disjoint: bool = True) -> tuple[Clien
         AuditError: A document belongs to no client, a provider to two, or a client has nothing.
     """
     held = _sorted(queries, disjoint=disjoint)
-    empty = [str(client) for client in range(max(held) + 1) if client not in held]
-    if empty:
-        raise AuditError(
-            f"client {', '.join(empty)} has no training document", "Number the clients without gaps, or fill them"
-        )
+    empty = next(number for number in range(len(held) + 1) if number not in held)
+    if empty < max(held):
+        raise AuditError(f"client {empty} has no training document", "Number the clients without gaps, or fill them")
     return tuple(_client(number, held[number]) for number in sorted(held))
 
 

@@ -41,7 +41,7 @@ class Kept(BaseModel):
 
     Attributes:
         format: Version of the layout.
-        run: Digest of what decides the run.
+        run: Digest of what decides the run, with privacy also its noise.
         clients: Number of clients.
         settings: FederatedSettings, as JSON.
         clip: Largest norm of a provider's part of a message; None without privacy.
@@ -123,19 +123,20 @@ class KeptMessages:
         self._train = train
         self._secure = secure
 
-    def begin(self, messages: int, *, begun: bool) -> None:
+    def begin(self, messages: int, *, begun: bool, done: bool) -> None:
         """Write the record, or find that of the run that goes on.
 
         Args:
             messages: How many there are going to be, models of rounds among them.
             begun: Whether a part of the run is done.
+            done: Whether all rounds are: the key of their noise is gone by then.
 
         Raises:
             UsageError: The folder is that of another run, the run began without it, or the disk is too small.
         """
         path = self._folder / RECORD
         if is_there(path):
-            if read_record(self._folder).run != self._record.run:
+            if read_record(self._folder).run != self._record.run and not done:
                 raise UsageError(f"{self._folder} holds the messages of another run", "Move it away")
             return
         if begun:

@@ -190,17 +190,24 @@ class Federation:
         return any((folder / name).is_file() for folder in folders for name in (KEY_FILE, STATE_FILE))
 
     def messages(
-        self, trainable: Trainable, clients: int, plan: PrivacyPlan | None, train: Sequence[Query]
+        self,
+        trainable: Trainable,
+        clients: int,
+        plan: PrivacyPlan | None,
+        train: Sequence[Query],
+        stream: SecretStream,
     ) -> KeptMessages | None:
         """Keeps the messages of this phase; None where they are not to be kept.
 
         Args:
             train: Questions by row, where clients are simulated here.
+            stream: Decides draws and noise of a private run: with another key it is another run.
         """
         if self.kept is None:
             return None
         clip = plan.settings.clip if plan else None
-        record = Kept(run=self.digest, clients=clients, settings=self.settings.to_dict(), clip=clip)
+        run = sha256_json([self.digest, stream.uniform(4, "kept messages").tolist()]) if plan else self.digest
+        record = Kept(run=run, clients=clients, settings=self.settings.to_dict(), clip=clip)
         return KeptMessages(self.kept, record, trainable, plan, train, secure=self.secure)
 
     def stream(self) -> SecretStream:
@@ -293,8 +300,9 @@ def run_rounds(
 
     numbers = [client.number for client in clients]
     path, before = federation.out / STATE_FILE, federation.rounds_before
-    kept = federation.messages(trainable, len(clients), plan, train)
-    server = Server(settings, numbers, plan, federation.stream(), path, federation.digest, before, kept)
+    stream = federation.stream()
+    kept = federation.messages(trainable, len(clients), plan, train, stream)
+    server = Server(settings, numbers, plan, stream, path, federation.digest, before, kept)
     return server.train(trainable.read(), engine, look, progress)
 
 

@@ -145,7 +145,7 @@ class Server:
         rounds = self._settings.rounds
         if self._kept is not None:
             taking = sum(len(self.task(number).clients) for number in range(1, rounds + 1))
-            self._kept.begin(rounds + taking, begun=state.round + state.done > 0)
+            self._kept.begin(rounds + taking, begun=state.round + state.done > 0, done=state.round == rounds)
         work = [engine.work(self.task(number)) for number in range(1, rounds + 1)]
         if self._plan is not None:  # how many are drawn is as secret as who is
             work = [1] * rounds

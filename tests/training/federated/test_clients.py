@@ -37,6 +37,7 @@ def test_without_privacy_a_provider_may_be_in_two_clients(page: Page) -> None:
     [
         ([("Secret Corp", 0), ("Secret Corp", 1)], "is in client 0 and in 1"),
         ([("Alpha", 0), ("Beta", 2)], "client 1 has no training document"),
+        ([("Alpha", 0), ("Beta", 2**62)], "client 1 has no training document"),
         ([("Alpha", None)], "belongs to no client"),
     ],
 )

@@ -21,7 +21,7 @@ from pfl_audit.progress import Silent
 from pfl_audit.training import canaries
 from pfl_audit.training.canaries import CanarySettings
 from pfl_audit.training.federated.run import KEY_FILE
-from pfl_audit.training.records import RECORD
+from pfl_audit.training.records import RECORD, private_path
 from pfl_audit.training.run import run_training
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.verify import Expected, Verified, measure_canaries, read_coins, verify_records
@@ -148,6 +148,8 @@ def test_a_private_run_has_its_canaries_and_every_record(federate: Federate) -> 
     }
     rewrite(out / RECORD, rounds=7)
     assert status_of(verify_records(out, Expected())[0], "documents") == "contradicted"
+    rewrite(private_path(out), budget={})
+    assert status_of(verify_records(out, Expected())[0], "ledger") == "not checked"
     empty = federate.folder / "other.ledger.json"
     assert status_of(verify_records(out, Expected(ledger=empty))[0], "ledger") == "contradicted"
 
@@ -212,6 +214,11 @@ def test_the_command_verifies_and_its_exit_code_says_so(
     assert run(["verify", str(out), "--commitment", "0" * 64, "--json"]) == 1
     checks = json.loads(capsys.readouterr().out)["checks"]
     assert {check["name"]: check["status"] for check in checks}["coins"] == "contradicted"
+    hostile = shutil.copytree(out, tmp_path / "hostile")
+    for claim in ({"delta": 1e-320}, {"noise_multiplier": 1e-320}, {"noise_multiplier": 1e200}):
+        rewrite(hostile / RECORD, privacy={**HONEST, **claim})
+        assert run(["verify", str(hostile), "-q"]) == 0
+        assert "measured      canaries: measured epsilon at least" in capsys.readouterr().out
     empty = tmp_path / "empty"
     empty.mkdir()
     assert run(["verify", str(empty)]) == 4

@@ -1,6 +1,7 @@
 """Kept messages: those that the server adds up, whose they are, and refusals."""
 
 import math
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ from safetensors.torch import load_file
 from pfl_audit.cli.main import run
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.progress import Silent
+from pfl_audit.training.federated import run as running
 from pfl_audit.training.federated import server
 from pfl_audit.training.federated.kept import MODEL, kept_path, messages_of, read_record
 from pfl_audit.training.federated.worker import Worker
@@ -136,3 +139,38 @@ def test_keeping_messages_changes_no_weight(federate: Federate) -> None:
     without = federate.weights("plain")
     for name, tensor in federate.weights("kept").items():
         assert torch.equal(tensor, without[name])
+
+
+def test_messages_of_other_noise_are_not_mixed_with_those_of_a_new_run(federate: Federate) -> None:
+    class Cut(Silent):
+        def say(self, text: str) -> None:
+            if text.startswith("round 2"):
+                raise KeyboardInterrupt
+
+    secret = replace(PRIVATE, noise_seed=None)
+    with pytest.raises(KeyboardInterrupt):
+        federate("out", "fl-dp", secret, SGD, Cut(), keep_updates=True)
+    shutil.rmtree(federate.folder / "out")
+    with pytest.raises(UsageError, match="messages of another run"):
+        federate("out", "fl-dp", secret, SGD, keep_updates=True)
+    shutil.rmtree(kept_path(federate.folder / "out"))
+    with pytest.raises(KeyboardInterrupt):
+        federate("out", "fl-dp", secret, SGD, Cut(), keep_updates=True)
+    federate("out", "fl-dp", secret, SGD, keep_updates=True)
+    folder = kept_path(federate.folder / "out")
+    assert {message.round for message in messages_of(folder)} == {1, 2, 3}
+
+
+def test_a_run_that_was_cut_after_its_last_round_finds_its_messages(
+    federate: Federate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    secret = replace(PRIVATE, noise_seed=None)
+    monkeypatch.setattr(running, "finish", stop)
+    with pytest.raises(KeyboardInterrupt):
+        federate("out", "fl-dp", secret, SGD, keep_updates=True)
+    monkeypatch.undo()
+    federate("out", "fl-dp", secret, SGD, keep_updates=True)
+    assert {message.round for message in messages_of(kept_path(federate.folder / "out"))} == {1, 2, 3}
