@@ -29,6 +29,7 @@ class Bagged:
         counts: The same as one share, the lower of precision and recall, against the client's own pages and against
             other fillings of their forms.
         candidates: Number of tokens with boxes that are possible, beside those that are certain.
+        error: Share of the update that the gradient of its pages leaves, where they were taken apart.
         noise: The same, of Gaussian noise of the update's size, against the own pages.
     """
 
@@ -39,6 +40,7 @@ class Bagged:
     noise: Mapping[str, Counts]
     limits: tuple[Limit, ...]
     candidates: int = 0
+    error: float | None = None
 
 
 def attack(context: GradientContext) -> list[Bagged]:
@@ -108,6 +110,7 @@ def _compare(model: GradientModel, case: Case, bag: Bag, rng: np.random.Generato
         {measure: lower_share(rows) for measure, rows in of_noise.items()},
         bag.limits,
         bag.candidates,
+        bag.error,
     )
 
 
@@ -142,6 +145,7 @@ def named_of(model: GradientModel, bag: Bag) -> dict[str, object]:
         "boxes": sorted(map(box_of, bag.items.get(ALL_BOXES, ()))),
         "pairs": [[words[tokens.index(token)], *box] for token, *box in sorted(map(box_of, bag.items.get(PAIRS, ())))],
         "candidates": bag.candidates,
+        "pages": [reader.decode(list(page)) for page in bag.pages],
         "question": reader.decode(list(bag.question)),
         "text": [[reader.decode(word[:-4]), *word[-4:]] for word in sorted(map(box_of, bag.items.get(WORDS, ())))],
         "limits": [limit.words for limit in bag.limits],
