@@ -153,7 +153,7 @@ def _places(
     found = places_in(basis, inputs, parts, known, np.random.default_rng(_SEED))
     if found.apart.separated:
         return found
-    if found.apart.foreign:
+    if found.apart.foreign and not noise.everywhere:
         words = "places: not even the first token, which every sample has, lies in the span"
         return Limit(Cause.OTHER, f"{words}: dropout, or an update of another model or round")
     return Limit(Cause.NOISE, "places: by errors of the update, what is on the pages and what is not are not apart")
