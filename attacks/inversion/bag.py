@@ -14,7 +14,16 @@ from pfl_audit.attacks.inversion.bag_readers import DOWN, Bag, box_of, reader_of
 from pfl_audit.attacks.inversion.calls import on_each
 from pfl_audit.attacks.inversion.canvas import picture_of
 from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page, keep_text, unscored
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, WORDS, Counts, noise_like
+from pfl_audit.attacks.inversion.controls import (
+    ALL_BOXES,
+    ANY_ORDER,
+    COORDINATES,
+    PAGES,
+    PAIRS,
+    WORDS,
+    Counts,
+    noise_like,
+)
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Task
 
@@ -106,8 +115,8 @@ def _compare(model: GradientModel, case: Case, bag: Bag, rng: np.random.Generato
         case.seen.name,
         case.seen.batch,
         {measure: (int(right), int(wanted), int(named)) for measure, ((right, wanted, named), *_) in found.items()},
-        {measure: lower_share(rows) for measure, rows in found.items()},
-        {measure: lower_share(rows) for measure, rows in of_noise.items()},
+        scored(found),
+        scored(of_noise),
         bag.limits,
         bag.candidates,
         bag.error,
@@ -130,6 +139,11 @@ def counts_of(model: GradientModel, case: Case, bag: Bag) -> dict[str, NDArray[n
 def lower_share(rows: NDArray[np.int64]) -> Counts:
     """The lower of precision and recall, as a count and of how many: naming everything is worth nothing."""
     return np.stack([rows[:, 0], rows[:, 1:].max(axis=1)], axis=1)
+
+
+def scored(found: Mapping[str, NDArray[np.int64]]) -> dict[str, Counts]:
+    """What the level is decided by, by measure: whole pages are too few to count."""
+    return {measure: lower_share(rows) for measure, rows in found.items() if measure != PAGES}
 
 
 def named_of(model: GradientModel, bag: Bag) -> dict[str, object]:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pfl_audit.attacks.inversion.bag import bag_of, counts_of, lower_share
+from pfl_audit.attacks.inversion.bag import bag_of, counts_of, scored
 from pfl_audit.attacks.inversion.bag_readers import Bag
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
@@ -54,7 +54,7 @@ def row(room: Room, make: Make, kind: str, cases: int) -> str:
         bag: Bag = bag_of(room.model, case)
         seconds += time.process_time() - began
         found = counts_of(room.model, case, bag)
-        counts.append({name: lower_share(each) for name, each in found.items()})
+        counts.append(scored(found))
         placed += found[PLACES][0]
         certified += int(found[PAGES][0, 0])
         right, many = _pages(bag, case)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.bag import bag_of, lower_share
+from pfl_audit.attacks.inversion.bag import bag_of, scored
 from pfl_audit.attacks.inversion.bag import counts_of as bag_counts
 from pfl_audit.attacks.inversion.clients import Clients, place_template, share
 from pfl_audit.attacks.inversion.closed_form import counts_of as words_of
@@ -81,4 +81,4 @@ class Room:
     def in_any_order(self, case: Case) -> Decision | None:
         """What the rows alone show."""
         rows = bag_counts(self.model, case, bag_of(self.model, case))
-        return decide([{measure: lower_share(counts) for measure, counts in rows.items()}], BUDGET)
+        return decide([scored(rows)], BUDGET)
