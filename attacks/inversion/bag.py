@@ -14,7 +14,16 @@ from pfl_audit.attacks.inversion.bag_readers import DOWN, Bag, box_of, reader_of
 from pfl_audit.attacks.inversion.calls import on_each
 from pfl_audit.attacks.inversion.canvas import picture_of
 from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page, keep_text, unscored
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, WORDS, Counts, noise_like
+from pfl_audit.attacks.inversion.controls import (
+    ALL_BOXES,
+    ANY_ORDER,
+    COORDINATES,
+    PAGES,
+    PAIRS,
+    WORDS,
+    Counts,
+    noise_like,
+)
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Task
 
@@ -29,6 +38,7 @@ class Bagged:
         counts: The same as one share, the lower of precision and recall, against the client's own pages and against
             other fillings of their forms.
         candidates: Number of tokens with boxes that are possible, beside those that are certain.
+        error: Share of the update that the gradient of its pages leaves, where they were taken apart.
         noise: The same, of Gaussian noise of the update's size, against the own pages.
     """
 
@@ -39,6 +49,7 @@ class Bagged:
     noise: Mapping[str, Counts]
     limits: tuple[Limit, ...]
     candidates: int = 0
+    error: float | None = None
 
 
 def attack(context: GradientContext) -> list[Bagged]:
@@ -104,10 +115,11 @@ def _compare(model: GradientModel, case: Case, bag: Bag, rng: np.random.Generato
         case.seen.name,
         case.seen.batch,
         {measure: (int(right), int(wanted), int(named)) for measure, ((right, wanted, named), *_) in found.items()},
-        {measure: lower_share(rows) for measure, rows in found.items()},
-        {measure: lower_share(rows) for measure, rows in of_noise.items()},
+        scored(found),
+        scored(of_noise),
         bag.limits,
         bag.candidates,
+        bag.error,
     )
 
 
@@ -129,6 +141,11 @@ def lower_share(rows: NDArray[np.int64]) -> Counts:
     return np.stack([rows[:, 0], rows[:, 1:].max(axis=1)], axis=1)
 
 
+def scored(found: Mapping[str, NDArray[np.int64]]) -> dict[str, Counts]:
+    """What the level is decided by, by measure: whole pages are too few to count."""
+    return {measure: lower_share(rows) for measure, rows in found.items() if measure != PAGES}
+
+
 def named_of(model: GradientModel, bag: Bag) -> dict[str, object]:
     """What is kept where there is no truth: texts of the tokens, and coordinates."""
     reader, tokens = reader_of(model), sorted(bag.items[ANY_ORDER])
@@ -142,6 +159,7 @@ def named_of(model: GradientModel, bag: Bag) -> dict[str, object]:
         "boxes": sorted(map(box_of, bag.items.get(ALL_BOXES, ()))),
         "pairs": [[words[tokens.index(token)], *box] for token, *box in sorted(map(box_of, bag.items.get(PAIRS, ())))],
         "candidates": bag.candidates,
+        "pages": [reader.decode(list(page)) for page in bag.pages],
         "question": reader.decode(list(bag.question)),
         "text": [[reader.decode(word[:-4]), *word[-4:]] for word in sorted(map(box_of, bag.items.get(WORDS, ())))],
         "limits": [limit.words for limit in bag.limits],

@@ -6,12 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
+from pfl_audit.attacks.inversion.batches.recovery import take_apart
 from pfl_audit.attacks.inversion.context import Observation
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, WORDS, private_tokens
+from pfl_audit.attacks.inversion.controls import (
+    ALL_BOXES,
+    ANY_ORDER,
+    COORDINATES,
+    PAGES,
+    PAIRS,
+    PLACES,
+    WORDS,
+    private_tokens,
+)
 from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.input_span.reader import sums_of
 from pfl_audit.attacks.inversion.question_answer import answer_of
@@ -47,6 +59,8 @@ class Bag:
         candidates: Number of tokens with boxes that are possible, beside those that are certain.
         question: Tokens of the question in order, where they are certain.
         page: float (3, height, width), 0 to 1, its pixels where they are known.
+        pages: Tokens of each page in order, where an update of several was taken apart.
+        error: Share of the update that the gradient of these pages leaves; None where it was not computed.
     """
 
     items: Items
@@ -54,6 +68,8 @@ class Bag:
     candidates: int = 0
     question: tuple[int, ...] = ()
     page: Tensor | None = None
+    pages: tuple[tuple[int, ...], ...] = ()
+    error: float | None = None
 
 
 class BagReader(Protocol):
@@ -98,11 +114,27 @@ class _OfEncoder:
     def read(self, seen: Observation) -> Bag:
         got = solve(self._model, seen)
         edges = {name: rows.tolist() for name, rows in got.coordinates.items()}
-        return Bag(_items(got.present.tolist(), edges), _of_rows(got.limits))
+        items, limits = _items(got.present.tolist(), edges), _of_rows(got.limits)
+        if seen.batch == 1:
+            return Bag(items, limits)
+        apart = take_apart(self._model, self._encoder, seen, got.present.numpy())
+        placed = torch.from_numpy(apart.placed)
+        items[PLACES] = _at_places(placed[:, 0], placed[:, 1], placed[:, 3:])
+        own = [private_tokens(torch.from_numpy(page[:, 3:]), seen.template).numpy() for page in apart.pages]
+        whole = [_of_page(page[mask][:, [0, 1, 3, 4, 5, 6]]) for page, mask in zip(apart.pages, own, strict=True)]
+        items[PAGES] = frozenset[int]().union(*whole) if apart.certified else frozenset()
+        pages = tuple(tuple(page[:, 0].tolist()) for page in apart.pages)
+        return Bag(items, (*limits, *apart.limits), apart.candidates, pages=pages, error=apart.error)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, boxes = self._encoder.tokens(text), self._encoder.boxes(text)
-        return _by_field(ids, boxes, private_tokens(boxes, template))
+        private, at = private_tokens(boxes, template), torch.arange(len(ids))
+        own, form = (
+            dict(part) | {PLACES: _at_places(ids[mask], at[mask], boxes[mask])}
+            for part, mask in zip(_by_field(ids, boxes, private), (private, ~private), strict=True)
+        )
+        rows = torch.cat([ids[:, None], at[:, None], boxes], dim=1)[private].numpy()
+        return own | {PAGES: _of_page(rows)}, form | {PAGES: frozenset()}
 
 
 class _OfDecoder:
@@ -175,6 +207,15 @@ def _placed(ids: Tensor, boxes: Tensor) -> dict[str, frozenset[int]]:
             words.append([token, *box])
     pairs = [[token, *box] for token, box in zip(tokens, rows, strict=True)]
     return {ALL_BOXES: _numbers(rows), PAIRS: _numbers(pairs), WORDS: _numbers(words)}
+
+
+def _at_places(ids: Tensor, positions: Tensor, boxes: Tensor) -> frozenset[int]:
+    return _numbers(torch.cat([ids[:, None], positions[:, None], boxes], dim=1).tolist())
+
+
+def _of_page(rows: NDArray[np.int64]) -> frozenset[int]:
+    """A page by its private tokens with positions and boxes; none where it has no such token."""
+    return _numbers([rows.flatten().tolist()] if len(rows) else [])
 
 
 def box_of(number: int) -> list[int]:

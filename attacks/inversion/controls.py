@@ -23,6 +23,7 @@ FILLINGS: Final = 999
 TOKENS, BOXES = "tokens exact", "boxes exact"
 ANY_ORDER, COORDINATES = "tokens in any order", "coordinates in any order"
 ALL_BOXES, PAIRS, WORDS = "boxes in any order", "tokens with their boxes", "words in place"
+PLACES, PAGES = "tokens at positions in boxes", "pages taken apart"
 
 _UNITS = 1000
 """Of boxes, on a page."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pfl_audit.attacks.inversion.bag import Bagged
 from pfl_audit.attacks.inversion.bound import NoiseBound
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS, WORDS
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAGES, PAIRS, PLACES, WORDS
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.attacks.inversion.present_decision import against, beside, closed_finding
 from pfl_audit.core.attack import CheckSpec
@@ -16,7 +16,15 @@ from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Metric, Table
 from pfl_audit.metrics.intervals import exact_share
 
-NAMES = {ANY_ORDER: "tokens", COORDINATES: "coordinates", ALL_BOXES: "boxes", PAIRS: "pairs", WORDS: "words in place"}
+NAMES = {
+    ANY_ORDER: "tokens",
+    COORDINATES: "coordinates",
+    ALL_BOXES: "boxes",
+    PAIRS: "pairs",
+    WORDS: "words in place",
+    PLACES: "tokens in place",
+    PAGES: "pages",
+}
 """What is counted, by measure."""
 
 
@@ -41,14 +49,16 @@ def bag_check(
     whole = decision is not None and decision.share == 1.0 and decision.measure == ANY_ORDER
     counted = f"{many(pages, 'page')} in {many(len(bagged), 'update')}"
     text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}"
-    read = [one.found[WORDS] for one in bagged if WORDS in one.found]
+    read = [one.found[measure] for one in bagged for measure in (WORDS, PAGES) if measure in one.found]
     if read and all(right == wanted for right, wanted, _ in read):
         text += ": the whole text of the pages."
     else:
         text += ": every word of the pages, not its order." if whole else ", in no order."
     quiet = [one.noise for one in bagged]
     if candidates := sum(one.candidates for one in bagged):
-        text += f" {candidates:,} other pairs of a token and a box are possible: candidates, which do not count."
+        text += f" {candidates:,} other places of tokens are possible: candidates, which do not count."
+    if errors := [one.error for one in bagged if one.error is not None]:
+        text += f" The gradient of the pages, computed again, leaves {max(errors):.1e} of an update at the most."
     text += f" {beside(decision, 'private fields, each counted once', quiet)}"
     hide = context.redactor
     rows: list[list[Cell]] = [

@@ -78,6 +78,33 @@ class SpanHead(NamedTuple):
     layer: torch.nn.Module
 
 
+class Norm(NamedTuple):
+    """A LayerNorm: names of its weight and bias, and its epsilon."""
+
+    gain: str
+    shift: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class EncoderInputs:
+    """Parameters between the embedding sum and the first encoder layer, and of that layer those that have its inputs.
+
+    Attributes:
+        norms: LayerNorms that follow the sum, in order.
+        attention: Weights of q, k and v, each with the normalised sum as its input.
+        feed: Weight of the first feed-forward layer.
+        start: Token at the first position of every sample, in an empty box.
+        end: Token at the last position of every sample.
+    """
+
+    norms: tuple[Norm, ...]
+    attention: tuple[str, ...]
+    feed: str
+    start: int
+    end: int
+
+
 class WordEncoder(Protocol):
     """How a model tokenises question and page, and the tables that the tokens look up."""
 
@@ -88,6 +115,10 @@ class WordEncoder(Protocol):
     @property
     def head(self) -> SpanHead:
         """The layer that points to the answer."""
+
+    @property
+    def first(self) -> EncoderInputs:
+        """The first encoder layer."""
 
     def continuations(self) -> Tensor:
         """Tokens that continue a word, bool (vocabulary,)."""

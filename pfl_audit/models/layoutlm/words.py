@@ -17,8 +17,8 @@ from torch import Tensor
 from pfl_audit.models.gradient_protocol import Text
 from pfl_audit.models.layoutlm.config import QaConfig
 from pfl_audit.models.layoutlm.pixels import PixelSettings
-from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
-from pfl_audit.models.word_encoder import EmbeddingLayout, SpanHead, Table, TableName
+from pfl_audit.models.layoutlm.tokenizer import Frame, WordTokenizer
+from pfl_audit.models.word_encoder import EmbeddingLayout, EncoderInputs, Norm, SpanHead, Table, TableName
 
 _NAMES: Mapping[TableName, str] = {
     "word": "embeddings.word_embeddings.weight",
@@ -49,6 +49,7 @@ class LayoutLmWords:
         self.layout = embedding_layout(config.network, pixels)
         head = getattr(network.qa_outputs, "out_proj", network.qa_outputs)
         self.head = SpanHead(next(name for name, own in network.named_parameters() if own is head.weight), head)
+        self.first = encoder_inputs(config.network, tokenizer.frame, sees=pixels is not None)
 
     def continuations(self) -> Tensor:
         """Tokens that continue a word, bool (vocabulary,)."""
@@ -110,6 +111,20 @@ def embedding_layout(network: Any, pixels: PixelSettings | None = None) -> Embed
         tables={name: Table(_NAMES[name], shape) for name, shape in shapes.items()},
         slices=_slices(edge, size) if third else dict.fromkeys("xy", (_WHOLE, _WHOLE)) | dict.fromkeys("hw", (_WHOLE,)),
         pixels=pixels if sees else None,
+    )
+
+
+def encoder_inputs(network: Any, frame: Frame, *, sees: bool) -> EncoderInputs:
+    """What stands between the embedding sum and the first layer; version 3 with an image normalises a second time."""
+    model, epsilon = str(network.model_type), float(network.layer_norm_eps)
+    norms = [f"{model}.embeddings.LayerNorm", *([f"{model}.LayerNorm"] if sees else [])]
+    layer = f"{model}.encoder.layer.0"
+    return EncoderInputs(
+        norms=tuple(Norm(f"{name}.weight", f"{name}.bias", epsilon) for name in norms),
+        attention=tuple(f"{layer}.attention.self.{part}.weight" for part in ("query", "key", "value")),
+        feed=f"{layer}.intermediate.dense.weight",
+        start=frame.before[0],
+        end=frame.after[-1],
     )
 
 

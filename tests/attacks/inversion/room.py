@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion import bag
-from pfl_audit.attacks.inversion.bag import bag_of, lower_share
+from pfl_audit.attacks.inversion.bag import bag_of, scored
 from pfl_audit.attacks.inversion.bag import counts_of as bag_counts
 from pfl_audit.attacks.inversion.bag_readers import BagReader, Items
 from pfl_audit.attacks.inversion.clients import Clients, place_template, share
@@ -101,4 +101,4 @@ class Room:
         read, reader = bag_of(self.model, case), self._reader()
         with patch.object(bag, "reader_of", lambda model: reader):
             rows = bag_counts(self.model, case, read)
-        return decide([{measure: lower_share(counts) for measure, counts in rows.items()}], BUDGET)
+        return decide([scored(rows)], BUDGET)

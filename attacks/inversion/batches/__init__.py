@@ -1,0 +1,1 @@
+"""Batches and sums of clients taken apart: which token stands where, and on which page."""

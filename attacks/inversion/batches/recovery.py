@@ -1,0 +1,225 @@
+"""An update of several pages taken apart: places of tokens, pages, and whether they are certified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
+from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
+from pfl_audit.attacks.inversion.analytic.signals import rows_of
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor
+from pfl_audit.attacks.inversion.batches.certificate import ERROR, error_of
+from pfl_audit.attacks.inversion.batches.inputs import POSITION, TOKEN, TextInputs
+from pfl_audit.attacks.inversion.batches.pages import Guess, page_with
+from pfl_audit.attacks.inversion.batches.places import MOST, Parts, Placed, places_in
+from pfl_audit.attacks.inversion.batches.states import FeedInputs
+from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
+from pfl_audit.attacks.inversion.update.traits import traits_of
+from pfl_audit.attacks.inversion.word_text import blank
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.word_encoder import TableName, WordEncoder
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_FULL: Final = 3 / 4
+"""Share of a layer's width or outputs from which on its gradient has too few directions left."""
+_FIT: Final = 3.0
+"""Excess up to which a sequence is taken for a page."""
+_NEAR: Final = 10.0
+"""Excess up to which it is taken for one where none is in the span: its gradient decides."""
+_LARGEST: Final = 1200
+"""Places from which on pages are not sought: least squares over all of them takes minutes."""
+_TRIES: Final = 6
+"""Searches for each page."""
+_SEED: Final = 23
+"""Seed of random places and directions, fixed so that the same update gives the same result."""
+_TABLES: Final[tuple[TableName, ...]] = ("word", "position", "types", "x", "y", "h", "w")
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """What is known of the pages of an update.
+
+    Attributes:
+        placed: int64 (n, 7), places that are on a page: those that the span leaves no choice for, and those of pages.
+        candidates: Number of other places in the span.
+        pages: int64 (m, 7) each, places in order.
+        error: Share of the update that the gradient of the pages leaves; None where it was not computed.
+        certified: Whether this error is one of rounding.
+        limits: Why something is missing.
+    """
+
+    placed: Ints
+    candidates: int
+    pages: tuple[Ints, ...]
+    error: float | None
+    certified: bool
+    limits: tuple[Limit, ...]
+
+
+_NOTHING: Final = Apart(np.zeros((0, 7), np.int64), 0, (), None, certified=False, limits=())
+
+
+def take_apart(model: GradientModel, encoder: WordEncoder, seen: Observation, tokens: Ints) -> Apart:
+    """Places and pages of an update of several pages.
+
+    Args:
+        tokens: int64 (n,), those that are on its pages.
+    """
+    weights = seen.weights or dict(model.network.named_parameters())
+    tables = _tables(seen.gradient, encoder)
+    if isinstance(tables, Limit):
+        return replace(_NOTHING, limits=(tables,))
+    traits = traits_of(seen.gradient, (encoder.layout.tables[name].name for name in _TABLES))
+    if traits.signs:
+        return replace(_NOTHING, limits=(Limit(Cause.SIGNS, "places: steps of Adam leave no span of the inputs"),))
+    noise = noise_of([tables[name] for name in ("word", "x", "y", "h", "w")], tables["position"], tables["word"])
+    changed = sent(replace(traits, rounded=None))
+    placed = _places(seen.gradient, encoder, weights, tables, noise, tokens)
+    if isinstance(placed, Limit):
+        if changed is not None and placed.cause is not Cause.MISSING:
+            placed = Limit(changed.cause, f"places: {changed.words}")
+        return replace(_NOTHING, limits=(placed,))
+    own, left = placed.places[placed.certain], int((~placed.certain).sum())
+    alone = replace(_NOTHING, placed=own, candidates=left)
+    basis = _feed(seen.gradient, encoder, weights, noise)
+    if isinstance(basis, Limit):
+        return replace(alone, limits=(basis,))
+    if seen.weights is not None:
+        why = Limit(Cause.OTHER, "pages: they are sought with the weights of the model alone, not of earlier rounds")
+        return replace(alone, limits=(why,))
+    if len(placed.places) > _LARGEST:
+        why = Limit(Cause.MIXED, f"pages: {len(placed.places):,} places are possible, too many to choose from")
+        return replace(alone, limits=(why,))
+    pages = _pages(model, encoder, seen, placed, basis)
+    if len(pages) < seen.batch:
+        why = Limit(Cause.MIXED, f"pages: sequences in the span were found for {len(pages)} of {seen.batch}")
+        return replace(alone, pages=tuple(pages), limits=(why,))
+    if model.sees_page:
+        why = Limit(Cause.MIXED, "pages: candidates, as their pictures are unknown and no gradient certifies them")
+        return replace(alone, pages=tuple(pages), limits=(why,))
+    error = error_of(model, encoder, pages, seen.gradient, blank(seen))
+    if error > ERROR + _errors(seen.gradient, noise):
+        why = Limit(Cause.MIXED, f"pages: candidates, whose gradient leaves {error:.1%} of the update unexplained")
+        return replace(alone, pages=tuple(pages), error=error, limits=(why,))
+    every = np.unique(np.concatenate(pages), axis=0)
+    return Apart(every, 0, tuple(pages), error, certified=True, limits=())
+
+
+def _tables(update: Mapping[str, Tensor], encoder: WordEncoder) -> dict[str, Tensor] | Limit:
+    found: dict[str, Tensor] = {}
+    for name in _TABLES:
+        table = encoder.layout.tables.get(name)
+        shared = None if table is None else find_tensor(update, table.name, table.shape)
+        if shared is None or not encoder.layout.slices:
+            return missing(f"the table of {name}", "places of tokens are unknown")
+        found[name] = shared
+    return found
+
+
+def _places(
+    update: Mapping[str, Tensor],
+    encoder: WordEncoder,
+    weights: Mapping[str, Tensor],
+    tables: Mapping[str, Tensor],
+    noise: Noise,
+    tokens: Ints,
+) -> Placed | Limit:
+    basis = _bases(update, encoder.first.attention, weights, noise)
+    if isinstance(basis, Limit):
+        return basis
+    width = encoder.layout.width
+    if basis[0].rank > _FULL * width:
+        words = f"places: too many inputs for the width, {basis[0].rank} directions of {width} are taken"
+        return Limit(Cause.CROWDED, words)
+    used = {name: rows_of(table, noise) for name, table in tables.items()}
+    last = int(used["position"].max(initial=-1)) - encoder.layout.first
+    parts = Parts(tokens, np.arange(last + 1), used["types"], {name: used[name] for name in ("x", "y", "h", "w")})
+    boxes = parts.count()
+    if (tests := len(tokens) * (last + 1) * len(used["types"]) * boxes) > MOST:
+        return Limit(Cause.CROWDED, f"places: {tests:.0e} are possible by the tables, too many to test")
+    known = np.array([[encoder.first.start, 0, 0, 0, 0, 0, 0]])
+    inputs = TextInputs.of(encoder.layout, encoder.first, weights)
+    found = places_in(basis, inputs, parts, known, np.random.default_rng(_SEED))
+    if found.apart.separated:
+        return found
+    if found.apart.foreign and not noise.everywhere:
+        words = "places: not even the first token, which every sample has, lies in the span"
+        return Limit(Cause.OTHER, f"{words}: dropout, or an update of another model or round")
+    return Limit(Cause.NOISE, "places: by errors of the update, what is on the pages and what is not are not apart")
+
+
+def _feed(
+    update: Mapping[str, Tensor], encoder: WordEncoder, weights: Mapping[str, Tensor], noise: Noise
+) -> Basis | Limit:
+    found = _bases(update, (encoder.first.feed,), weights, noise)
+    if isinstance(found, Limit):
+        return found
+    name = encoder.first.feed
+    most = min(next(part.shape for key, part in weights.items() if key == name or key.endswith(f".{name}")))
+    if found[0].rank > _FULL * most:
+        words = f"pages: too many positions for the first feed-forward layer, {found[0].rank} directions of {most}"
+        return Limit(Cause.CROWDED, words)
+    return found[0]
+
+
+def _bases(
+    update: Mapping[str, Tensor], names: tuple[str, ...], weights: Mapping[str, Tensor], noise: Noise
+) -> list[Basis] | Limit:
+    shapes = {name: next(p.shape for k, p in weights.items() if k == name or k.endswith(f".{name}")) for name in names}
+    parts = [find_tensor(update, name, tuple(shape)) for name, shape in shapes.items()]
+    shared = [part for part in parts if part is not None]
+    if not shared:
+        return missing("the first encoder layer", "places and pages are unknown")
+    return bases_of(torch.cat(shared).double().numpy(), noise.rounding, noise.sigma)
+
+
+def _pages(model: GradientModel, encoder: WordEncoder, seen: Observation, placed: Placed, basis: Basis) -> list[Ints]:
+    """Distinct sequences in the span or close to it, at most as many as the update has pages."""
+    rng, states = np.random.default_rng(_SEED), FeedInputs(model, encoder, blank(seen))
+    options = [placed.places[placed.places[:, POSITION] == at] for at in range(placed.places[:, POSITION].max() + 1)]
+    ends = [some[some[:, TOKEN] == encoder.first.end] for some in options]
+    guesses: list[Guess] = []
+    tries = 0
+    for anchor in _anchors(placed, options):
+        good = [guess.page for guess in guesses if guess.excess <= _FIT]
+        if len(good) >= seen.batch or tries == _TRIES * seen.batch:
+            break
+        if any((page == anchor).all(axis=1).any() for page in good):
+            continue
+        tries += 1
+        tried = [
+            page_with(anchor, [*options[:last], end], states.of, basis, rng, pictured=model.sees_page)
+            for last, end in enumerate(ends)
+            if last > anchor[POSITION] and len(end) and all(len(some) for some in options[:last])
+        ]
+        best = min(tried, key=lambda guess: guess.excess, default=None)
+        if best is not None and best.excess <= _NEAR and not any(np.array_equal(best.page, g.page) for g in guesses):
+            guesses.append(best)
+    return [guess.page for guess in sorted(guesses, key=lambda guess: guess.excess)[: seen.batch]]
+
+
+def _anchors(placed: Placed, options: list[Ints]) -> list[Ints]:
+    """Places to begin pages with: those that are certain first, then those of tokens with few possible places."""
+    tokens, counts = np.unique(placed.places[:, TOKEN], return_counts=True)
+    many = counts[np.searchsorted(tokens, placed.places[:, TOKEN])]
+    choices = np.array([len(options[at]) for at in placed.places[:, POSITION]])
+    order = np.lexsort((many, ~placed.certain))
+    return [placed.places[at] for at in order if choices[at] > 1]
+
+
+def _errors(update: Mapping[str, Tensor], noise: Noise) -> float:
+    """Share of the update's length that rounding and noise make up, at the most."""
+    parts = [part for part in update.values() if part.any()]
+    length = sqrt(sum(float(part.double().square().sum()) for part in parts))
+    return noise.rounding + 2 * noise.sigma * sqrt(sum(part.numel() for part in parts)) / max(length, 1e-300)

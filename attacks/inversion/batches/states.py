@@ -1,0 +1,72 @@
+"""Inputs of the first feed-forward layer for sequences of places, by the model itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfl_audit.attacks.inversion.batches.inputs import BOX, TOKEN, TYPE
+from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.word_encoder import WordEncoder
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_AT_ONCE: Final = 64
+"""Sequences of one pass."""
+
+
+class _EnoughError(Exception):
+    """Ends a pass behind the layer that was asked for."""
+
+
+def text_of(encoder: WordEncoder, page: Ints, answer: tuple[int, int] = (0, 0)) -> Text:
+    """The sample with the places of a page, int64 (n, 7), in their order."""
+    tokens, types, boxes = (torch.from_numpy(page[:, part].copy()) for part in (TOKEN, TYPE, BOX))
+    return encoder.text(tokens, boxes, types, answer)
+
+
+class FeedInputs:
+    """What the first feed-forward layer is given, for sequences.
+
+    Args:
+        picture: float (3, height, width), 0 to 1, of every page; without use where the model takes no image.
+    """
+
+    def __init__(self, model: GradientModel, encoder: WordEncoder, picture: Tensor) -> None:
+        layer = encoder.first.feed.removesuffix(".weight")
+        found = (part for name, part in model.network.named_modules() if name == layer or name.endswith(f".{layer}"))
+        self._model, self._encoder, self._layer = model, encoder, next(found)
+        self._picture = picture[None].to(next(model.network.parameters()).device)
+
+    def of(self, sequences: Ints) -> Floats:
+        """Of every text position, float64 (batch, n, width).
+
+        Args:
+            sequences: int64 (batch, n, 7), places.
+        """
+        parts = [self._some(sequences[at : at + _AT_ONCE]) for at in range(0, len(sequences), _AT_ONCE)]
+        return np.concatenate(parts)
+
+    def _some(self, sequences: Ints) -> Floats:
+        held: list[Tensor] = []
+
+        def keep(_: torch.nn.Module, given: tuple[Tensor, ...]) -> None:
+            held.append(given[0])
+            raise _EnoughError
+
+        texts = [text_of(self._encoder, page) for page in sequences]
+        hook = self._layer.register_forward_pre_hook(keep)
+        try:
+            with torch.no_grad():
+                self._model.loss(self._picture.expand(len(texts), -1, -1, -1), texts)
+        except _EnoughError:
+            pass
+        finally:
+            hook.remove()
+        found: Floats = held[0][:, : sequences.shape[1]].cpu().double().numpy()
+        return found
