@@ -37,6 +37,9 @@ class Cause(StrEnum):
     DECAYED = auto()
     OTHER = auto()
     DROPOUT = auto()
+    PATCHES = auto()
+    FONT = auto()
+    RESIZED = auto()
 
 
 CONDITIONS: Final = {
@@ -52,6 +55,9 @@ CONDITIONS: Final = {
     Cause.OTHER: "it needs the weights that the client was sent",
     Cause.DECAYED: "it needs a gradient or a step of SGD instead of steps of Adam",
     Cause.DROPOUT: "it needs a gradient that was taken without dropout",
+    Cause.PATCHES: "it needs fewer distinct patches than a patch has numbers: larger patches, or an emptier page",
+    Cause.RESIZED: "it needs a form of the size that the model sees",
+    Cause.FONT: "it needs the font, size and place in which the fields were filled in",
 }
 """Under which condition the closed forms would recover what is missing."""
 
