@@ -25,11 +25,11 @@ from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Task
 
 Floats = NDArray[np.float64]
-_MARGIN = 1.5
+_MARGIN = 1.35
 """Times the excess of most patches of the form, up to which a patch is taken to be one of the page."""
 _MOST_OF = 0.9
 _Found = dict[str, tuple[FieldPixels, list[Line]]]
-WIDTH = 300
+WIDTH = 60
 """Lines of a field that are continued at each length."""
 
 
