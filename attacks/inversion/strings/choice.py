@@ -32,12 +32,14 @@ class Chosen:
     Attributes:
         fields: Ids of the fields in which the same patches lie in the span.
         patches: float64 (n, width), its patches and those of its field that it leaves blank.
+        changed: float64 (m, width), those alone on which it stands.
         alone: Whether nothing else accounts for all of its patches.
     """
 
     line: Line
     fields: tuple[str, ...]
     patches: Floats
+    changed: Floats
     alone: bool = True
 
 
@@ -63,38 +65,37 @@ def _merged(found: Mapping[str, tuple[FieldPixels, Sequence[Line]]]) -> Iterable
     merged: dict[bytes, Chosen] = {}
     for name, (field, lines) in found.items():
         for line in lines:
-            vectors = field.exact(line.cover[None], np.array([_INK]))[0]
-            patches = np.unique(vectors.reshape(-1, vectors.shape[-1]).round(_DIGITS), axis=0)
-            before = merged.get(patches.tobytes(), Chosen(line, (), patches))
+            vectors = field.exact(line.cover[None], np.array([_INK]))[0].round(_DIGITS)
+            patches = np.unique(vectors.reshape(-1, vectors.shape[-1]), axis=0)
+            changed = vectors[(vectors != field.plain.round(_DIGITS)).any(axis=2)]
+            before = merged.get(patches.tobytes(), Chosen(line, (), patches, changed))
             shorter = min(before.line, line, key=lambda one: len(one.text))
             fields = tuple(dict.fromkeys((*before.fields, name)))
-            merged[patches.tobytes()] = Chosen(shorter, fields, patches)
+            merged[patches.tobytes()] = Chosen(shorter, fields, patches, changed)
     return merged.values()
 
 
 def _alone(one: Chosen, kept: Sequence[Chosen], every: Sequence[Chosen], form: Floats) -> bool:
     """Whether nothing holds its patches but itself, its beginnings, and lines that go on from it with what is kept."""
-    rest = [other for other in kept if other is not one]
+    parts = [other for other in every if _begins(one.line, other.line)]
+    known = [one, *parts, *(other for other in kept if other is not one)]
     apart = [
         other
         for other in every
-        if other is not one
-        and not _held(other, [one], form)
-        and not (_of_one_line(other.line, one.line) and _held(other, [one, *rest], form))
-    ]
+        if other not in parts and not _held(other, [one], form)
+        and not (_begins(other.line, one.line) and _held(other, known, form))
+    ]  # fmt: skip
     return not _held(one, apart, form)
 
 
-def _of_one_line(line: Line, other: Line) -> bool:
-    """Whether one begins as the other."""
-    begins = line.text.startswith(other.text) or other.text.startswith(line.text)
-    return line.typeset == other.typeset and begins
+def _begins(line: Line, start: Line) -> bool:
+    return line.typeset == start.typeset and line.text.startswith(start.text)
 
 
 def _held(one: Chosen, others: Sequence[Chosen], form: Floats) -> bool:
-    """Whether the patches of a line lie in the span of those of others and of the form."""
+    """Whether the patches on which a line stands lie in the span of those of others and of the form."""
     known = np.concatenate([form, *(other.patches for other in others)])
     _, values, directions = np.linalg.svd(known, full_matrices=False)
     basis = directions[values > _DUST * values[0]]
-    left = one.patches - (one.patches @ basis.T) @ basis
-    return bool((np.linalg.norm(left, axis=1) <= _SAME * np.linalg.norm(one.patches, axis=1)).all())
+    left = one.changed - (one.changed @ basis.T) @ basis
+    return bool((np.linalg.norm(left, axis=1) <= _SAME * np.linalg.norm(one.changed, axis=1)).all())

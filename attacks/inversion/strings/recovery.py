@@ -16,7 +16,7 @@ from pfl_audit.attacks.inversion.strings.certificate import Certificate, certify
 from pfl_audit.attacks.inversion.strings.choice import choose
 from pfl_audit.attacks.inversion.strings.field_pixels import FieldPixels, Vectors
 from pfl_audit.attacks.inversion.strings.line_search import Line, search
-from pfl_audit.attacks.inversion.strings.patch_span import PatchSpan, span_of, usual_excess
+from pfl_audit.attacks.inversion.strings.patch_span import LEAST_TEST, PatchSpan, span_of, usual_excess
 from pfl_audit.attacks.inversion.strings.patches import PatchInput, patch_input
 from pfl_audit.attacks.inversion.strings.typeset import typesets
 from pfl_audit.attacks.inversion.template.template import Template
@@ -94,7 +94,7 @@ def read_strings(model: GradientModel, seen: Observation, rng: np.random.Generat
     form = public_patches(vectors, seen.template)
     errors = vectors.errors(weight.double().numpy(), rows, noise_of([], weight, None).rounding)
     span = span_of(rows, errors, form)
-    traits = traits_of({given.weight: weight})
+    traits = traits_of({given.weight: weight[:, :1]})  # channels of a grey page repeat one another
     room = span.beside.shape[1]
     if not span.informative:
         task.advance(len(fields))
@@ -139,12 +139,13 @@ def public_patches(vectors: Vectors, template: Template) -> Floats:
 
 def full(span: PatchSpan, given: PatchInput) -> Limit:
     """The limit of a span that holds everything, or nothing."""
-    if not span.basis.rank:
+    room = span.beside.shape[1]
+    if not span.basis.rank and room >= LEAST_TEST:
         return Limit(Cause.NOISE, "strings: nothing but the form stands out of the errors of the patch projection")
     return Limit(
         Cause.PATCHES,
         f"strings: too many distinct patches for the width of the patch: those of the form take {span.form} directions "
-        f"and the others {span.basis.rank} of the {span.beside.shape[1]} left ({given.side} x {given.side} pixels, "
+        f"and the others {span.basis.rank} of the {room} left ({given.side} x {given.side} pixels, "
         f"projected to {span.outputs})",
     )
 
