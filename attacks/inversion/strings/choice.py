@@ -7,6 +7,7 @@ form and of the lines that are kept. So a line that repeats itself patch by patc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,12 +31,14 @@ class Chosen:
     """A line, and where it can stand.
 
     Attributes:
+        home: Id of the field in which it was found.
         fields: Ids of the fields in which the same patches lie in the span.
         patches: float64 (n, width), its patches and those of its field that it leaves blank.
         changed: float64 (m, width), those alone on which it stands.
         alone: Whether nothing else accounts for all of its patches.
     """
 
+    home: str
     line: Line
     fields: tuple[str, ...]
     patches: Floats
@@ -56,8 +59,21 @@ def choose(found: Mapping[str, tuple[FieldPixels, Sequence[Line]]], form: Floats
         rest = [other for other in kept if other is not one]
         if _held(one, rest, form):
             kept = rest
-    chosen = [replace(one, alone=_alone(one, kept, every, form)) for one in kept]
+    chosen = []
+    for one in kept:
+        same = [other.fields for other in every if other.line.text == one.line.text]
+        fields = tuple(name for name in found if any(name in some for some in same))
+        chosen.append(replace(one, fields=fields, alone=_alone(one, kept, every, form)))
     return sorted(chosen, key=lambda one: (one.fields, one.line.text))
+
+
+def placed(chosen: Sequence[Chosen], pages: int) -> list[Chosen]:
+    """Lines without the fields that hold a line of every page already."""
+    taken = Counter(one.fields[0] for one in chosen if len(one.fields) == 1)
+    full = {name for name, count in taken.items() if count >= pages}
+    left = (tuple(name for name in one.fields if name not in full) or one.fields for one in chosen)
+    return [one if len(one.fields) == 1 else replace(one, fields=fields)
+            for one, fields in zip(chosen, left, strict=True)]  # fmt: skip
 
 
 def _merged(found: Mapping[str, tuple[FieldPixels, Sequence[Line]]]) -> Iterable[Chosen]:
@@ -68,24 +84,33 @@ def _merged(found: Mapping[str, tuple[FieldPixels, Sequence[Line]]]) -> Iterable
             vectors = field.exact(line.cover[None], np.array([_INK]))[0].round(_DIGITS)
             patches = np.unique(vectors.reshape(-1, vectors.shape[-1]), axis=0)
             changed = vectors[(vectors != field.plain.round(_DIGITS)).any(axis=2)]
-            before = merged.get(patches.tobytes(), Chosen(line, (), patches, changed))
-            shorter = min(before.line, line, key=lambda one: len(one.text))
+            own = Chosen(name, line, (), patches, changed)
+            before = merged.get(patches.tobytes(), own)
+            shorter = own if len(line.text) < len(before.line.text) else before
             fields = tuple(dict.fromkeys((*before.fields, name)))
-            merged[patches.tobytes()] = Chosen(shorter, fields, patches, changed)
+            merged[patches.tobytes()] = replace(shorter, fields=fields)
     return merged.values()
 
 
 def _alone(one: Chosen, kept: Sequence[Chosen], every: Sequence[Chosen], form: Floats) -> bool:
     """Whether nothing holds its patches but itself, its beginnings, and lines that go on from it with what is kept."""
+    if any(_ends_before(one, other) for other in every):
+        return False
     parts = [other for other in every if _begins(one.line, other.line)]
     known = [one, *parts, *(other for other in kept if other is not one)]
     apart = [
         other
         for other in every
-        if other not in parts and not _held(other, [one], form)
+        if other not in parts and other.line.text != one.line.text and not _held(other, [one], form)
         and not (_begins(other.line, one.line) and _held(other, known, form))
     ]  # fmt: skip
     return not _held(one, apart, form)
+
+
+def _ends_before(one: Chosen, other: Chosen) -> bool:
+    """Whether the other line is this one without its last words: what the form prints can stand in for these."""
+    words, whole = other.line.words, one.line.words
+    return other.line.typeset == one.line.typeset and len(words) < len(whole) and whole[: len(words)] == words
 
 
 def _begins(line: Line, start: Line) -> bool:

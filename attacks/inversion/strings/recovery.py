@@ -13,7 +13,7 @@ from pfl_audit.attacks.inversion.analytic.noise import noise_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.strings.certificate import Certificate, certify, inked
-from pfl_audit.attacks.inversion.strings.choice import choose
+from pfl_audit.attacks.inversion.strings.choice import choose, placed
 from pfl_audit.attacks.inversion.strings.field_pixels import FieldPixels, Vectors
 from pfl_audit.attacks.inversion.strings.line_search import Line, search
 from pfl_audit.attacks.inversion.strings.patch_span import LEAST_TEST, PatchSpan, span_of, usual_excess
@@ -120,10 +120,10 @@ def _readings(
     span: PatchSpan, found: _Found, form: Floats, most: float, pages: int, rng: np.random.Generator
 ) -> tuple[Reading, ...]:
     """The lines that account for the patches, each with its certificate."""
-    chosen = choose(_drawn(span, found, most), form)
+    chosen = placed(choose(_drawn(span, found, most), form), pages)
     readings = []
     for one in chosen:
-        certificate = certify(span, found[one.fields[0]][0], one.line, rng)
+        certificate = certify(span, found[one.home][0], one.line, rng)
         beside = sum(other.fields == one.fields for other in chosen)
         certain = one.alone and certificate.holds(most) and beside <= pages * len(one.fields)
         readings.append(Reading(one.line.text, one.fields, certain, certificate))
