@@ -28,7 +28,9 @@ from pfl_audit.models.donut.small import SmallSize, new_donut, save_donut
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.progress import Silent
 from tests.attacks.inversion import updates
+from tests.attacks.inversion.conftest import save_reader
 from tests.attacks.inversion.room import BUDGET, Room
+from tests.attacks.inversion.template.drawn import form as drawn_form
 from tests.oracles.patch_span import least_outside
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -99,6 +101,18 @@ def test_gradient_is_a_sum_of_the_vectors_of_patches(room: Room, case: Case, vec
     weight, bias = (case.seen.gradient[name].double().numpy() for name in (vectors.given.weight, vectors.given.bias))
     rows = vectors.rows(weight, bias)
     patches = vectors.of(case.truths[0].page / 255).reshape(-1, rows.shape[1])
+    sums, *_ = np.linalg.lstsq(patches.T, rows.T, rcond=None)
+    assert np.linalg.norm(patches.T @ sums - rows.T) < 1e-5 * np.linalg.norm(rows)
+
+
+@pytest.mark.parametrize("kind", ["layoutlmv3", "vt5"])
+def test_patches_of_other_families_are_summed_likewise(kind: str, tmp_path: Path) -> None:
+    folder = save_reader(tmp_path, "v3")[0] if kind == "layoutlmv3" else FIXTURES / "vt5-finetuned"
+    other = Room(open_gradient_model(str(folder), "cpu"), (drawn_form(),))
+    case, own = other.case(0), Vectors(patch_input(other.model), True, True)
+    weight, bias = (case.seen.gradient[name].double().numpy() for name in (own.given.weight, own.given.bias))
+    rows = own.rows(weight, bias)
+    patches = own.of(case.truths[0].page / 255).reshape(-1, rows.shape[1])
     sums, *_ = np.linalg.lstsq(patches.T, rows.T, rcond=None)
     assert np.linalg.norm(patches.T @ sums - rows.T) < 1e-5 * np.linalg.norm(rows)
 
