@@ -95,7 +95,7 @@ class _OnCase(Generic[T]):
         return self._work(held.model, case, task)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._work, replace(self._case, filling=None, bound=None))
+        return type(self), (self._work, replace(self._case, filling=None, bound=None, drawn=None))
 
 
 def keeps_states(context: GradientContext) -> bool:

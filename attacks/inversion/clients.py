@@ -95,11 +95,18 @@ class Clients:
         made = (self._refilled(page, at, question, number) for at, (page, question) in enumerate(pages))
         return tuple(Truth(self._model.see(Image.fromarray(page.image)), text, page.values) for text, page in made)
 
+    def values(self, pages: Sequence[tuple[int, str]], number: int) -> tuple[dict[str, str], ...]:
+        """The values of the same fillings, by field; of fields too small for theirs as well."""
+        return tuple(draw_values(*self._of_filling(page, at, number)) for at, (page, _) in enumerate(pages))
+
+    def _of_filling(self, page: int, at: int, number: int) -> tuple[Template, int]:
+        """Form and seed of a filling."""
+        seeds = np.random.SeedSequence([self._own_seed("filling", page), at, number])
+        return self._templates[page % len(self._templates)], int(seeds.generate_state(1)[0])
+
     def _refilled(self, page: int, at: int, question: str, number: int) -> tuple[Text, FilledPage]:
-        index = page % len(self._templates)
-        template = self._templates[index]
-        seed = int(np.random.SeedSequence([self._own_seed("filling", page), at, number]).generate_state(1)[0])
-        filled = self._fill(index, template, draw_values(template, seed), seed)
+        template, seed = self._of_filling(page, at, number)
+        filled = self._fill(page % len(self._templates), template, draw_values(template, seed), seed)
         pairs = [question_for(field, filled.values) for field in template.fields if field.id in filled.values]
         same = [pair for pair in pairs if pair[0] == question]
         asked = same[0] if same else None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Filling = Callable[[int], tuple[Text, ...]]
 """Gives by number the texts of another filling of some forms, one a sample."""
+Drawn = Callable[[int], tuple[Mapping[str, str], ...]]
+"""Gives by number the values of another filling by field, one a sample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class Observation:
         batch: Samples that it is the mean over.
         steps: Optimiser steps that it is the difference of weights of; 1 for a gradient.
         weights: What it was added to, by parameter, where that is not the model as it is.
+        scaled: Whether the network sees the form in another size than its own.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Observation:
     batch: int = 1
     steps: int = 1
     weights: Mapping[str, Tensor] | None = None
+    scaled: bool = False
 
     @property
     def stem(self) -> str:
@@ -80,6 +84,7 @@ class Case:
         filling: Other fillings of the same forms; None if there are none.
         pages: Number and question of each page, from which other fillings are made in another process.
         bound: What noise of a stated size allows; None where none is stated.
+        drawn: Values of other fillings; None if there are none. It stays in this process.
     """
 
     seen: Observation
@@ -87,6 +92,7 @@ class Case:
     filling: Filling | None = None
     pages: tuple[tuple[int, str], ...] = ()
     bound: NoiseBound | None = None
+    drawn: Drawn | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
@@ -81,10 +82,13 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
             numbers = range(number * (inputs.batch - 1), (number + 1) * (inputs.batch - 1))
             truths = [own or clients.page("document", number), *(clients.page("batch", other) for other in numbers)]
             gradient = clients.noisy(clipped(share(opened, truths), inputs.clip), inputs.noise, number)
-        seen = Observation(f"document {number + 1}", placed[number % len(placed)], gradient, inputs.batch, inputs.steps)
+        place = placed[number % len(placed)]
+        scaled = place.size != templates[number % len(placed)].size
+        seen = Observation(f"document {number + 1}", place, gradient, inputs.batch, inputs.steps, scaled=scaled)
         asked = tuple((page, truth.question) for page, truth in zip((number, *numbers), truths, strict=False))
         bound = bound_of(inputs, opened, clients, truths, asked, progress)
-        cases.append(Case(seen, tuple(truths), held.filling(asked), asked, bound))
+        drawn = partial(clients.values, asked) if asked else None
+        cases.append(Case(seen, tuple(truths), held.filling(asked), asked, bound, drawn))
     built = opened.family == "donut" and is_shipped(job.checkpoint("gradients"))
     about = _data(inputs, templates, cases, stated, f"{_CAVEAT} {_BUILT}" if built else _CAVEAT)
     records, calls = Records(job.store), _calls(inputs, job, held, templates)

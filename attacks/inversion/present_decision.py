@@ -23,11 +23,12 @@ BOUNDED = "The noise on the update hides the client's page, even from an observe
 NOT_SHOWN = "Nothing came back that the form and the question do not give away. That does not show that nothing can."
 
 
-def against(found: Decision | None, quiet: Sequence[Mapping[str, Counts]] = ()) -> list[Metric]:
+def against(found: Decision | None, quiet: Sequence[Mapping[str, Counts]] = (), unit: str = "tokens") -> list[Metric]:
     """The share that decides, with what other fillings would have given; and the same of noise.
 
     Args:
         quiet: Counts of noise of each update's size, by measure.
+        unit: What is counted.
     """
     if found is None:
         return []
@@ -42,7 +43,7 @@ def against(found: Decision | None, quiet: Sequence[Mapping[str, Counts]] = ()) 
                 exact_share(int(of_noise[0, 0]), int(of_noise[0, 1])),
                 format="percent",
                 n=int(of_noise[0, 1]),
-                unit="tokens",
+                unit=unit,
                 method="exact (Clopper-Pearson)",
                 missing="there is nothing to count",
             )
@@ -54,7 +55,7 @@ def against(found: Decision | None, quiet: Sequence[Mapping[str, Counts]] = ()) 
             exact_share(right, count),
             format="percent",
             n=count,
-            unit="tokens",
+            unit=unit,
             method="exact (Clopper-Pearson)",
             chance=found.chance,
             missing="there is nothing to count",

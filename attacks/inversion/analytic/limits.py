@@ -38,6 +38,9 @@ class Cause(StrEnum):
     OTHER = auto()
     DROPOUT = auto()
     FORM = auto()
+    PATCHES = auto()
+    FONT = auto()
+    RESIZED = auto()
 
 
 CONDITIONS: Final = {
@@ -54,6 +57,9 @@ CONDITIONS: Final = {
     Cause.DECAYED: "it needs a gradient or a step of SGD instead of steps of Adam",
     Cause.DROPOUT: "it needs a gradient that was taken without dropout",
     Cause.FORM: "it needs the form that the client filled in",
+    Cause.PATCHES: "it needs fewer distinct patches than a patch has numbers: larger patches, or an emptier page",
+    Cause.RESIZED: "it needs a form of the size that the model sees",
+    Cause.FONT: "it needs the font, size and place in which the fields were filled in",
 }
 """Under which condition the closed forms would recover what is missing."""
 

@@ -1,0 +1,1 @@
+"""Strings of private fields, by the span of the gradient of the patch projection."""

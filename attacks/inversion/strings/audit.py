@@ -1,0 +1,132 @@
+"""Reads the strings of every update, and compares them with what clients wrote and with other fillings of the forms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from pfl_audit.attacks.inversion.analytic.limits import Limit
+from pfl_audit.attacks.inversion.calls import on_each
+from pfl_audit.attacks.inversion.context import Case, GradientContext, keep_text
+from pfl_audit.attacks.inversion.controls import FILLINGS, STRINGS, Counts, noise_like
+from pfl_audit.attacks.inversion.strings.recovery import Reading, Strings, read_strings
+from pfl_audit.errors import NotAuditableError
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.progress import Silent, Task
+
+Values = Sequence[Mapping[str, str]]
+"""Field id to what is written there, one a page."""
+
+
+@dataclass(frozen=True)
+class FieldStrings:
+    """Result on one update. Holds personal data.
+
+    Attributes:
+        written: What clients wrote, by page.
+        right: Certified strings that stand in their field.
+        counts: Measure to the share of strings in their fields, against the client's own pages and other fillings.
+        quiet: The same of noise of the update's size, against the own pages.
+    """
+
+    name: str
+    readings: tuple[Reading, ...]
+    written: tuple[Mapping[str, str], ...]
+    right: int
+    counts: Mapping[str, Counts]
+    quiet: Mapping[str, Counts]
+    limits: tuple[Limit, ...]
+
+    @property
+    def named(self) -> int:
+        """Certified strings."""
+        return sum(reading.certain for reading in self.readings)
+
+    @property
+    def wanted(self) -> int:
+        """Fields that are filled in, of all pages."""
+        return sum(len(page) for page in self.written)
+
+
+def attack(context: GradientContext) -> list[FieldStrings]:
+    """Read the strings of every update.
+
+    Raises:
+        NotAuditableError: The model has no patch projection, or what clients wrote is not known as text.
+    """
+    rngs = [context.rng("inversion", "strings", case.seen.name) for case in context.cases]
+    works = {at: partial(_read, rng=rng) for at, rng in enumerate(rngs)}
+    units = [len(case.seen.template.fields) for case in context.cases]
+    found: dict[int, FieldStrings] = {}
+    with context.progress.task("strings by field", sum(units)) as task:
+        for at, read in on_each(context, works, _Read, task, units):
+            case = context.cases[at]
+            if case.drawn is None or any(truth.values is None for truth in case.truths) or not case.truths:
+                keep_text(context, "strings", case, _named(read.own))
+            else:
+                found[at] = compare(case, read.own, read.quiet)
+    if not found:
+        raise NotAuditableError(
+            "what the client wrote is not known as text, and strings cannot be scored; what was read is in private/",
+            "Leave --document and --gradient out to score drawn values",
+        )
+    return [found[at] for at in sorted(found)]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What an update gave, and noise of its size."""
+
+    own: Strings
+    quiet: Strings
+
+
+def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:
+    own = read_strings(model, case.seen, rng, task)
+    noise = replace(case.seen, gradient=noise_like(case.seen.gradient, rng))
+    return _Read(own, read_strings(model, noise, rng, Silent()))
+
+
+def compare(case: Case, own: Strings, quiet: Strings) -> FieldStrings:
+    """Hold certified strings against what clients wrote, and against other fillings."""
+    written = tuple(dict(truth.values or {}) for truth in case.truths)
+    others = [] if case.drawn is None else [case.drawn(number) for number in range(FILLINGS)]
+    pages: list[Values] = [written, *others]
+    counts = np.array([_counts(own.readings, values) for values in pages])
+    return FieldStrings(
+        case.seen.name,
+        own.readings,
+        written,
+        int(counts[0, 0]),
+        {STRINGS: counts},
+        {STRINGS: np.array([_counts(quiet.readings, written)])},
+        own.limits,
+    )
+
+
+def _counts(readings: Sequence[Reading], pages: Values) -> tuple[int, int]:
+    """Certified strings that stand in their fields, and the larger of how many there are and how many were named."""
+    left = Counter((field, " ".join(text.split())) for page in pages for field, text in page.items())
+    wanted, named, right = left.total(), 0, 0
+    for reading in readings:
+        named += reading.certain
+        place = next((field for field in reading.fields if left[field, reading.text] > 0), None)
+        if reading.certain and place is not None:
+            left[place, reading.text] -= 1
+            right += 1
+    return right, max(wanted, named)
+
+
+def _named(found: Strings) -> dict[str, object]:
+    return {
+        "strings": [
+            {"text": one.text, "fields": list(one.fields), "certified": one.certain, "excess": one.certificate.own,
+             "excess with another letter": one.certificate.other, "excess of random strings": one.certificate.random}
+            for one in found.readings
+        ],
+        "limits": [limit.words for limit in found.limits],
+    }  # fmt: skip
