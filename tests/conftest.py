@@ -32,8 +32,8 @@ PIECES, ROWS = 800, 810
 
 
 DURATIONS: dict[str, float] = json.loads(Path(__file__).with_name("durations.json").read_text(encoding="utf-8"))
-"""Seconds of test files on one core, for their order alone: CPU time of a file by itself where measured, wall time
-of a few that mostly wait, else 0.6 of its time in an older run of the whole suite."""
+"""Seconds of test files on one core, for their order alone: the CPU time of a file by itself where that was measured,
+else 0.6 of its time in an older run of the whole suite; the wall time of a few that mostly wait."""
 UNKNOWN = 10.0
 """Of a file that was not measured: early enough not to be the one that the others wait for."""
 
