@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -30,23 +31,66 @@ _PAGE_LINES = 48
 """The font is at most this part of the page's height, and at least 11 pixels where there is room."""
 
 
+_ANCHOR: Final = "ls"
+"""Left end of the base line."""
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A word in a field.
+
+    Attributes:
+        window: Of the field, (left, top, right, bottom) in pixels.
+        place: Left end of the word's base line in the field, in pixels.
+        size: Of the font, in pixels.
+    """
+
+    field: str
+    word: str
+    window: tuple[int, int, int, int]
+    place: tuple[int, int]
+    size: int
+
+    def box(self, family: str) -> tuple[float, float, float, float]:
+        """What it covers of the page, in pixels."""
+        left, top, right, bottom = load_font(family, self.size).getbbox(self.word, mode="L", anchor=_ANCHOR)
+        across, down = self.window[0] + self.place[0], self.window[1] + self.place[1]
+        return left + across, top + down, right + across, bottom + down
+
+
 @dataclass(frozen=True, eq=False)
 class FilledPage:
     """A form with a client's values.
 
     Attributes:
-        image: uint8 (height, width, 3). Differs from the template inside the fields alone.
         words: Printed and written, in reading order.
         boxes: float32 (words, 4), shares of the page.
         owners: The field that each word stands in; empty for what is printed.
         values: Field id to what is written there.
     """
 
-    image: Pixels
     words: tuple[str, ...]
     boxes: Boxes
     owners: tuple[str, ...]
     values: dict[str, str]
+    _template: Template
+    _written: tuple[_Written, ...]
+    _family: str
+    _ink: int
+
+    @cached_property
+    def image(self) -> Pixels:
+        """The page, uint8 (height, width, 3). It differs from the template inside the fields alone."""
+        page = Image.fromarray(self._template.pixels)
+        for window in dict.fromkeys(one.window for one in self._written):
+            inside = page.crop(window)
+            draw = ImageDraw.Draw(inside)
+            for one in self._written:
+                if one.window == window:
+                    font = load_font(self._family, one.size)
+                    draw.text(one.place, one.word, font=font, fill=(self._ink,) * 3, anchor=_ANCHOR)
+            page.paste(inside, window[:2])
+        return np.array(page, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -72,16 +116,15 @@ def fill(template: Template, values: Mapping[str, str], seed: int) -> FilledPage
     rng = np.random.default_rng(seed)
     family = HANDS[int(rng.integers(len(HANDS)))]
     ink = int(rng.integers(10, 50))
-    page = Image.fromarray(template.pixels)
-    written: list[tuple[str, tuple[float, float, float, float], str]] = []
+    written: list[_Written] = []
     for field in template.fields:
         shift = (int(rng.integers(3)), int(rng.integers(2)))
         if words := values.get(field.id, "").split():
             layout = _lay_out(template, field, words, family)
             if layout is None:
                 raise UsageError(f"{field.id} is too small for its value", "Give a shorter value or a larger box")
-            written += _write(page, template, field, layout, family, ink, shift)
-    return _in_order(template, np.array(page, dtype=np.uint8), written, dict(values))
+            written += _write(template, field, layout, shift)
+    return _in_order(template, written, dict(values), family, ink)
 
 
 def fits(template: Template, field: TemplateField, value: str) -> bool:
@@ -120,52 +163,36 @@ def _wrap(words: list[str], family: str, size: int, width: int) -> tuple[tuple[t
     return tuple(map(tuple, lines))
 
 
-def _write(
-    page: Image.Image,
-    template: Template,
-    field: TemplateField,
-    layout: _Layout,
-    family: str,
-    ink: int,
-    shift: tuple[int, int],
-) -> list[tuple[str, tuple[float, float, float, float], str]]:
-    """Draw into the field and nowhere else; gives (word, box in pixels, field id)."""
-    left, top, right, bottom = template.window(field)
-    inside = page.crop((left, top, right, bottom))
-    draw = ImageDraw.Draw(inside)
-    font = load_font(family, layout.size)
-    spare = bottom - top - len(layout.lines) * layout.size * _LINE
+def _write(template: Template, field: TemplateField, layout: _Layout, shift: tuple[int, int]) -> list[_Written]:
+    """Words of a field, where the hand puts them."""
+    window = template.window(field)
+    spare = window[3] - window[1] - len(layout.lines) * layout.size * _LINE
     written = []
-    anchor: Literal["ls"] = "ls"  # left end of the base line
     for number, line in enumerate(layout.lines):
         base = round(spare / 2 + (number * _LINE + _ASCENT) * layout.size) + min(shift[1], int(spare / 2))
         for word, at in line:
-            place = (round(at) + 2 + shift[0], base)
-            draw.text(place, word, font=font, fill=(ink, ink, ink), anchor=anchor)
-            box = draw.textbbox(place, word, font=font, anchor=anchor)
-            written.append((word, (left + box[0], top + box[1], left + box[2], top + box[3]), field.id))
-    page.paste(inside, (left, top))
+            written.append(_Written(field.id, word, window, (round(at) + 2 + shift[0], base), layout.size))
     return written
 
 
 def _in_order(
-    template: Template,
-    image: Pixels,
-    written: list[tuple[str, tuple[float, float, float, float], str]],
-    values: dict[str, str],
+    template: Template, written: Sequence[_Written], values: dict[str, str], family: str, ink: int
 ) -> FilledPage:
     """Printed and written words together, in reading order."""
     width, height = template.size
-    words = [*template.words, *(word for word, _, _ in written)]
-    owners = [*[""] * len(template.words), *(owner for _, _, owner in written)]
+    words = [*template.words, *(one.word for one in written)]
+    owners = [*[""] * len(template.words), *(one.field for one in written)]
     scale = np.array([width, height, width, height], dtype=np.float64)
-    own = np.array([box for _, box, _ in written], dtype=np.float64).reshape(-1, 4) / scale
+    own = np.array([one.box(family) for one in written], dtype=np.float64).reshape(-1, 4) / scale
     boxes = np.concatenate([template.boxes, own])
     order = reading_order([(box[0], box[1], box[2], box[3]) for box in boxes.tolist()])
     return FilledPage(
-        image,
         tuple(words[at] for at in order),
         as_boxes(boxes[order], len(order)),
         tuple(owners[at] for at in order),
         values,
+        template,
+        tuple(written),
+        family,
+        ink,
     )
