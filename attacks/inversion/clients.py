@@ -157,7 +157,7 @@ class Clients:
         refused: NotAuditableError | None = None
         for question, answer in [asked] if asked else pairs:
             try:
-                return self._model.text(Sample(filled.image, question, answer, filled.words, filled.boxes)), question
+                return self._model.text(Sample(question, answer, filled.words, filled.boxes)), question
             except NotAuditableError as error:
                 refused = error
         raise refused or NotAuditableError("nothing is written on a page", "Give larger boxes")

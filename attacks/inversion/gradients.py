@@ -146,7 +146,7 @@ def _own_page(inputs: GradientInputs, model: GradientModel, template: Template) 
     none: tuple[tuple[str, ...], Boxes] = ((), as_boxes([], 0))
     read = read_page(pixels) if model.reads and inputs.words is None else none
     words, boxes = read if inputs.words is None else read_words(inputs.words, template.size)
-    text = model.text(Sample(pixels, *inputs.asked, words, boxes))
+    text = model.text(Sample(*inputs.asked, words, boxes))
     return Truth(model.see(Image.fromarray(pixels)), text, None, inputs.asked[0])
 
 

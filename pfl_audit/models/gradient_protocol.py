@@ -27,15 +27,13 @@ network's own names for them, without a batch dimension."""
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Training sample of a client.
+    """Training sample of a client, but for its pixels.
 
     Attributes:
-        page: uint8 (height, width, 3), of any size.
         words: Words on the page in reading order, for models that take them.
         boxes: float32 (words, 4), boxes of the words as shares of the page.
     """
 
-    page: NDArray[np.uint8]
     question: str
     answer: str
     words: tuple[str, ...] = ()
@@ -85,7 +83,7 @@ class GradientModel(OpenedModel, Protocol):
         """Map a box of a page of this width and height to the network's page; both in shares of their page."""
 
     def text(self, sample: Sample) -> Text:
-        """Encode a sample without its pixels.
+        """Encode a sample.
 
         Raises:
             NotAuditableError: The answer is not on the page, and the model can only point to it.

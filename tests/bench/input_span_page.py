@@ -124,7 +124,7 @@ def truth_of(model: Vt5Gradients, query: Query) -> Truth:
     document = query.document
     assert document.image is not None
     page: Image.Image = document.image.open()
-    sample = Sample(np.asarray(page.convert("RGB")), query.question, query.answers[0], document.words, document.boxes)
+    sample = Sample(query.question, query.answers[0], document.words, document.boxes)
     return Truth(model.see(page), model.text(sample), None, query.question)
 
 

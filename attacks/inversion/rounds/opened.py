@@ -240,7 +240,7 @@ def _pages(data: Path, model: GradientModel, job: AuditJob, *, alone: bool) -> P
         for query in queries:
             document = query.document
             asked = ("", "") if alone else (query.question, query.answers[0])
-            sample = Sample(form.pixels, *asked, document.words, document.boxes)
+            sample = Sample(*asked, document.words, document.boxes)
             try:
                 items.append(together(reader.split(model.text(sample), form)))
                 kept.append(query)

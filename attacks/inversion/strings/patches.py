@@ -64,7 +64,7 @@ def patch_input(model: GradientModel) -> PatchInput:
         raise NotAuditableError("this model sees no page: it has no patches", "Use a method that reads words")
     projection = model.network.get_parameter(name)
     rows, columns = model.page
-    sample = Sample(np.zeros((rows, columns, 3), np.uint8), "a", "a", ("a",), as_boxes(WHOLE, 1))
+    sample = Sample("a", "a", ("a",), as_boxes(WHOLE, 1))
     text = model.text(sample)
     given: list[torch.Tensor] = []
 

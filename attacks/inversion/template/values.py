@@ -30,6 +30,9 @@ def draw_values(template: Template, seed: int) -> dict[str, str]:
     The lists are long (some 3,000 names, 9,000 amounts in cents, random references), so that a value that comes back
     from a gradient was not guessed.
 
+    Args:
+        seed: Of all random draws; every field has its own generator.
+
     Returns:
         Field id to value. Each fits its field in a size that can be read, where one of a dozen did.
     """
@@ -44,7 +47,6 @@ def question_for(field: TemplateField, values: Mapping[str, str]) -> tuple[str, 
     """What a model may be asked about a field, and the answer.
 
     Args:
-        seed: Seed of all random draws; every field has its own generator.
         field: What is asked for, by its label; by its number where it has none.
         values: What is written on the page, with this field.
     """
@@ -55,8 +57,12 @@ def question_for(field: TemplateField, values: Mapping[str, str]) -> tuple[str, 
 
 def _draw_fitting(template: Template, field: TemplateField, rng: np.random.Generator) -> str:
     draw = _kind(field.label)
-    drawn = [draw(rng) for _ in range(_TRIES)]
-    return next((value for value in drawn if fits(template, field, value)), min(drawn, key=len))
+    drawn: list[str] = []
+    while len(drawn) < _TRIES:
+        drawn.append(draw(rng))
+        if fits(template, field, drawn[-1]):
+            return drawn[-1]
+    return min(drawn, key=len)
 
 
 def _kind(label: str) -> Draw:

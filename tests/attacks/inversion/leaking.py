@@ -47,7 +47,7 @@ def small_form() -> Template:
 def filled(model: DonutGradients, name: str, seed: int = 0) -> Truth:
     """What a client trains on."""
     page = fill(small_form(), {"field-1": name}, seed)
-    text = model.text(Sample(page.image, QUESTION, name))
+    text = model.text(Sample(QUESTION, name))
     return Truth(model.see(Image.fromarray(page.image)), text, page.values)
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from PIL import Image
 
 from pfl_audit.errors import NotAuditableError
@@ -18,12 +19,12 @@ from tests.models.gradient_checks import mean_of_samples, second_derivatives_agr
 
 Make = Callable[[str], Path]
 PAGE = np.random.default_rng(0).integers(0, 256, (70, 60, 3), dtype=np.uint8)
-ASKED = Sample(PAGE, "What is the total?", "12.50")
-LONGER = Sample(PAGE[::-1], "Who sent it?", "a company with a long name")
+ASKED = Sample("What is the total?", "12.50")
+LONGER = Sample("Who sent it?", "a company with a long name")
 
 
-def pixels_of(model: DonutGradients, sample: Sample) -> torch.Tensor:
-    seen = model.see(Image.fromarray(np.ascontiguousarray(sample.page)))
+def pixels_of(model: DonutGradients, page: NDArray[np.uint8] = PAGE) -> torch.Tensor:
+    seen = model.see(Image.fromarray(np.ascontiguousarray(page)))
     return torch.from_numpy(seen).permute(2, 0, 1).float() / 255
 
 
@@ -32,7 +33,7 @@ def test_the_loss_is_transformers_own(make_donut: Make) -> None:
         model = open_gradient_model(str(make_donut(kind)))
         assert isinstance(model, DonutGradients)
         text = model.text(ASKED)
-        pixels = pixels_of(model, ASKED)[None]
+        pixels = pixels_of(model)[None]
         mean, std = (torch.tensor(some).view(3, 1, 1) for some in (model._pixels.mean, model._pixels.std))
         features = model.network.encoder(pixel_values=(pixels - mean) / std)
         out = model.network(
@@ -78,13 +79,13 @@ def test_a_batch_is_the_mean_of_its_samples(make_donut: Make) -> None:
     model = DonutGradients(make_donut("ours"))
     texts = [model.text(ASKED), model.text(LONGER)]
     assert len(texts[0]["labels"]) != len(texts[1]["labels"])
-    pixels = torch.stack([pixels_of(model, ASKED), pixels_of(model, LONGER)])
+    pixels = torch.stack([pixels_of(model), pixels_of(model, PAGE[::-1])])
     assert mean_of_samples(model, pixels, texts) < 1e-3
 
 
 def test_second_derivatives(make_donut: Make) -> None:
     model = DonutGradients(make_donut("ours"))
-    assert second_derivatives_agree(model, pixels_of(model, ASKED)[None], [model.text(ASKED)])
+    assert second_derivatives_agree(model, pixels_of(model)[None], [model.text(ASKED)])
 
 
 def test_its_fingerprint_is_its_own(make_donut: Make) -> None:
@@ -96,7 +97,7 @@ def test_its_fingerprint_is_its_own(make_donut: Make) -> None:
 
 def test_the_gradient_names_the_networks_parameters_once(make_donut: Make) -> None:
     model = DonutGradients(make_donut("ours"))
-    found = gradient_of(model, pixels_of(model, ASKED)[None], [model.text(ASKED)])
+    found = gradient_of(model, pixels_of(model)[None], [model.text(ASKED)])
     own = dict(model.network.named_parameters())
     assert "decoder.lm_head.weight" not in own
     assert {name: part.shape for name, part in found.items()} == {name: own[name].shape for name in found}

@@ -32,7 +32,7 @@ def queries(red: Corpus) -> list[Query]:
 
 
 def sample_of(query: Query) -> Sample:
-    return Sample(PAGE, query.question, query.answers[0], query.document.words, query.document.boxes)
+    return Sample(query.question, query.answers[0], query.document.words, query.document.boxes)
 
 
 def pixels_of(model: LayoutLmGradients) -> torch.Tensor:
@@ -74,7 +74,7 @@ def test_only_the_window_that_holds_the_answer(make_qa: Make, red: Corpus) -> No
 
 def test_an_answer_that_does_not_stand_on_the_page(make_qa: Make, red: Corpus) -> None:
     query = queries(red)[0]
-    sample = Sample(PAGE, query.question, "nowhere at all", query.document.words, query.document.boxes)
+    sample = Sample(query.question, "nowhere at all", query.document.words, query.document.boxes)
     with pytest.raises(NotAuditableError, match=r"an answer does not stand among the page's words") as error:
         opened(make_qa("v3")).text(sample)
     assert "nowhere" not in str(error.value)
