@@ -19,6 +19,8 @@ from pfl_audit.inputs import kind_of, open_input
 PAGE_MARK = '<meta name="generator" content="pfl-audit">'
 """Mark in the head of every HTML page of pfl-audit; only pages with it are overwritten."""
 _HEAD = 1024
+_NAMED = 200
+"""Bytes of a name in that of its temporary file, which is longer, and a name has at most 255."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_NAME = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EILSEQ)
@@ -116,7 +118,8 @@ def atomic_write(path: Path, *, private: bool = True) -> Iterator[IO[bytes]]:
     """
     try:
         make_folder(path.parent, private=private)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        short = os.fsencode(path.name)[:_NAMED].decode(errors="ignore")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{short}.", suffix=".part")
     except OSError as error:
         raise cannot_write(path, error) from error
     part = Path(name)

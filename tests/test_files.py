@@ -110,3 +110,10 @@ def test_folders_of_private_files_are_private(tmp_path: Path) -> None:
     write_json(tmp_path / "c/d/x.json", 1, private=False)
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b")] == [0o700, 0o700]
     assert (tmp_path / "c/d").stat().st_mode & 0o055
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "a" * 199 + "é" * 20])
+def test_a_name_of_any_length_is_written(tmp_path: Path, name: str) -> None:
+    with atomic_write(tmp_path / name) as file:
+        file.write(b"content")
+    assert [path.name for path in tmp_path.iterdir()] == [name]

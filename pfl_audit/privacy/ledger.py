@@ -85,7 +85,8 @@ class Ledger:
             raise UsageError(f"the budget cap is {cap:g}", "Give --budget-cap a number above 0")
         with self._locked():
             content = self._read() or new_content(cost, cap)
-            if run not in content.runs:
+            new = run not in content.runs
+            if new:
                 if cost.delta != content.delta:
                     raise UsageError(
                         f"{self.path} is kept at delta {content.delta:g}, and the run has {cost.delta:g}",
@@ -97,8 +98,9 @@ class Ledger:
                         "sampling, and replaced in groups of a fixed size",
                         "Use the --sampling of the runs before, or another --ledger for other data",
                     )
-                content.cap = content.cap if cap is None else cap
                 content.runs[run] = new_entry(content, names, cost)
+            if new or cap not in (None, content.cap):
+                content.cap = content.cap if cap is None else cap
                 self._require_room(content, run)
                 self._write(content)
         upto = [*content.runs.values()][: [*content.runs].index(run) + 1]

@@ -21,7 +21,9 @@ LearningRate = Annotated[float, Field(gt=0, lt=100, description="Highest learnin
 OptimizerName = Annotated[
     str, Field(description="adamw, adam, sgd, momentum, shampoo, or adafactor, which learns faster from nothing.")
 ]
-WeightDecay = Annotated[float, Field(ge=0, description="Weight decay; adafactor and shampoo have none.")]
+WeightDecay = Annotated[
+    float, Field(ge=0, allow_inf_nan=False, description="Weight decay; adafactor and shampoo have none.")
+]
 LoraParts = Annotated[
     Literal["all", "adapters", "up"],
     Field(
@@ -32,7 +34,7 @@ LoraParts = Annotated[
 FreezeVisual = Annotated[bool, Field(description="Freeze the visual encoder, and encode each page once.")]
 ValidateEvery = Annotated[int, Field(ge=1, description="Steps or rounds between validations.")]
 ValidationQueries = Annotated[int, Field(ge=1, description="Largest number of validation queries.")]
-ClipNorm = Annotated[float, Field(gt=0, description="Largest L2 norm of a step's gradient.")]
+ClipNorm = Annotated[float, Field(gt=0, allow_inf_nan=False, description="Largest L2 norm of a step's gradient.")]
 
 
 _FLAGS = {"noise_multiplier": "--sigma"}

@@ -87,3 +87,11 @@ def test_what_cannot_be_used_is_a_problem(tmp_path: Path, question: Any, words: 
     assert [page.provider for page in corpus.documents] == ["good"]
     assert any(reason in problem.reason for problem in corpus.problems)
     assert "42" not in str(corpus.problems)
+
+
+def test_a_document_of_two_splits_is_a_problem(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        write(tmp_path, split, [asked("a", {"value": "1"})], [content("a")])
+    corpus = READER.read(tmp_path, "all")
+    assert [page.split for page in corpus.documents] == ["blue_train"]
+    assert [problem.reason for problem in corpus.problems] == ["an earlier split has a document of its name"]

@@ -204,6 +204,12 @@ def test_the_same_question_in_two_files_counts_once(tmp_path: Path) -> None:
     assert len(one(tmp_path, record(), name="red_test_positive.npy").queries) == 1
 
 
+def test_question_ids_that_are_ours_already(tmp_path: Path) -> None:
+    ids = ("x", "red_test_positive.npy row 3 x", "x")
+    rows = [record(question_id=one, question=f"What is {number}?") for number, one in enumerate(ids)]
+    assert len({query.id for query in one(tmp_path, *rows, name="red_test_positive.npy").queries}) == 3
+
+
 def test_question_ids_that_count_anew_in_every_file(tmp_path: Path) -> None:
     write(tmp_path / "red_test_negative.npy", HEADER, record(f"{DOC}_2", question_id=0, provider="B", set_name=None))
     picture(tmp_path / f"images/{DOC}_2.jpg")

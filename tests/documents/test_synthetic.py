@@ -1,4 +1,5 @@
 import hashlib
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,6 +138,7 @@ def test_an_unreadable_page_is_named(tmp_path: Path) -> None:
     "change",
     [
         *({"clients": 5}, {"red_providers": 9}, {"ocr_noise": 2.0}, {"members": 0}, {"documents": 0.5}),
+        *({"red_providers": -1}, {"documents": math.nan}, {"red_documents": math.inf}, {"questions": math.inf}),
         *({"non_members": -1}, {"wordings": "spoken"}),
     ],
 )

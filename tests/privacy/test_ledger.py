@@ -116,6 +116,18 @@ def test_a_cap_refuses_the_next_run_and_stays(ledger: Ledger) -> None:
     assert not ledger.path.with_name("small").exists()
 
 
+def test_a_cap_counts_for_a_run_that_goes_on(ledger: Ledger) -> None:
+    ledger.reserve("one", NAMES, COST, 9.0)
+    held = ledger.path.read_bytes()
+    with pytest.raises(UsageError, match="the budget is used up"):
+        ledger.reserve("one", NAMES, COST, 1.0)
+    assert ledger.path.read_bytes() == held
+    ledger.reserve("one", NAMES, COST, 12.0)
+    assert ledger.spent().cap == 12.0
+    ledger.reserve("one", NAMES, COST)
+    assert ledger.spent().cap == 12.0
+
+
 def test_runs_fill_a_cap_and_never_exceed_it(ledger: Ledger) -> None:
     order = best_order(GAUSSIAN, ORDERS, 8.0)
     fit = math.floor((8.0 - math.log(1e5) / (order - 1)) / (order / 32))

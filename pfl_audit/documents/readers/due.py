@@ -54,10 +54,11 @@ class DueReader:
         """Read the pages of ``part``: train and dev are BLUE, test is RED."""
         queries: list[Query] = []
         problems: list[Problem] = []
+        pages: set[str] = set()
         for folder, split in SPLITS.items():
             wanted = part == "all" or split.startswith(part)
             if wanted and _is_split(path / folder):
-                _read_split(path, folder, split, queries, problems)
+                _read_split(path, folder, split, queries, problems, pages)
         return Corpus(tuple(queries), {}, self.name, tuple(problems))
 
 
@@ -68,7 +69,10 @@ def _is_split(folder: Path) -> bool:
     return is_there(folder / CONTENT) and any(is_there(folder / name) for name in QUESTIONS)
 
 
-def _read_split(root: Path, folder: str, split: str, queries: list[Query], problems: list[Problem]) -> None:
+def _read_split(
+    root: Path, folder: str, split: str, queries: list[Query], problems: list[Problem], pages: set[str]
+) -> None:
+    """Read a split; ``pages`` are the ids of those before."""
     asked: dict[str, list[Any]] = {}
     questions = next(name for name in QUESTIONS if is_there(root / folder / name))
     for where, line in read_json_lines(root / folder / questions, _REMEDY):
@@ -84,7 +88,10 @@ def _read_split(root: Path, folder: str, split: str, queries: list[Query], probl
             rows = asked.pop(page.provider, None)
             if rows is None:
                 raise RecordError(f"{questions} has no questions about it, or they are used before")
+            if page.id in pages:
+                raise RecordError("an earlier split has a document of its name")
             queries += _queries(page, rows)
+            pages.add(page.id)
         except RECORD_ERRORS as error:
             problems.append(Problem(f"{folder}/{where}", reason_of(error)))
     problems += [Problem(name, f"{CONTENT} of its split has no words of it", is_page=True) for name in asked]

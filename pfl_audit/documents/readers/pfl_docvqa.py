@@ -105,7 +105,7 @@ class _Folder:
     def _add(self, query: Query, label: Membership, where: str) -> None:
         key = (query.document.id, query.question, query.answers[0])
         if key not in self.queries:
-            if query.id in self.ids:  # question_id is unique within a file only
+            while query.id in self.ids:  # question_id is unique within a file only
                 query = replace(query, id=f"{where} {query.id}")
             self.ids.add(query.id)
             self.queries[key] = query

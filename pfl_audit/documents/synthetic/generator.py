@@ -25,6 +25,8 @@ from pfl_audit.files import atomic_write, require_new, write_json
 from pfl_audit.progress import Progress
 
 JPEG_QUALITY = 40
+MOST_A_PROVIDER = 10_000
+"""Largest mean number of documents of a provider, and of questions of a document."""
 ASKED = {
     "provider": dict.fromkeys(PROVIDER_KEYS, 3.0) | {"provider_name": 9.0} | dict.fromkeys(SECRET_KEYS, 1.0),
     "payables": {
@@ -80,7 +82,7 @@ class Recipe:
             raise UsageError("a corpus needs members and clients", "Set --members and --clients to 1 or more")
         if self.clients > self.members:
             raise UsageError(f"{self.clients} clients cannot share {self.members} members", "Lower --clients")
-        if self.red_providers > min(self.members, self.non_members):
+        if not 0 <= self.red_providers <= min(self.members, self.non_members):
             raise UsageError(
                 f"RED cannot have {self.red_providers} providers of each class",
                 "Lower --red-providers, or raise --members and --non-members",
@@ -93,8 +95,10 @@ class Recipe:
             raise UsageError(f"questions cannot be about {self.asked!r}", f"Give one of {', '.join(ASKED)}")
         if self.kind not in KINDS:
             raise UsageError(f"there are no documents of kind {self.kind!r}", f"Give one of {', '.join(KINDS)}")
-        if min(self.documents, self.red_documents, self.questions) < 1:
-            raise UsageError("the means must be 1 or more", "Correct --documents, --red-documents or --questions")
+        if not all(1 <= mean <= MOST_A_PROVIDER for mean in (self.documents, self.red_documents, self.questions)):
+            raise UsageError(
+                f"the means must be 1 to {MOST_A_PROVIDER:,}", "Correct --documents, --red-documents or --questions"
+            )
 
 
 def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:

@@ -54,7 +54,9 @@ class FederatedSettings:
             "also divides by the number of clients, as algorithm 1 of the pilot."
         ),
     ] = "uniform"
-    proximal: Annotated[float, Field(ge=0, description="Weight mu of FedProx's proximal term; 0 leaves it out.")] = 0.0
+    proximal: Annotated[
+        float, Field(ge=0, allow_inf_nan=False, description="Weight mu of FedProx's proximal term; 0 leaves it out.")
+    ] = 0.0
     client_memory: Annotated[
         ClientMemory,
         Field(

@@ -1,6 +1,7 @@
 """Bad input, other runs' folders, SIGKILL, and what the command says."""
 
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,8 @@ from tests.training.killed import kill_once_there
         ("fl-dp", {"denominator": 0.0}, {}, "denominator must be greater than 0"),
         ("fl", None, {"clients_per_round": 9}, "9 clients a round were asked for, and there are 3"),
         ("fl", None, {"rounds": 0}, "rounds must be at least 1"),
+        ("fl", None, {"weight_decay": math.inf}, "weight_decay must be a finite number"),
+        ("fl", None, {"proximal": math.inf}, "proximal must be a finite number"),
         ("fl", None, {"strategy": "magic"}, "no server strategy 'magic'"),
         ("fl", None, {"optimizer": "magic"}, "no optimiser 'magic'"),
     ],

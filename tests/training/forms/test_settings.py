@@ -63,6 +63,7 @@ def test_without_warm_up_and_decay_the_rate_is_constant() -> None:
         ({"modality": "trimodal"}, "modality must"),
         ({"part": "validation"}, "part must be .* and is validation"),
         ({"epochs": 0}, "epochs must be at least 1"),
+        ({"clip_norm": math.inf}, "clip_norm must be a finite number"),
         ({"batch_size": 0}, "batch_size"),
         ({"max_tokens": 8}, "max_tokens"),
         ({"keep_every": -1}, "keep_every"),

@@ -67,7 +67,7 @@ class Nodes:
             AuditError: Two have the same provider.
         """
         try:
-            self._look(enough=0)
+            self._look(wait=False)
         except AuditError as error:
             self._progress.say(f"warning: a node takes no part: {error.problem}")
         require_disjoint(self._marks)
@@ -97,19 +97,44 @@ class Nodes:
                 )
             time.sleep(_PAUSE)
 
-    def _look(self, enough: int = -1) -> None:
-        """Forget nodes that are gone, and ask new ones who they are."""
+    def _look(self, *, wait: bool = True) -> None:
+        """Forget nodes that are gone, and ask new ones who they are.
+
+        Args:
+            wait: Whether all of them are needed; else a node that fails keeps no other from taking part.
+        """
         here = self._messenger.nodes()
         self._nodes = {number: node for number, node in self._nodes.items() if node in here}
         new = here - set(self._nodes.values())
         messages = [Message(question({"run": self._run}), node, JOIN) for node in sorted(new)]
-        for answer in self._messenger.ask(messages, enough=enough, grace=self._wait):
+        failed: list[AuditError] = []
+
+        def fail(_: int, error: AuditError) -> None:
+            if wait:
+                raise error
+            failed.append(error)
+
+        for answer in self._messenger.ask(messages, fail, -1 if wait else 0, self._wait):
+            try:
+                self._join(answer)
+            except AuditError as error:
+                fail(answer.metadata.src_node_id, error)
+        if failed:
+            raise failed[0]
+
+    def _join(self, answer: Message) -> None:
+        try:
             said = read_question(answer.content)
-            number = int(said["number"])
-            self._take(answer.metadata.src_node_id, number, str(said["commitment"]))
-            self._marks[number] = list(said["marks"])
-            if "providers" in said:
-                self.providers[number] = int(said["providers"])
+            number, marks = int(said["number"]), [str(mark) for mark in said["marks"]]
+            commitment, providers = str(said["commitment"]), int(said.get("providers", 0))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise AuditError(
+                "a node does not say which client it is", "Install the same version of pfl-audit everywhere"
+            ) from error
+        self._take(answer.metadata.src_node_id, number, commitment)
+        self._marks[number] = marks
+        if "providers" in said:
+            self.providers[number] = providers
 
     def _take(self, node: int, number: int, commitment: str) -> None:
         if number in self._nodes:

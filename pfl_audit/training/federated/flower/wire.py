@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -16,6 +17,8 @@ from pfl_audit.training.federated.flower.round_config import RUN, RoundConfig
 from pfl_audit.training.federated.messages import Report
 
 _VECTOR, _REPORT, _QUERIES, _SIZE = "vector", "report", "queries", "size"
+_TALLIES: tuple[dict[str, Any], ...] = ({}, {"kept": 1}, {"dropped": 1})
+"""What a client may say of its update: nothing with privacy."""
 
 
 def round_content(order: RoundConfig, weights: Tensor, codec: Codec) -> RecordDict:
@@ -44,14 +47,20 @@ def read_report(content: RecordDict, codec: Codec, size: int) -> Report:
     """A client's report, which may hold anything.
 
     Raises:
-        AuditError: Its vector has another length, or numbers that are not finite.
+        AuditError: Its vector has another length or type, a number is not finite, or it counts as more than one update.
     """
-    update, said = _vector(content, codec, size), dict(content.config_records[_REPORT])
-    if not bool(torch.isfinite(update).all()):
+    update = _vector(content, codec, size)
+    try:
+        said = dict(content.config_records[_REPORT])
+        losses = tuple(map(float, said.pop("losses", [])))  # type: ignore[arg-type]
+        queries = int(said.pop(_QUERIES, 0))  # type: ignore[arg-type]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise _no_update() from error
+    if not bool(torch.isfinite(update).all()) or not all(map(math.isfinite, losses)) or queries < 0:
         raise _no_update()
-    losses, queries = said.pop("losses", []), said.pop(_QUERIES, 0)
-    tally = Counter({str(k): int(v) for k, v in said.items()})  # type: ignore[arg-type]
-    return Report(update, tally, tuple(losses), int(queries))  # type: ignore[arg-type]
+    if said not in _TALLIES:
+        raise _no_update()
+    return Report(update, Counter(dict.fromkeys(said, 1)), losses, queries)
 
 
 def from_parameters(record: ArrayRecord) -> Tensor:
@@ -69,10 +78,12 @@ def _no_update() -> AuditError:
 
 
 def _vector(content: RecordDict, codec: Codec, size: int) -> Tensor:
-    payload = {
-        name: torch.from_numpy(np.array(array.numpy())) for name, array in content.array_records[_VECTOR].items()
-    }
     try:
-        return codec.decode(payload, size)
-    except (KeyError, ValueError, RuntimeError) as error:
+        arrays = content.array_records[_VECTOR]
+        payload = {name: torch.from_numpy(np.array(array.numpy())) for name, array in arrays.items()}
+        vector = codec.decode(payload, size)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise _no_update() from error
+    if vector.dtype != torch.float32:
+        raise _no_update()
+    return vector
