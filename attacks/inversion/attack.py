@@ -50,7 +50,8 @@ WORDS = CheckSpec(
     "Words of all pages of an update, in any order",
     frozenset({Capability.GRADIENT, GRADIENT}),
     {
-        "knows": "the model's architecture; of a VT5, and of batches of a LayoutLM, its weights at that step; the empty form",
+        "knows": "the model's architecture; of a VT5, and of batches of a LayoutLM, its weights at that step, and an "
+        "empty form",
         "sees": "an update of one client or of several, as a server of federated learning does",
         "does": "looks at which rows of the tables of words and coordinates changed, and of a VT5 and "
         "of batches of a LayoutLM at the span of the first layers' inputs",
