@@ -50,10 +50,11 @@ WORDS = CheckSpec(
     "Words of all pages of an update, in any order",
     frozenset({Capability.GRADIENT, GRADIENT}),
     {
-        "knows": "the model's architecture; of a VT5 its weights at that step, and the words of an empty form",
+        "knows": "the model's architecture; of a VT5, and of batches of a LayoutLM, its weights at that step, and an "
+        "empty form",
         "sees": "an update of one client or of several, as a server of federated learning does",
-        "does": "looks at which rows of the tables of words and coordinates changed, and of a VT5 at "
-        "the span of its first layers' inputs",
+        "does": "looks at which rows of the tables of words and coordinates changed, and of a VT5 and "
+        "of batches of a LayoutLM at the span of the first layers' inputs",
     },
     optional=True,
     review=_REVIEW,

@@ -41,6 +41,8 @@ _LARGEST: Final = 1200
 """Places from which on pages are not sought: least squares over all of them takes minutes."""
 _TRIES: Final = 6
 """Searches for each page."""
+_PICTURED: Final = 1
+"""The same where pages have pictures: each search takes minutes at base size, and ends with candidates alone."""
 _SEED: Final = 23
 """Seed of random places and directions, fixed so that the same update gives the same result."""
 _TABLES: Final[tuple[TableName, ...]] = ("word", "position", "types", "x", "y", "h", "w")
@@ -138,10 +140,6 @@ def _places(
     basis = _bases(update, encoder.first.attention, weights, noise)
     if isinstance(basis, Limit):
         return basis
-    width = encoder.layout.width
-    if basis[0].rank > _FULL * width:
-        words = f"places: too many inputs for the width, {basis[0].rank} directions of {width} are taken"
-        return Limit(Cause.CROWDED, words)
     used = {name: rows_of(table, noise) for name, table in tables.items()}
     last = int(used["position"].max(initial=-1)) - encoder.layout.first
     parts = Parts(tokens, np.arange(last + 1), used["types"], {name: used[name] for name in ("x", "y", "h", "w")})
@@ -153,6 +151,9 @@ def _places(
     found = places_in(basis, inputs, parts, known, np.random.default_rng(_SEED))
     if found.apart.separated:
         return found
+    if found.rank > _FULL * encoder.layout.width:
+        words = f"{found.rank} directions of {encoder.layout.width} are taken"
+        return Limit(Cause.CROWDED, f"places: too many inputs for the width, {words}")
     if found.apart.foreign and not noise.everywhere:
         words = "places: not even the first token, which every sample has, lies in the span"
         return Limit(Cause.OTHER, f"{words}: dropout, or an update of another model or round")
@@ -190,10 +191,10 @@ def _pages(model: GradientModel, encoder: WordEncoder, seen: Observation, placed
     options = [placed.places[placed.places[:, POSITION] == at] for at in range(placed.places[:, POSITION].max() + 1)]
     ends = [some[some[:, TOKEN] == encoder.first.end] for some in options]
     guesses: list[Guess] = []
-    tries = 0
+    tries, most = 0, seen.batch * (_PICTURED if model.sees_page else _TRIES)
     for anchor in _anchors(placed, options):
         good = [guess.page for guess in guesses if guess.excess <= _FIT]
-        if len(good) >= seen.batch or tries == _TRIES * seen.batch:
+        if len(good) >= seen.batch or tries == most:
             break
         if any((page == anchor).all(axis=1).any() for page in good):
             continue
