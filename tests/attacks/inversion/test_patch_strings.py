@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,18 +14,22 @@ import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause
+from pfl_audit.attacks.inversion.attack import STRINGS
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.attacks.inversion.strings import recovery
 from pfl_audit.attacks.inversion.strings.audit import FieldStrings, compare
+from pfl_audit.attacks.inversion.strings.certificate import Certificate
 from pfl_audit.attacks.inversion.strings.choice import choose
 from pfl_audit.attacks.inversion.strings.field_pixels import FieldPixels, Vectors
 from pfl_audit.attacks.inversion.strings.line_search import Judge, Line, begun
 from pfl_audit.attacks.inversion.strings.patch_span import PatchSpan, span_of
 from pfl_audit.attacks.inversion.strings.patches import patch_input
-from pfl_audit.attacks.inversion.strings.recovery import Strings, public_patches, read_strings
+from pfl_audit.attacks.inversion.strings.present import strings_check
+from pfl_audit.attacks.inversion.strings.recovery import Reading, Strings, public_patches, read_strings
 from pfl_audit.attacks.inversion.strings.typeset import Typeset, typesets
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
+from pfl_audit.core.redaction import Redactor
 from pfl_audit.models.donut.small import SmallSize, new_donut, save_donut
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.progress import Silent
@@ -231,3 +237,30 @@ def test_a_frozen_projection_and_a_resized_form_are_said(room: Room, case: Case)
     resized = read_strings(room.model, replace(case.seen, scaled=True), np.random.default_rng(0), Silent())
     assert [limit.cause for limit in frozen.limits] == [Cause.MISSING]
     assert [limit.cause for limit in resized.limits] == [Cause.RESIZED]
+
+
+def test_a_report_masks_what_was_written_and_what_was_read(room: Room, case: Case) -> None:
+    nearness = Certificate(own=1.1, other=5.0, random=8.0, ink=10)
+    readings = (
+        Reading("935-555-6543", ("field-1",), True, nearness),
+        Reading("Grace Pepper", ("field-3", "field-4"), False, nearness),
+    )
+    found = compare(case, Strings(readings, 50, 200, ()), Strings((), 0, 0, ()))
+    for reveal in (False, True):
+        context: Any = SimpleNamespace(redactor=Redactor("salt", reveal=reveal), budget=BUDGET)
+        check = strings_check(STRINGS, context, [found], [None])
+        shown = check.model_dump_json()
+        for value in (case.truths[0].values or {}).values():
+            assert (value in shown) == reveal
+        assert [row[4] for row in check.tables[0].rows] == ["certified", "candidate", None]
+    assert (found.right, found.named, found.wanted) == (1, 1, 4)
+
+
+def test_false_strings_and_noise_count_against(case: Case) -> None:
+    nearness = Certificate(own=1.1, other=5.0, random=8.0, ink=10)
+    wrong = tuple(Reading(f"Wrong {at}", ("field-1",), True, nearness) for at in range(6))
+    found = compare(case, Strings(wrong, 50, 200, ()), Strings((), 0, 0, ()))
+    decision = decide([found.counts], BUDGET)
+    assert found.counts["strings in their fields"][0].tolist() == [0, 6]
+    assert decision is not None
+    assert decision.level == "unresolved"
