@@ -1,6 +1,6 @@
 """Strings of private fields by the span of patches: python -m tests.bench.patch_strings [PAGES [donut|base|patches]].
 
-``donut``: the embedded Donut on embedded forms that the search was not set on, by what is done to the update. ``base``:
+``donut``: the embedded Donut on embedded forms from the ninth on, by what is done to the update. ``base``:
 a VT5 of base width with random weights, its positions not shared. ``patches``: how many directions the patches of the
 embedded forms take, by the side of a patch, in new small Donuts. Prints Markdown.
 """
@@ -36,7 +36,7 @@ from tests.attacks.inversion.room import BUDGET, Room
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 Change = Callable[[Room, int], Mapping[str, Tensor]]
 FIRST = 8
-"""Embedded forms before this one were looked at while the search was set."""
+"""The search was set on embedded forms before this one."""
 
 
 def main(pages: int, chosen: str) -> None:
