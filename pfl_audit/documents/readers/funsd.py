@@ -7,6 +7,7 @@ A form has no issuer. ``providers.csv`` in the folder may name them, with the co
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -24,6 +25,8 @@ from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, is_there, read_text
 
 TABLE = "providers.csv"
+_SUFFIX = re.compile(r"\.(json|png|jpe?g|tiff?)$", re.IGNORECASE)
+"""Of a file in the table; what else follows a point belongs to the name."""
 
 
 class FunsdReader:
@@ -86,7 +89,7 @@ def _providers(file: Path) -> dict[str, str]:
         return {}
     remedy = "Save it as CSV with the columns file and provider"
     try:
-        rows = csv.DictReader(read_text(file, limit=16 * MIB, remedy=remedy).splitlines())
-        return {row["file"].rsplit(".", 1)[0]: text(row["provider"], "provider", MAX_NAME) for row in rows}
-    except (KeyError, AttributeError, csv.Error, RecordError) as error:
+        rows = csv.DictReader(io.StringIO(read_text(file, limit=16 * MIB, remedy=remedy), newline=""))
+        return {_SUFFIX.sub("", row["file"]): text(row["provider"], "provider", MAX_NAME) for row in rows}
+    except (KeyError, TypeError, csv.Error, RecordError) as error:
         raise AuditError(f"{file} is not a table of providers", remedy) from error

@@ -110,6 +110,12 @@ def test_a_stray_byte_costs_one_letter(tmp_path: Path) -> None:
     assert corpus.forms[0].document.words == ("caf\ufffd", "TOTAL", "9.00")
 
 
+def test_a_form_feed_ends_no_line(tmp_path: Path) -> None:
+    write(tmp_path, "X1", [f"{LINES[0]}\x0c{LINES[1]}", *LINES[2:]], VALUES)
+    (form,) = open_forms(tmp_path).forms
+    assert form.document.words[:3] == ("Zyxwv,", "SDN", "BHD")
+
+
 def test_a_receipt_without_its_entities(tmp_path: Path) -> None:
     write(tmp_path, "X1", LINES, VALUES)
     (tmp_path / "entities/X1.txt").unlink()

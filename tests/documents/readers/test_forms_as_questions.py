@@ -78,6 +78,14 @@ def test_links_become_questions(tmp_path: Path) -> None:
     assert [(one.record, one.reason) for one in corpus.problems] == [("c.json", "no question about it has an answer")]
 
 
+def test_a_table_names_files_with_points_and_providers_with_any_letter(tmp_path: Path) -> None:
+    for name in ("a.v2", "b"):
+        form(tmp_path, name, FORM)
+    (tmp_path / "providers.csv").write_text('file,provider\na.v2,Acme\nb.JPG,"Bolt\u2028 TV"\n')
+    providers = [query.document.provider for query in funsd.READER.read(tmp_path, "all").queries]
+    assert providers == ["Acme", "Bolt\u2028 TV"]
+
+
 @pytest.mark.parametrize("table", ["name,company\na,b\n", "file,provider\na\n", "file,provider\na, \n"])
 def test_a_table_of_another_form(tmp_path: Path, table: str) -> None:
     form(tmp_path, "a", FORM)

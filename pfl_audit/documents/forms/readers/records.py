@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -65,7 +66,7 @@ def read_lines(file: Path) -> list[str]:
         RecordError: The file cannot be read.
     """
     try:
-        return read_text(file, limit=MAX_FILE, errors="replace").splitlines()
+        return re.split(r"\r\n|\n|\r", read_text(file, limit=MAX_FILE, errors="replace"))  # a text may hold a form feed
     except AuditError as error:
         raise RecordError(error.problem.replace(str(file), "its file")) from error
 
