@@ -28,7 +28,7 @@ class FieldStrings:
 
     Attributes:
         written: What clients wrote, by page.
-        right: Certified strings that stand in their field.
+        right: Strings that were read that stand in their field.
         counts: Measure to the share of strings in their fields, against the client's own pages and other fillings.
         quiet: The same of noise of the update's size, against the own pages.
     """
@@ -43,8 +43,8 @@ class FieldStrings:
 
     @property
     def named(self) -> int:
-        """Certified strings."""
-        return sum(reading.certain for reading in self.readings)
+        """Strings that were read."""
+        return sum(reading.named for reading in self.readings)
 
     @property
     def wanted(self) -> int:
@@ -92,7 +92,7 @@ def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Genera
 
 
 def compare(case: Case, own: Strings, quiet: Strings) -> FieldStrings:
-    """Hold certified strings against what clients wrote, and against other fillings."""
+    """Hold strings that were read against what clients wrote, and against other fillings."""
     written = tuple(dict(truth.values or {}) for truth in case.truths)
     others = [] if case.drawn is None else [case.drawn(number) for number in range(FILLINGS)]
     pages: list[Values] = [written, *others]
@@ -109,13 +109,13 @@ def compare(case: Case, own: Strings, quiet: Strings) -> FieldStrings:
 
 
 def _counts(readings: Sequence[Reading], pages: Values) -> tuple[int, int]:
-    """Certified strings that stand in their fields, and the larger of how many there are and how many were named."""
+    """Read strings that stand in their fields, and the larger of how many there are and how many were read."""
     left = Counter((field, " ".join(text.split())) for page in pages for field, text in page.items())
     wanted, named, right = left.total(), 0, 0
     for reading in readings:
-        named += reading.certain
+        named += reading.named
         place = next((field for field in reading.fields if left[field, reading.text] > 0), None)
-        if reading.certain and place is not None:
+        if reading.named and place is not None:
             left[place, reading.text] -= 1
             right += 1
     return right, max(wanted, named)
@@ -124,8 +124,8 @@ def _counts(readings: Sequence[Reading], pages: Values) -> tuple[int, int]:
 def _named(found: Strings) -> dict[str, object]:
     return {
         "strings": [
-            {"text": one.text, "fields": list(one.fields), "certified": one.certain, "excess": one.certificate.own,
-             "excess with another letter": one.certificate.other, "excess of random strings": one.certificate.random}
+            {"text": one.text, "fields": list(one.fields), "read": one.named, "excess": one.nearness.own,
+             "excess with another letter": one.nearness.other, "excess of random strings": one.nearness.random}
             for one in found.readings
         ],
         "limits": [limit.words for limit in found.limits],

@@ -39,9 +39,9 @@ def strings_check(
         )  # fmt: skip
     candidates = sum(len(one.readings) for one in read) - named
     text = (
-        f"Of {wanted} private fields, the whole strings of {right} came back and are certified, {named - right} false "
-        f"ones beside them; {candidates} are candidates, which do not count. {_beside(decision)} Of noise of the "
-        f"update's size, {int(pooled(quiet)[STRINGS][0, 0])} are read."
+        f"Of {wanted} private fields, the whole strings of {right} were read, and {named - right} false ones beside "
+        f"them (a reading is no proof); {candidates} are candidates, which do not count. {_beside(decision)} Of noise "
+        f"of the update's size, {int(pooled(quiet)[STRINGS][0, 0])} are read."
     )
     return spec.ran(
         metrics=[*against(decision, quiet, unit="fields"), *metrics],
@@ -66,10 +66,10 @@ def _rows(context: AuditContext, read: Sequence[FieldStrings]) -> list[list[Cell
     for one in read:
         for reading in one.readings:
             there = [page[field] for field in reading.fields for page in one.written if field in page]
-            found = reading.certificate
+            found = reading.nearness
             rows.append(
                 [one.name, " or ".join(reading.fields), "; ".join(map(hide.value, there)), hide.value(reading.text),
-                 "certified" if reading.certain else "candidate",
+                 "read" if reading.named else "candidate",
                  *(round(value, 2) for value in (found.own, found.other, found.random))]
             )  # fmt: skip
         got = {field for reading in one.readings for field in reading.fields}

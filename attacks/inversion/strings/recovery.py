@@ -12,10 +12,10 @@ from pfl_audit.attacks.inversion.analytic.limits import TOO_MUCH, Cause, Limit, 
 from pfl_audit.attacks.inversion.analytic.noise import noise_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.context import Observation
-from pfl_audit.attacks.inversion.strings.certificate import Certificate, certify, inked
 from pfl_audit.attacks.inversion.strings.choice import choose, placed
 from pfl_audit.attacks.inversion.strings.field_pixels import FieldPixels, Vectors
 from pfl_audit.attacks.inversion.strings.line_search import Line, search
+from pfl_audit.attacks.inversion.strings.nearness import Nearness, inked, nearness_of
 from pfl_audit.attacks.inversion.strings.patch_span import LEAST_TEST, PatchSpan, span_of, usual_excess
 from pfl_audit.attacks.inversion.strings.patches import PatchInput, patch_input
 from pfl_audit.attacks.inversion.strings.typeset import typesets
@@ -40,13 +40,13 @@ class Reading:
     Attributes:
         text: Words divided by blanks.
         fields: Ids of the fields where it can stand.
-        certain: Whether nothing else explains its patches; else it is a candidate.
+        named: Whether nothing that was tried explains its patches as well; else it is a candidate.
     """
 
     text: str
     fields: tuple[str, ...]
-    certain: bool
-    certificate: Certificate
+    named: bool
+    nearness: Nearness
 
 
 @dataclass(frozen=True)
@@ -119,14 +119,14 @@ def read_strings(model: GradientModel, seen: Observation, rng: np.random.Generat
 def _readings(
     span: PatchSpan, found: _Found, form: Floats, most: float, pages: int, rng: np.random.Generator
 ) -> tuple[Reading, ...]:
-    """The lines that account for the patches, each with its certificate."""
+    """The lines that account for the patches, each with how near it is."""
     chosen = placed(choose(_drawn(span, found, most), form), pages)
     readings = []
     for one in chosen:
-        certificate = certify(span, found[one.home][0], one.line, rng)
+        near = nearness_of(span, found[one.home][0], one.line, rng)
         beside = sum(other.fields == one.fields for other in chosen)
-        certain = one.alone and certificate.holds(most) and beside <= pages * len(one.fields)
-        readings.append(Reading(one.line.text, one.fields, certain, certificate))
+        named = one.alone and near.holds(most) and beside <= pages * len(one.fields)
+        readings.append(Reading(one.line.text, one.fields, named, near))
     return tuple(readings)
 
 

@@ -1,4 +1,4 @@
-"""Strings of private fields by the span of patches: what is certified stands there, and noise certifies nothing."""
+"""Strings of private fields by the span of patches: what is read stands there, and nothing is read of noise."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.attacks.inversion.strings import recovery
 from pfl_audit.attacks.inversion.strings.audit import FieldStrings, compare
-from pfl_audit.attacks.inversion.strings.certificate import Certificate
 from pfl_audit.attacks.inversion.strings.choice import choose
 from pfl_audit.attacks.inversion.strings.field_pixels import FieldPixels, Vectors
 from pfl_audit.attacks.inversion.strings.line_search import Judge, Line, begun
+from pfl_audit.attacks.inversion.strings.nearness import Nearness
 from pfl_audit.attacks.inversion.strings.patch_span import PatchSpan, span_of
 from pfl_audit.attacks.inversion.strings.patches import patch_input
 from pfl_audit.attacks.inversion.strings.present import strings_check
@@ -183,7 +183,7 @@ def test_beginnings_and_repetitions_of_a_line_are_left_out(case: Case, vectors: 
     assert [(one.line.text, one.alone) for one in found] == [("935-555-6543", True)]
 
 
-def test_strings_of_a_gradient_are_read_and_certified(room: Room, case: Case) -> None:
+def test_strings_of_a_gradient_are_read(room: Room, case: Case) -> None:
     found = scored(case, read(room, case, case.seen.gradient))
     assert (found.right, found.named, found.wanted) == (4, 4, 4)
     decision = decide([found.counts], BUDGET)
@@ -206,7 +206,7 @@ def test_the_gradient_of_another_filling_is_not_read_as_this_page(room: Room, ca
     assert decision.level == "unresolved"
 
 
-def test_noise_certifies_nothing(room: Room, case: Case) -> None:
+def test_of_noise_nothing_is_read(room: Room, case: Case) -> None:
     given = {name: torch.randn(part.shape, generator=torch.Generator().manual_seed(0))
              for name, part in case.seen.gradient.items()}  # fmt: skip
     found = read(room, case, given)
@@ -240,7 +240,7 @@ def test_a_frozen_projection_and_a_resized_form_are_said(room: Room, case: Case)
 
 
 def test_a_report_masks_what_was_written_and_what_was_read(room: Room, case: Case) -> None:
-    nearness = Certificate(own=1.1, other=5.0, random=8.0, ink=10)
+    nearness = Nearness(own=1.1, other=5.0, random=8.0, ink=10)
     readings = (
         Reading("935-555-6543", ("field-1",), True, nearness),
         Reading("Grace Pepper", ("field-3", "field-4"), False, nearness),
@@ -252,12 +252,12 @@ def test_a_report_masks_what_was_written_and_what_was_read(room: Room, case: Cas
         shown = check.model_dump_json()
         for value in (case.truths[0].values or {}).values():
             assert (value in shown) == reveal
-        assert [row[4] for row in check.tables[0].rows] == ["certified", "candidate", None]
+        assert [row[4] for row in check.tables[0].rows] == ["read", "candidate", None]
     assert (found.right, found.named, found.wanted) == (1, 1, 4)
 
 
 def test_false_strings_and_noise_count_against(case: Case) -> None:
-    nearness = Certificate(own=1.1, other=5.0, random=8.0, ink=10)
+    nearness = Nearness(own=1.1, other=5.0, random=8.0, ink=10)
     wrong = tuple(Reading(f"Wrong {at}", ("field-1",), True, nearness) for at in range(6))
     found = compare(case, Strings(wrong, 50, 200, ()), Strings((), 0, 0, ()))
     decision = decide([found.counts], BUDGET)

@@ -1,4 +1,4 @@
-"""Certificate of a line: as it is drawn it lies in the span, and with any other letter in any place it does not."""
+"""Nearness of a line: as it is drawn it lies in the span, and with any other letter in any place it does not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOGETHER = 128
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Nearness:
     """How far the patches of a line lie outside the span, over what errors explain; the worst of each line.
 
     Attributes:
@@ -50,7 +50,7 @@ def inked(span: PatchSpan, field: FieldPixels, line: Line) -> tuple[float, int]:
     return float(found.min()), int(levels[found.argmin()])
 
 
-def certify(span: PatchSpan, field: FieldPixels, line: Line, rng: np.random.Generator) -> Certificate:
+def nearness_of(span: PatchSpan, field: FieldPixels, line: Line, rng: np.random.Generator) -> Nearness:
     """Hold a line against others, with ink and pixels as they are drawn."""
     own, ink = inked(span, field, line)
     texts = [word for word, _ in line.words]
@@ -63,7 +63,7 @@ def certify(span: PatchSpan, field: FieldPixels, line: Line, rng: np.random.Gene
     )
     drawn = (["".join(rng.choice(list(ALPHABET), len(word))) for word in texts] for _ in range(RANDOM))
     other, random = (_least(span, field, line, _covers(field, line, lines), ink) for lines in (swapped, drawn))
-    return Certificate(own, other, random, ink)
+    return Nearness(own, other, random, ink)
 
 
 def _covers(field: FieldPixels, line: Line, texts: Iterator[Sequence[str]]) -> list[Cover]:
