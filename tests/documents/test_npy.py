@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import pickle
+import resource
 import struct
 import uuid
 from collections import OrderedDict
@@ -156,12 +157,17 @@ def test_a_file_with_other_bytes_is_read_or_refused(
         def __exit__(self, *_: object) -> None: ...
 
         def call(self, path: str) -> Any:
+            before = resource.getrlimit(resource.RLIMIT_AS)
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), before[1]))
             try:
                 return next_rows(path)
             except (RefusedError, RecursionError) as error:
                 raise SandboxError("refused", str(error)) from error
             except Exception as error:
                 raise SandboxError("ended", type(error).__name__) from error
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, before)
 
     monkeypatch.setattr("pfl_audit.documents.npy.Sandbox", Here)
     path = save(tmp_path / f"{uuid.uuid4()}.npy", *_GENUINE)
@@ -177,6 +183,13 @@ def test_a_file_with_other_bytes_is_read_or_refused(
         for row in read_object_array(path):
             json.dumps(plainly(row), default=repr)
     gc.enable()
+
+
+def test_a_large_number_in_the_memo_costs_no_memory(tmp_path: Path) -> None:
+    """Python's unpickler makes room for as many objects as the number says."""
+    path = save_pickle(tmp_path / "x.npy", b"\x80\x02]r" + struct.pack("<I", 1_600_000_000) + b".")
+    with pytest.raises(AuditError, match="needs more memory than a file of its size may use"):
+        read_object_array(path)
 
 
 def test_reads_arrays_without_objects(tmp_path: Path) -> None:
