@@ -38,7 +38,7 @@ class Bagged:
         counts: The same as one share, the lower of precision and recall, against the client's own pages and against
             other fillings of their forms.
         candidates: Number of tokens with boxes that are possible, beside those that are certain.
-        error: Share of the update that the gradient of its pages leaves, where they were taken apart.
+        error: Share of the update that the gradient of its pages leaves, where they were separated.
         noise: The same, of Gaussian noise of the update's size, against the own pages.
     """
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
-from pfl_audit.attacks.inversion.batches.recovery import take_apart
+from pfl_audit.attacks.inversion.batches.recovery import separate
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.controls import (
     ALL_BOXES,
@@ -59,7 +59,7 @@ class Bag:
         candidates: Number of tokens with boxes that are possible, beside those that are certain.
         question: Tokens of the question in order, where they are certain.
         page: float (3, height, width), 0 to 1, its pixels where they are known.
-        pages: Tokens of each page in order, where an update of several was taken apart.
+        pages: Tokens of each page in order, where an update of several was separated.
         error: Share of the update that the gradient of these pages leaves; None where it was not computed.
     """
 
@@ -117,7 +117,7 @@ class _OfEncoder:
         items, limits = _items(got.present.tolist(), edges), _of_rows(got.limits)
         if seen.batch == 1:
             return Bag(items, limits)
-        apart = take_apart(self._model, self._encoder, seen, got.present.numpy())
+        apart = separate(self._model, self._encoder, seen, got.present.numpy())
         placed = torch.from_numpy(apart.placed)
         items[PLACES] = _at_places(placed[:, 0], placed[:, 1], placed[:, 3:])
         own = [private_tokens(torch.from_numpy(page[:, 3:]), seen.template).numpy() for page in apart.pages]

@@ -24,7 +24,7 @@ TOKENS, BOXES = "tokens exact", "boxes exact"
 ANY_ORDER, COORDINATES = "tokens in any order", "coordinates in any order"
 STRINGS = "strings in their fields"
 ALL_BOXES, PAIRS, WORDS = "boxes in any order", "tokens with their boxes", "words in place"
-PLACES, PAGES = "tokens at positions in boxes", "pages taken apart"
+PLACES, PAGES = "tokens at positions in boxes", "whole pages"
 
 _UNITS = 1000
 """Of boxes, on a page."""

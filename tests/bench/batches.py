@@ -1,4 +1,4 @@
-"""Batches taken apart: python -m tests.bench.batches CASES WIDTH [PICTURE] [KIND ...].
+"""Separation of batches: python -m tests.bench.batches CASES WIDTH [PICTURE] [KIND ...].
 
 A LayoutLMv3 with random weights, WIDTH wide, whose pages are PICTURE pixels wide (0: it takes no image); drawn forms.
 One row for each kind of update, as Markdown: private tokens at their positions in their boxes, pages, the level of

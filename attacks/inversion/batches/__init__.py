@@ -1,1 +1,1 @@
-"""Batches and sums of clients taken apart: which token stands where, and on which page."""
+"""Positions, boxes and pages of the tokens of a batch, or of a sum of clients."""

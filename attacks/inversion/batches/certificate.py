@@ -1,6 +1,6 @@
 """Whether recovered pages are those of an update: their gradient, computed again, is the one that was shared.
 
-Where the answers stand is in no embedding. The row of the head's gradient for starts is a multiple of
+The positions of the answers are in no embedding. The row of the head's gradient for starts is a multiple of
 sum over pages of (sum_p p a_p - a_place), with a_p what the head's last layer was given at position p of a page and p
 its probability. Places are changed page by page until no change brings this sum nearer to the row's direction.
 """

@@ -1,4 +1,4 @@
-"""An update of several pages taken apart: places of tokens, pages, and whether they are certified."""
+"""Separates an update into its pages: places of tokens, sequences, and a certificate by the recomputed gradient."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TABLES: Final[tuple[TableName, ...]] = ("word", "position", "types", "x", "y", 
 
 
 @dataclass(frozen=True, eq=False)
-class Apart:
+class Separated:
     """What is known of the pages of an update.
 
     Attributes:
@@ -69,10 +69,10 @@ class Apart:
     limits: tuple[Limit, ...]
 
 
-_NOTHING: Final = Apart(np.zeros((0, 7), np.int64), 0, (), None, certified=False, limits=())
+_NOTHING: Final = Separated(np.zeros((0, 7), np.int64), 0, (), None, certified=False, limits=())
 
 
-def take_apart(model: GradientModel, encoder: WordEncoder, seen: Observation, tokens: Ints) -> Apart:
+def separate(model: GradientModel, encoder: WordEncoder, seen: Observation, tokens: Ints) -> Separated:
     """Places and pages of an update of several pages.
 
     Args:
@@ -115,7 +115,7 @@ def take_apart(model: GradientModel, encoder: WordEncoder, seen: Observation, to
         why = Limit(Cause.MIXED, f"pages: candidates, whose gradient leaves {error:.1%} of the update unexplained")
         return replace(alone, pages=tuple(pages), error=error, limits=(why,))
     every = np.unique(np.concatenate(pages), axis=0)
-    return Apart(every, 0, tuple(pages), error, certified=True, limits=())
+    return Separated(every, 0, tuple(pages), error, certified=True, limits=())
 
 
 def _tables(update: Mapping[str, Tensor], encoder: WordEncoder) -> dict[str, Tensor] | Limit:
@@ -157,7 +157,9 @@ def _places(
     if found.apart.foreign and not noise.everywhere:
         words = "places: not even the first token, which every sample has, lies in the span"
         return Limit(Cause.OTHER, f"{words}: dropout, or an update of another model or round")
-    return Limit(Cause.NOISE, "places: by errors of the update, what is on the pages and what is not are not apart")
+    return Limit(
+        Cause.NOISE, "places: errors of the update are as large as what distinguishes true places"
+    )
 
 
 def _feed(

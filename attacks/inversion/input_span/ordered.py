@@ -119,7 +119,7 @@ def _search(
     }
     printed = _printed(form, tables, list(possible))
     if not printed:
-        return Limit(Cause.FORM, "order: no word of the form stands on the page, which may be of another form")
+        return Limit(Cause.FORM, "order: no word of the form is on the page, which may be of another form")
     pieces = [(len(tokens), box[2] - box[0]) for box, tokens in printed.items()]
     ratio = float(np.median([count / max(wide, 1) for count, wide in pieces]))
 

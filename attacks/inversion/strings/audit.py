@@ -28,7 +28,7 @@ class FieldStrings:
 
     Attributes:
         written: What clients wrote, by page.
-        right: Strings that were read that stand in their field.
+        right: Strings that were read and are in their field.
         counts: Measure to the share of strings in their fields, against the client's own pages and other fillings.
         quiet: The same of noise of the update's size, against the own pages.
     """
@@ -109,7 +109,7 @@ def compare(case: Case, own: Strings, quiet: Strings) -> FieldStrings:
 
 
 def _counts(readings: Sequence[Reading], pages: Values) -> tuple[int, int]:
-    """Read strings that stand in their fields, and the larger of how many there are and how many were read."""
+    """Read strings that are in their fields, and the larger of how many there are and how many were read."""
     left = Counter((field, " ".join(text.split())) for page in pages for field, text in page.items())
     wanted, named, right = left.total(), 0, 0
     for reading in readings:

@@ -1,8 +1,8 @@
-"""Which of the lines that lie in the span stand on the page: the fewest and shortest that account for all patches.
+"""Which of the lines in the span are on the page: the fewest and shortest that account for all patches.
 
 The span holds sums of patches, too: a beginning of a line that ends where a patch does, a line that goes on with pieces
 of others, and pieces of two patches side by side. A line is left out whose patches lie in the span of those of the
-form and of the lines that are kept. So a line that repeats itself patch by patch cannot be told from a shorter one.
+form and of the lines that are kept. So a line that repeats itself patch by patch looks like a shorter one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _DIGITS = 9
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A line, and where it can stand.
+    """A line, and the fields that it can be in.
 
     Attributes:
         home: Id of the field in which it was found.
         fields: Ids of the fields in which the same patches lie in the span.
         patches: float64 (n, width), its patches and those of its field that it leaves blank.
-        changed: float64 (m, width), those alone on which it stands.
+        changed: float64 (m, width), those of them that it covers.
         alone: Whether nothing else accounts for all of its patches.
     """
 
@@ -108,7 +108,7 @@ def _alone(one: Chosen, kept: Sequence[Chosen], every: Sequence[Chosen], form: F
 
 
 def _ends_before(one: Chosen, other: Chosen) -> bool:
-    """Whether the other line is this one without its last words: what the form prints can stand in for these."""
+    """Whether the other line is this one without its last words: patches of the form replace these."""
     words, whole = other.line.words, one.line.words
     return other.line.typeset == one.line.typeset and len(words) < len(whole) and whole[: len(words)] == words
 
@@ -118,7 +118,7 @@ def _begins(line: Line, start: Line) -> bool:
 
 
 def _held(one: Chosen, others: Sequence[Chosen], form: Floats) -> bool:
-    """Whether the patches on which a line stands lie in the span of those of others and of the form."""
+    """Whether the patches that a line covers lie in the span of those of others and of the form."""
     known = np.concatenate([form, *(other.patches for other in others)])
     _, values, directions = np.linalg.svd(known, full_matrices=False)
     basis = directions[values > _DUST * values[0]]

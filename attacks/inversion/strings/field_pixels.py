@@ -24,7 +24,7 @@ class Vectors:
 
     Attributes:
         grey: Whether the channels are averaged, as they are alike on a grey page.
-        bias: Whether the gradient of the bias stands beside that of the weight.
+        bias: Whether vectors end with a one, for the gradient of the bias.
     """
 
     given: PatchInput
@@ -139,7 +139,7 @@ class FieldPixels:
             numbers: float64 (functions, width).
 
         Returns:
-            With black ink, and beside that for each level of ink from 0 to 1: float64 (side * side, functions) each.
+            With black ink, and in addition for each level of ink from 0 to 1: float64 (side * side, functions) each.
         """
         side, scale = self.vectors.given.side, self.vectors.given.white - self.vectors.given.black
         form = self.form[row * side : (row + 1) * side, column * side : (column + 1) * side].reshape(-1, 3)

@@ -57,7 +57,7 @@ class LinearTest:
         Args:
             shares: float64 (n, side * side), how much of each pixel is covered.
             levels: Darkest and lightest ink, 0 to 1.
-            blur: Variance of an entry beside that of the gradient, such as that of rounding to 8 bits.
+            blur: Variance of an entry in addition to that of the gradient, such as that of rounding to 8 bits.
         """
         fixed, added = self.plain + shares @ self.black, shares @ self.ink
         outside, more = fixed[:, : self.numbers], added[:, : self.numbers]
@@ -77,7 +77,7 @@ class Line:
         cover: What they cover, uint8 (height, width) of the field's patches.
         before: The same without the last word.
         pen: Where the next letter begins.
-        worst: Largest excess of a patch on which it stands.
+        worst: Largest excess of a patch that it covers.
     """
 
     typeset: Typeset
@@ -116,7 +116,7 @@ class Judge:
     """Tests lines of a field.
 
     Args:
-        span: Of the private patches of the page.
+        span: The span of the page's private patches.
     """
 
     def __init__(self, span: PatchSpan, field: FieldPixels) -> None:
@@ -127,7 +127,7 @@ class Judge:
         self._linear: dict[tuple[int, int, bytes], LinearTest | None] = {}
 
     def __call__(self, lines: Sequence[Line], *, ended: bool = False) -> list[Line]:
-        """Lines with the excess of the patches on which they stand, at the ink that suits each patch best.
+        """Lines with the excess of the patches that they cover, at the ink that suits each patch best.
 
         Args:
             ended: Whether nothing follows.
@@ -178,7 +178,7 @@ def search(
     most: float,
     letters: Sequence[str] = LETTERS,
 ) -> list[Line]:
-    """Lines that may stand in a field, the likeliest first.
+    """Lines that may be in a field, the likeliest first.
 
     Args:
         settings: Ways to set the line.

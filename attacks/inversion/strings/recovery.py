@@ -39,7 +39,7 @@ class Reading:
 
     Attributes:
         text: Words divided by blanks.
-        fields: Ids of the fields where it can stand.
+        fields: Ids of the fields that it can be in.
         named: Whether nothing that was tried explains its patches as well; else it is a candidate.
     """
 
@@ -141,7 +141,7 @@ def full(span: PatchSpan, given: PatchInput) -> Limit:
     """The limit of a span that holds everything, or nothing."""
     room = span.beside.shape[1]
     if not span.basis.rank and room >= LEAST_TEST:
-        return Limit(Cause.NOISE, "strings: nothing but the form stands out of the errors of the patch projection")
+        return Limit(Cause.NOISE, "strings: the errors of the patch projection hide everything but the form")
     return Limit(
         Cause.PATCHES,
         f"strings: too many distinct patches for the width of the patch: those of the form take {span.form} directions "

@@ -97,7 +97,7 @@ _LEAST_SIZE = 6
 _LINE = 1.2
 _SIZES = 5
 _OFF = 3
-"""Pixels that a line may stand above or below the middle of its field."""
+"""Pixels that a line may be above or below the middle of its field."""
 _LEFTS = 6
 """Pixels from the left edge of a field where a line may begin."""
 

@@ -1,4 +1,4 @@
-"""Batches taken apart: places, pages, certificate; and what must not come back."""
+"""Separation of batches: places, pages, certificate; and what must not come back."""
 
 from itertools import product
 from pathlib import Path
@@ -12,7 +12,7 @@ from pfl_audit.attacks.inversion.batches.certificate import ERROR, error_of
 from pfl_audit.attacks.inversion.batches.inputs import TextInputs
 from pfl_audit.attacks.inversion.batches.pages import page_with
 from pfl_audit.attacks.inversion.batches.places import Parts, alone, places_in
-from pfl_audit.attacks.inversion.batches.recovery import Apart, take_apart
+from pfl_audit.attacks.inversion.batches.recovery import Separated, separate
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import PAGES, PLACES
@@ -29,10 +29,10 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Room:
     return Room(open_gradient_model(str(save_model(tmp_path_factory.mktemp("blind"), 192)), "cpu"), FORMS)
 
 
-def apart_of(room: Room, case: Case) -> Apart:
+def separated(room: Room, case: Case) -> Separated:
     encoder = room.model.word_encoder()
     assert encoder is not None
-    return take_apart(room.model, encoder, case.seen, solve(room.model, case.seen).present.numpy())
+    return separate(room.model, encoder, case.seen, solve(room.model, case.seen).present.numpy())
 
 
 def pages_of(case: Case) -> list[np.ndarray]:
@@ -47,14 +47,14 @@ def rows_of(pages: list[np.ndarray]) -> set[tuple[int, ...]]:
     return {tuple(row) for page in pages for row in page.tolist()}
 
 
-def same_pages(found: Apart, pages: list[np.ndarray]) -> bool:
+def same_pages(found: Separated, pages: list[np.ndarray]) -> bool:
     return {page.tobytes() for page in found.pages} == {page.astype(np.int64).tobytes() for page in pages}
 
 
 @pytest.mark.parametrize("batch", [2, 4])
 def test_every_page_of_a_batch_comes_back_and_is_certified(room: Room, batch: int) -> None:
     case = room.case(0, batch=batch)
-    found = apart_of(room, case)
+    found = separated(room, case)
     assert found.certified
     assert found.error is not None
     assert found.error < 1e-5
@@ -65,13 +65,13 @@ def test_every_page_of_a_batch_comes_back_and_is_certified(room: Room, batch: in
 def test_every_page_of_a_sum_of_clients_comes_back(room: Room) -> None:
     case = room.case(1, batch=3)
     summed = updates.added([share(room.model, [one]) for one in case.truths])
-    assert same_pages(apart_of(room, room.case(1, batch=3, gradient=summed)), pages_of(case))
+    assert same_pages(separated(room, room.case(1, batch=3, gradient=summed)), pages_of(case))
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
 def test_half_precision_leaves_no_false_place(room: Room, kind: torch.dtype) -> None:
     case = room.case(0, batch=2)
-    found = apart_of(room, room.case(0, batch=2, gradient=updates.rounded(case.seen.gradient, kind)))
+    found = separated(room, room.case(0, batch=2, gradient=updates.rounded(case.seen.gradient, kind)))
     assert {tuple(row) for row in found.placed.tolist()} <= rows_of(pages_of(case))
 
 
@@ -95,14 +95,14 @@ def test_noise_and_other_weights_place_nothing(room: Room) -> None:
     with other_weights(room.model):
         other = share(room.model, case.truths)
     for update, cause in ((noise, Cause.NOISE), (other, Cause.OTHER)):
-        found = apart_of(room, room.case(0, batch=2, gradient=update))
+        found = separated(room, room.case(0, batch=2, gradient=update))
         assert not len(found.placed)
         assert not found.pages
         assert [limit.cause for limit in found.limits] == [cause]
 
 
 def test_too_many_inputs_for_the_width_are_said(room: Room) -> None:
-    found = apart_of(room, room.case(0, batch=32))
+    found = separated(room, room.case(0, batch=32))
     assert not len(found.placed)
     assert [limit.cause for limit in found.limits] == [Cause.CROWDED]
     assert "too many inputs for the width" in found.limits[0].words
@@ -113,7 +113,7 @@ def test_steps_of_adam_and_missing_tables_are_said(room: Room) -> None:
     moved = updates.trained(room.model, case.truths, 1, updates.adamw(1e-4))
     frozen = updates.frozen(case.seen.gradient, "word_embeddings")
     for update, cause in ((moved, Cause.SIGNS), (frozen, Cause.MISSING)):
-        found = apart_of(room, room.case(0, batch=2, gradient=update))
+        found = separated(room, room.case(0, batch=2, gradient=update))
         assert not len(found.placed)
         assert [limit.cause for limit in found.limits] == [cause]
 
@@ -131,7 +131,7 @@ def test_a_batch_is_a_leak_and_other_pages_are_none(room: Room) -> None:
 def test_pages_with_pictures_are_candidates(tmp_path: Path) -> None:
     room = Room(open_gradient_model(str(save_model(tmp_path, 192, picture=32)), "cpu"), FORMS)
     case = room.case(0, batch=2)
-    found = apart_of(room, case)
+    found = separated(room, case)
     assert not found.certified
     assert len(found.placed)
     assert {tuple(row) for row in found.placed.tolist()} <= rows_of(pages_of(case))

@@ -1,4 +1,4 @@
-"""Strings of private fields by the span of patches: what is read stands there, and nothing is read of noise."""
+"""Strings of private fields by the span of patches: what is read is there, and nothing is read of noise."""
 
 from __future__ import annotations
 
