@@ -157,9 +157,7 @@ def _places(
     if found.apart.foreign and not noise.everywhere:
         words = "places: not even the first token, which every sample has, lies in the span"
         return Limit(Cause.OTHER, f"{words}: dropout, or an update of another model or round")
-    return Limit(
-        Cause.NOISE, "places: errors of the update are as large as what distinguishes true places"
-    )
+    return Limit(Cause.NOISE, "places: errors of the update are as large as what distinguishes true places")
 
 
 def _feed(

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
-from pfl_audit.attacks.inversion.calls import on_each
+from pfl_audit.attacks.inversion.calls import Work, on_each
 from pfl_audit.attacks.inversion.context import Case, GradientContext, keep_text
 from pfl_audit.attacks.inversion.controls import FILLINGS, STRINGS, Counts, noise_like
+from pfl_audit.attacks.inversion.gradients import observation_key
 from pfl_audit.attacks.inversion.strings.recovery import Reading, Strings, read_strings
 from pfl_audit.errors import NotAuditableError
+from pfl_audit.files import sha256_json
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Silent, Task
 
+_VERSION = 1
+"""Incremented whenever strings are read in another way."""
 Values = Sequence[Mapping[str, str]]
 """Field id to what is written there, one a page."""
 
@@ -58,17 +63,13 @@ def attack(context: GradientContext) -> list[FieldStrings]:
     Raises:
         NotAuditableError: The model has no patch projection, or what clients wrote is not known as text.
     """
-    rngs = [context.rng("inversion", "strings", case.seen.name) for case in context.cases]
-    works = {at: partial(_read, rng=rng) for at, rng in enumerate(rngs)}
-    units = [len(case.seen.template.fields) for case in context.cases]
     found: dict[int, FieldStrings] = {}
-    with context.progress.task("strings by field", sum(units)) as task:
-        for at, read in on_each(context, works, _Read, task, units):
-            case = context.cases[at]
-            if case.drawn is None or any(truth.values is None for truth in case.truths) or not case.truths:
-                keep_text(context, "strings", case, _named(read.own))
-            else:
-                found[at] = compare(case, read.own, read.quiet)
+    for at, read in _each(context):
+        case = context.cases[at]
+        if case.drawn is None or any(truth.values is None for truth in case.truths) or not case.truths:
+            keep_text(context, "strings", case, _named(read.own))
+        else:
+            found[at] = compare(case, read.own, read.quiet)
     if not found:
         raise NotAuditableError(
             "what the client wrote is not known as text, and strings cannot be scored; what was read is in private/",
@@ -83,6 +84,28 @@ class _Read:
 
     own: Strings
     quiet: Strings
+
+
+_READ = TypeAdapter(_Read)
+
+
+def _each(context: GradientContext) -> Iterator[tuple[int, _Read]]:
+    """The number of each case and what was read of it, from the records where it is known."""
+    keys, works = list[str](), dict[int, Work[_Read]]()
+    fields = [len(case.seen.template.fields) for case in context.cases]
+    for at, case in enumerate(context.cases):
+        parts = [_VERSION, observation_key(context.model, case.seen), case.seen.scaled, context.seed]
+        keys.append(sha256_json(["inversion", "strings", *parts]))
+        stored = context.records.get(keys[at])
+        if stored is None:
+            works[at] = partial(_read, rng=context.rng("inversion", "strings", case.seen.name))
+        else:
+            yield at, _READ.validate_python(stored)
+    units = [fields[at] for at in works]
+    with context.progress.task("strings by field", sum(fields), sum(fields) - sum(units)) as task:
+        for at, read in on_each(context, works, _Read, task, units):
+            context.records.put(keys[at], _READ.dump_python(read, mode="json"))
+            yield at, read
 
 
 def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:

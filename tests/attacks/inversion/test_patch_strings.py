@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.analytic.limits import Cause
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.attack import STRINGS
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.decision import decide
-from pfl_audit.attacks.inversion.strings import recovery
+from pfl_audit.attacks.inversion.strings import audit, recovery
 from pfl_audit.attacks.inversion.strings.audit import FieldStrings, compare
 from pfl_audit.attacks.inversion.strings.choice import choose
 from pfl_audit.attacks.inversion.strings.field_pixels import FieldPixels, Vectors
@@ -30,6 +30,7 @@ from pfl_audit.attacks.inversion.strings.recovery import Reading, Strings, publi
 from pfl_audit.attacks.inversion.strings.typeset import Typeset, typesets
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
 from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.store import Records, ResponseStore
 from pfl_audit.models.donut.small import SmallSize, new_donut, save_donut
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.progress import Silent
@@ -264,3 +265,20 @@ def test_false_strings_and_noise_count_against(case: Case) -> None:
     assert found.counts["strings in their fields"][0].tolist() == [0, 6]
     assert decision is not None
     assert decision.level == "unresolved"
+
+
+def test_what_was_read_is_not_read_again(
+    room: Room, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = Reading("935-555-6543", ("field-1",), True, Nearness(own=1.1, other=5.0, random=float("inf"), ink=10))
+    limits = (Limit(Cause.FONT, "strings: no line lies in the span"),)
+    monkeypatch.setattr(audit, "read_strings", lambda *_: Strings((reading,), 50, 200, limits))
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        context: Any = SimpleNamespace(
+            model=room.model, cases=(case,), records=Records(store), seed=0, calls=None, progress=Silent(),
+            rng=lambda *_: np.random.default_rng(0),
+        )  # fmt: skip
+        first = audit.attack(context)
+        monkeypatch.delattr(audit, "read_strings")
+        (again,) = audit.attack(context)
+    assert (again.readings, again.limits) == (first[0].readings, first[0].limits) == ((reading,), limits)
