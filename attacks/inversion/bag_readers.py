@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.batches.recovery import separate
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.controls import (
@@ -21,10 +22,13 @@ from pfl_audit.attacks.inversion.controls import (
     PAGES,
     PAIRS,
     PLACES,
+    SAMPLES,
     WORDS,
     private_tokens,
 )
-from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
+from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recover_text
+from pfl_audit.attacks.inversion.donut_text.samples import samples_of
+from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
 from pfl_audit.attacks.inversion.input_span.reader import sums_of
 from pfl_audit.attacks.inversion.question_answer import answer_of
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
@@ -149,13 +153,34 @@ class _OfDecoder:
         if seen.weights is None:  # else the first layer is another one than that of the update
             read = recover_text(seen.gradient, layer)
             if len(read.present):
-                return Bag(_items(read.present.tolist()), _of_rows(read.limits))
+                return self._bag(seen, layer, read)
         tokens, _, limits = words_of_tables(seen.gradient, _tables_of(layer), weights, seen.steps)
         return Bag(_items(tokens), limits)
 
+    def _bag(self, seen: Observation, layer: FirstLayer, read: TextRecovery) -> Bag:
+        items, limits = _items(read.present.tolist()), _of_rows(read.limits)
+        if not read.mixed:
+            return Bag(items, limits)
+        names, tokens = layer.parameters, frozenset(read.present.tolist())
+        queries = find_tensor(seen.gradient, names.crossing, (layer.width, layer.width))
+        noise = find_noise(read_tensors(seen.gradient, layer), layer)
+        found = samples_of(queries, self._decoder, read.candidates, tokens, seen.batch, noise)
+        every = [_beginnings(ids, [*range(len(ids))]) for ids in found.certain]
+        items[SAMPLES] = frozenset[int]().union(*every)
+        return Bag(items, (*limits, *found.limits), pages=found.certain)
+
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, mask = answer_of(self._decoder, text)
-        return _items(ids[mask].tolist()), _items(ids[~mask].tolist())
+        own, form = (
+            _items(ids[part].tolist()) | {SAMPLES: _beginnings(ids.tolist(), part.nonzero()[:, 0].tolist())}
+            for part in (mask, ~mask)
+        )
+        return own, form
+
+
+def _beginnings(ids: Sequence[int], ends: Sequence[int]) -> frozenset[int]:
+    """Tokens at positions, each with all that the decoder read before it."""
+    return _numbers([ids[: end + 1] for end in ends])
 
 
 def _tables_of(layer: FirstLayer) -> LookedUp:

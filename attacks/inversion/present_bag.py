@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pfl_audit.attacks.inversion.bag import Bagged
 from pfl_audit.attacks.inversion.bound import NoiseBound
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAGES, PAIRS, PLACES, WORDS
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAGES, PAIRS, PLACES, SAMPLES, WORDS
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.attacks.inversion.present_decision import against, beside, closed_finding
 from pfl_audit.core.attack import CheckSpec
@@ -24,6 +24,7 @@ NAMES = {
     WORDS: "words in place",
     PLACES: "tokens in place",
     PAGES: "pages",
+    SAMPLES: "tokens with all before them",
 }
 """What is counted, by measure."""
 
@@ -49,9 +50,10 @@ def bag_check(
     whole = decision is not None and decision.share == 1.0 and decision.measure == ANY_ORDER
     counted = f"{many(pages, 'page')} in {many(len(bagged), 'update')}"
     text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}"
-    read = [one.found[measure] for one in bagged for measure in (WORDS, PAGES) if measure in one.found]
-    if read and all(right == wanted for right, wanted, _ in read):
+    if _every(bagged, WORDS, PAGES):
         text += ": the whole text of the pages."
+    elif _every(bagged, SAMPLES):
+        text += ": the whole answers, each with its question."
     else:
         text += ": every word of the pages, not its order." if whole else ", in no order."
     quiet = [one.noise for one in bagged]
@@ -76,6 +78,12 @@ def bag_check(
             decision, text, "different words of private fields", [one.limits for one in bagged], bounds=bounds
         ),
     )
+
+
+def _every(bagged: Sequence[Bagged], *measures: str) -> bool:
+    """Whether these were measured, and all came back."""
+    found = [one.found[measure] for one in bagged for measure in measures if measure in one.found]
+    return bool(found) and all(right == wanted for right, wanted, _ in found)
 
 
 def many(count: int, noun: str) -> str:

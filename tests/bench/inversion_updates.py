@@ -23,7 +23,7 @@ from pfl_audit.attacks.inversion.bag import bag_of, lower_share
 from pfl_audit.attacks.inversion.bag import counts_of as bag_counts
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, BOXES, COORDINATES, TOKENS
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, BOXES, COORDINATES, SAMPLES, TOKENS
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.errors import AuditError
 from pfl_audit.models.gradient_protocol import GradientModel
@@ -57,10 +57,10 @@ def main(pages: int, chosen: str = "") -> None:
             room = Room(open_gradient_model(path, "cpu"), (form(), form(("Sum:", "Place:", "Who:"))))
             print(f"\n{name}, {pages} pages\n")
             print(
-                "| what is shared | tokens in place | boxes | level | in any order | false | coordinates | level | "
-                "cause | s a page |"
+                "| what is shared | tokens in place | boxes | level | in any order | false | coordinates | "
+                "with all before | false | level | cause | s a page |"
             )
-            print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+            print(f"|{' --- |' * 12}")
             for kind, make in kinds().items():
                 print(row(room, kind, make, pages), flush=True)
 
@@ -79,7 +79,7 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
                 parts.append(room.counts(case))
             bags.append(bag_counts(room.model, case, bag))
     except AuditError as error:
-        return f"| {kind} | – | – | – | – | – | – | – | {str(error).split(':')[0]} | – |"
+        return f"| {kind} |{' – |' * 9} {str(error).split(':')[0]} | – |"
     found = decide(parts, BUDGET) if parts else None
     shown = decide([{name: lower_share(each[name]) for name in each} for each in bags], BUDGET)
     assert shown is not None
@@ -94,8 +94,11 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
     level, edges = found.level if found else "–", "–"
     if COORDINATES in bags[0]:
         edges = "{} of {}".format(*np.sum([each[COORDINATES][0] for each in bags], axis=0).tolist())
+    rows = [bag[SAMPLES][0] for bag in bags if SAMPLES in bag]
+    in_samples, of_samples, as_samples = np.sum(rows, axis=0).tolist() if rows else (0, 0, 0)
+    samples = (f"{in_samples} of {of_samples}", str(as_samples - in_samples)) if rows else ("–", "–")
     cells = [kind, share_of(TOKENS), share_of(BOXES), level, f"{right} of {wanted}", str(named - right), edges,
-             shown.level, ", ".join(sorted(causes)) or "–", f"{seconds / pages:.2f}"]  # fmt: skip
+             *samples, shown.level, ", ".join(sorted(causes)) or "–", f"{seconds / pages:.2f}"]  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
 

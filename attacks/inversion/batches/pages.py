@@ -88,7 +88,7 @@ def page_with(
         if pictured:
             left -= left.mean(axis=1, keepdims=True)
         left /= np.sqrt(np.square(basis.turned(found[-1])).sum(axis=1))[:, None]
-        shares = _shares(left[-1].ravel(), (left[:-1] - left[-1]).reshape(len(every), -1), at)
+        shares = shares_of(left[-1].ravel(), (left[:-1] - left[-1]).reshape(len(every), -1), at)
         own = [np.flatnonzero(at == position) for position in range(len(choices))]
         page = every[[some[shares[some].argmax()] for some in own]]
         guess = Guess(page, excess_of(basis, states(page[None])[0], pictured=pictured))
@@ -104,7 +104,7 @@ def excess_of(basis: Basis, states: Floats, *, pictured: bool) -> float:
     return float(basis.excess(np.square(beside).sum(axis=1), np.square(basis.turned(states)).sum(axis=1)).max())
 
 
-def _shares(left: Floats, changes: Floats, at: Ints) -> Floats:
+def shares_of(left: Floats, changes: Floats, at: Ints) -> Floats:
     """Shares of replacements, float64 (n,), whose changes, float64 (n, m), add up to what is left, float64 (m,)."""
     weight = _SUM * max(float(np.abs(changes).max(initial=0.0)), _LEAST)
     once = weight * (at[None] == np.arange(at.max() + 1)[:, None])

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.batches.inputs import BOX, TOKEN, TYPE
 from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.layer_input import layer_input
 from pfl_audit.models.word_encoder import WordEncoder
 
 Floats = NDArray[np.float64]
@@ -18,10 +19,6 @@ Ints = NDArray[np.int64]
 
 _AT_ONCE: Final = 64
 """Sequences of one pass."""
-
-
-class _EnoughError(Exception):
-    """Ends a pass behind the layer that was asked for."""
 
 
 def text_of(encoder: WordEncoder, page: Ints, answer: tuple[int, int] = (0, 0)) -> Text:
@@ -53,20 +50,8 @@ class FeedInputs:
         return np.concatenate(parts)
 
     def _some(self, sequences: Ints) -> Floats:
-        held: list[Tensor] = []
-
-        def keep(_: torch.nn.Module, given: tuple[Tensor, ...]) -> None:
-            held.append(given[0])
-            raise _EnoughError
-
         texts = [text_of(self._encoder, page) for page in sequences]
-        hook = self._layer.register_forward_pre_hook(keep)
-        try:
-            with torch.no_grad():
-                self._model.loss(self._picture.expand(len(texts), -1, -1, -1), texts)
-        except _EnoughError:
-            pass
-        finally:
-            hook.remove()
-        found: Floats = held[0][:, : sequences.shape[1]].cpu().double().numpy()
+        pixels = self._picture.expand(len(texts), -1, -1, -1)
+        held = layer_input(self._layer, lambda: self._model.loss(pixels, texts))
+        found: Floats = held[:, : sequences.shape[1]].cpu().double().numpy()
         return found

@@ -79,7 +79,7 @@ class Room:
         asked = [truth.question for truth in truths]
 
         def filling(other: int) -> tuple[Any, ...]:
-            return tuple(self.filling(at, question, other) for at, question in enumerate(asked))
+            return tuple(self.filling(at * step, question, other) for at, question in enumerate(asked))  # the same form
 
         return Case(Observation(f"document {number}", self.placed[0], shared, batch), truths, filling)
 
