@@ -79,6 +79,7 @@ def test_a_store_of_no_audit_is_refused(shards: list[Path], tmp_path: Path) -> N
         "UPDATE responses SET key = 'k' WHERE rowid = 7",
         "UPDATE records SET value = '[]'",
         "UPDATE meta SET name = 'asked x' WHERE name LIKE 'asked%'",
+        "INSERT INTO meta VALUES ('asked x', '')",
     ],
 )
 def test_a_damaged_store_adds_nothing(shards: list[Path], tmp_path: Path, damage: str) -> None:
