@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from pydantic import JsonValue
 
+from pfl_audit.core.evidence import PUBLIC
 from pfl_audit.core.results import FILE_NAME as RESULTS
 from pfl_audit.errors import AuditError, StorageError, UsageError, is_interrupt
 from pfl_audit.files import sha256_json, write_json
@@ -53,6 +55,8 @@ class RunFolder:
             own = previous.get("identity") == self._identity
             if previous and not own and (previous.get("status") == "success" or (path / RESULTS).exists()):
                 raise UsageError(f"{path} holds an audit with other settings", "Name another --out")
+            if not own:  # pictures of a run that showed pages would be taken for masked ones
+                shutil.rmtree(path / PUBLIC, ignore_errors=True)
             self.resumed = own and previous.get("status") != "success"
             self._new = not previous
             self.mark("started")
