@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from pfl_audit.core.evidence import PUBLIC
+from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import FILE_NAME as RESULTS
 from pfl_audit.errors import AuditError, StorageError, UsageError, is_interrupt
 from pfl_audit.files import sha256_json, write_json
@@ -18,6 +19,7 @@ from pfl_audit.inputs import read_json
 from pfl_audit.out_folder import OutFolder
 
 FILE_NAME = "run.json"
+_LONGEST = 2_000
 Status = Literal["started", "success", "cancelled", "error"]
 
 
@@ -83,7 +85,8 @@ class RunFolder:
             elif error is not None and self._new and not self.asked:
                 (self.path / FILE_NAME).unlink(missing_ok=True)
             elif error is not None:
-                self.mark("error", reason=str(error) if isinstance(error, AuditError) else type(error).__name__)
+                reason = str(error) if isinstance(error, AuditError) else type(error).__name__
+                self.mark("error", reason=visible(reason, _LONGEST))  # a name in it may be no valid UTF-8
         self.close()
 
 

@@ -71,6 +71,7 @@ def test_names_that_cannot_be(tmp_path: Path) -> None:
     [
         (KeyboardInterrupt(), "cancelled", None),
         (AuditError("x is damaged", "Delete it"), "error", "x is damaged. Delete it."),
+        (AuditError("\udcff.sqlite is damaged", "Delete it"), "error", " .sqlite is damaged. Delete it."),
         (ValueError("SecretName GmbH"), "error", "ValueError"),
     ],
 )
