@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -264,6 +265,24 @@ def test_a_control_without_weights_lends_its_name_to_no_other(judge: Audited, mo
     table = pd.DataFrame(np.zeros((40, 4)), columns=list(COLUMNS))
     judge(table, 20, control=table, weights={"target": Path("a"), "pre-trained": Path("b")}, optimised=optimised)
     assert seen == [("a", "target"), ("b", "pre-trained")]
+
+
+def test_each_seed_and_start_has_a_proxy_of_its_own_that_its_owner_alone_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Audits without a folder of their own share the folder of states."""
+    monkeypatch.setattr(docmia, "run_training", lambda *_: None)
+    folders = set()
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        for seed, start in ((0, "a"), (1, "a"), (0, "b"), (0, "a")):
+            before = QueryEngine(FakeModel(name=start), store, Silent())
+            context: Any = SimpleNamespace(
+                red=corpus(2, 2), target=QueryEngine(FakeModel(), store, Silent()), pretrained=before, seed=seed,
+                weights={"pre-trained": tmp_path}, states=tmp_path / "states", device="cpu", progress=Silent(),
+            )  # fmt: skip
+            folders.add(docmia._Run(context, DocmiaSettings())._proxy()[0].parent)
+    assert len(folders) == 3
+    assert all(folder.stat().st_mode & 0o077 == 0 for folder in folders)
 
 
 def test_documents_whose_page_cannot_be_decoded_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
