@@ -76,6 +76,7 @@ def test_a_store_of_no_audit_is_refused(shards: list[Path], tmp_path: Path) -> N
     [
         "UPDATE responses SET answer = '3' WHERE rowid = 7",
         "UPDATE responses SET loss = 'abc' WHERE rowid = 7",
+        "UPDATE responses SET loss = 9e999 WHERE rowid = 7",
         "UPDATE responses SET key = 'k' WHERE rowid = 7",
         "UPDATE records SET value = '[]'",
         "UPDATE meta SET name = 'asked x' WHERE name LIKE 'asked%'",
