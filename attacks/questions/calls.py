@@ -54,7 +54,7 @@ def checked(found: object, count: int, is_one: Callable[[object], bool], *, here
     if not isinstance(found, list) or len(found) != count or not all(map(is_one, found)):
         if here:
             raise AuditError(
-                "the model gave something else than answers, such as a loss that is no finite number",
+                "the model gave something else than losses of answers, such as no finite number",
                 "Report it to whoever made its family of models",
             )
         raise WorkersError(

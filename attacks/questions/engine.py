@@ -337,8 +337,10 @@ class QueryEngine:
         return {key: one for part in parts for key, one in part.items()}
 
     def _check(self, given: object, count: int, is_one: Callable[[object], bool]) -> None:
-        """Check what a model or another process gave."""
-        checked(given, count, is_one, here=isinstance(self._calls, InTurn))
+        """Check what a model or another process gave; attacks know what to do with a response without a finite loss."""
+        here = isinstance(self._calls, InTurn)
+        if not here or is_one is not is_response:
+            checked(given, count, is_one, here=here)
 
     def _give_up(self, keys: Iterable[str]) -> None:
         """Tell the other shares not to wait for what this one could not be answered."""

@@ -10,7 +10,6 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from math import isfinite
 from pathlib import Path
 from weakref import WeakSet
 
@@ -358,7 +357,6 @@ def stored_response(*row: object) -> Response:
         or not isinstance(confidence, float | None)
         or not isinstance(loss, float | None)
         or not isinstance(tokens, int | None)
-        or not all(isfinite(number) for number in (confidence, loss) if number is not None)
     ):
         raise TypeError("a row holds no response")
     return Response(answer, confidence, loss, tokens)

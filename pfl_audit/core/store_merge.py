@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 from pfl_audit.core.store import MARK, ResponseStore, stored_response
@@ -143,4 +144,5 @@ def _checked(key: object) -> str:
 
 
 def _apart(one: Response, other: Response) -> float:
-    return abs((one.loss or 0.0) - (other.loss or 0.0))
+    apart = abs((one.loss or 0.0) - (other.loss or 0.0))
+    return apart if isfinite(apart) else 0.0

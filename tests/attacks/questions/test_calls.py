@@ -66,18 +66,21 @@ def test_nothing_of_it_is_stored(red: Corpus, tmp_path: Path, given: object) -> 
 
 @pytest.mark.parametrize("loss", [nan, inf, "x"])
 def test_a_model_of_another_package_that_gives_no_number_is_refused(red: Corpus, tmp_path: Path, loss: Any) -> None:
-    """Stored, it would read as None, and as the likeliest of several answers."""
+    """Stored, it would read as the likeliest of several answers."""
 
     class Strange(FakeModel):
         def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
             return [Score(loss, 1) for _ in values]
 
+        def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
+            return [[Guess("a", loss, 1)] for _ in queries]
+
     with ResponseStore(tmp_path / "x.sqlite") as store:
-        engine = QueryEngine(Strange(lambda query: Response("x", 0.5, loss, 1)), store, Silent())
-        with pytest.raises(AuditError, match="the model gave something else"):
-            engine.ask(red.queries[:3], "x")
+        engine = QueryEngine(Strange(), store, Silent())
         with pytest.raises(AuditError, match="the model gave something else"):
             engine.candidates({red.queries[0]: ("a", "b")}, "x")
+        with pytest.raises(AuditError, match="the model gave something else"):
+            engine.likely_answers(red.queries[:1], 2, "x")
         assert len(store) == 0
 
 
