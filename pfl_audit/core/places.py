@@ -95,9 +95,9 @@ class Places:
     """
 
     def __init__(self, known: Iterable[object]) -> None:
-        texts = {text for value in known for text in _strings(value)}
+        texts = {text for value in known for text in _strings(value) if "/" in text and "\0" not in text}
         paths = {text for text in texts if Path(text).is_absolute()}
-        paths |= {os.path.realpath(text) for text in texts if "/" in text and "\0" not in text}
+        paths |= {os.path.realpath(text) for text in texts}
         paths |= {str(Path.cwd()), str(_home() or "/")}
         longest = sorted(paths - {"/"}, key=len, reverse=True)
         self._short = {path: short(path) for path in longest}

@@ -53,6 +53,7 @@ def test_words_that_end_like_a_path_stay(monkeypatch: pytest.MonkeyPatch) -> Non
     said = "of train/data and /data/x and /database and members/data"
     assert Places(["/data"]).without(said) == "of train/data and data/x and /database and members/data"
     assert Places([]).without("a/b") == "a/b"
+    assert Places(["/a\0b"]).without("a/b") == "a/b"  # as a configuration file may hold
 
 
 def test_a_user_without_a_home_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
