@@ -64,7 +64,7 @@ def short_command(command: str, private: Collection[str] = ()) -> str:
     for word in words:
         before = shown[-1] if shown else ""
         name, given, value = word.partition("=") if word.startswith("--") else ("", "", word)
-        if before in private:
+        if before.startswith("--") and before in private:
             shown.append(_HIDDEN)
         elif before == _SET:
             shown.append(_setting(word, private))

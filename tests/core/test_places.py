@@ -42,8 +42,9 @@ def test_a_command_without_paths_and_texts(here: Path) -> None:
 
 
 def test_a_private_setting_is_hidden_however_it_is_given(here: Path) -> None:
-    typed = "audit --set gradients.answer=Acme --set=gradients.answer='A b' --set x.path=/srv/acme/y --answer --Acme=1"
-    shown = "audit --set gradients.answer=... --set=gradients.answer=... --set x.path=y --answer ..."
+    typed = "audit --set gradients.answer=Acme --set=gradients.answer='A b' --set x.path=/srv/acme/y --out answer "
+    shown = "audit --set gradients.answer=... --set=gradients.answer=... --set x.path=y --out answer "
+    typed, shown = f"{typed}--seed 1 --answer --Acme=1", f"{shown}--seed 1 --answer ..."
     assert short_command(typed, {"--answer", "answer"}) == shown
 
 
