@@ -3,19 +3,23 @@
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.cli.main import run
+from pfl_audit.core import shares
+from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.sharding import Awaited, ElsewhereError, Share, read_share
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.store_merge import merge_stores
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.errors import UsageError
+from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.protocol import Guess, Score
 from pfl_audit.progress import Silent
 from tests.core.fakes import FakeModel
@@ -161,3 +165,27 @@ def test_shares_of_what_is_not_shared(tmp_path: Path, corpus_folder: Path, capsy
     assert run(["audit", "--answers", str(answers), *given, "--store", str(tmp_path / "x.sqlite")]) == 4
     assert "Leave --shard out" in capsys.readouterr().err
     assert not (tmp_path / "x.sqlite").exists()
+
+
+def test_a_share_says_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    class Told(Silent):
+        def say(self, text: str) -> None:
+            told.append(text)
+
+    def run(context: object, settings: object) -> list[Any]:
+        raise AuditError("the model gave something else")
+
+    audit: Any = SimpleNamespace(
+        not_run=dict, specs={}, common=lambda *_: _Common(frozenset({"a.b"})), progress=Told(), settings={"a": None},
+        attacks={"a": SimpleNamespace(subject="s", run=run)}, wanted_of=lambda *_: [SimpleNamespace(id="a.b")],
+        opened={"s": SimpleNamespace(context=lambda common: common)},
+    )  # fmt: skip
+    assert shares._ask(audit, Redactor("")) == ()
+    assert told == ["a: the model gave something else."]
+
+
+@dataclass(frozen=True)
+class _Common:
+    checks: frozenset[str]
