@@ -64,12 +64,15 @@ def optimise_documents(
             model = open_trainable(checkpoint, TrainSettings(), device)
             weights = last_matrices(model.network, model.is_frozen, settings.matrices)
             for unit in pending:
-                examples = model.examples(groups[unit], Silent())
+                task.advance()
+                try:
+                    examples = model.examples(groups[unit], Silent())
+                except UnanswerableError:
+                    continue
                 loss = partial(examples.loss, range(len(examples)))
                 one = travel(loss, weights, settings.rate, settings.steps, settings.tolerance)
                 found[unit] = asdict(one)
                 records.put(keys[unit], found[unit])
-                task.advance()
     table = pd.DataFrame.from_dict(found, orient="index", columns=list(COLUMNS)).astype(np.float64).sort_index()
     kept: pd.DataFrame = table[np.isfinite(table.to_numpy()).all(axis=1)]
     return kept

@@ -20,12 +20,13 @@ from pfl_audit.attacks.membership.rows import DOCUMENTS, AttackRow
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.failures import failure
 from pfl_audit.core.results import Check
 from pfl_audit.documents.corpus import Corpus, require_both_classes
 from pfl_audit.documents.document import Membership
 from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.files import sha256_json
+from pfl_audit.files import cannot_write, make_folder, sha256_json
 from pfl_audit.fitness.blind import blind_baseline
 from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Bools
@@ -38,12 +39,19 @@ _CONTROL = "the same optimisation of a model that saw neither class"
 
 
 def run_checks(context: QuestionContext, settings: DocmiaSettings) -> list[Check]:
-    """Optimise on every document, and judge the scores together."""
+    """Optimise on every document, and judge the scores together; one finding that fails leaves the other alone."""
     require_both_classes(context.red)
     run = _Run(context, settings)
-    checks = run.white_box() if WHOLE.id in context.checks else []
-    if PROXY.id in context.checks:
-        checks.append(run.black_box())
+    checks: list[Check] = []
+    for lead, method in ((WHOLE, run.white_box), (PROXY, run.black_box)):
+        if lead.id not in context.checks:
+            continue
+        try:
+            checks += method()
+        except Exception as error:
+            reason = failure(error, lead.id, context)
+            own = (spec for spec in DocmiaAttack.specs if lead.id in (spec.id, spec.part_of))
+            checks += [spec.not_run(*reason) for spec in own if spec.id in context.checks]
     return checks
 
 
@@ -57,10 +65,10 @@ class _Run:
     def white_box(self) -> list[Check]:
         """Checks with the weights of the model under audit; a control is optimised in the same way."""
         tables = {"target": self._table("target", self.context.target)}
-        name = next((name for name in ("control", "pre-trained") if name in self.context.weights), None)
-        engine = self.context.control or self.context.pretrained
-        if name is not None and engine is not None:
-            tables["control"] = self._table(name, engine)
+        others = {"control": self.context.control, "pre-trained": self.context.pretrained}
+        found = next(((name, one) for name, one in others.items() if one and name in self.context.weights), None)
+        if found is not None:
+            tables["control"] = self._table(*found)
             both = tables["target"].index.intersection(tables["control"].index)
             tables = {model: table.loc[both] for model, table in tables.items()}
         outcomes, decision = self._judged(ROWS, tables)
@@ -72,13 +80,13 @@ class _Run:
         ]
         return [self._whole(WHOLE, decision, outcomes, controlled="control" in tables), *checks]
 
-    def black_box(self) -> Check:
+    def black_box(self) -> list[Check]:
         """The distance of a proxy model that was trained on the answers of the model under audit."""
         folder, corpus = self._proxy()
         fingerprint = sha256_json([(folder / "training.json").read_text(encoding="utf-8")])
         table = self._optimised(folder, fingerprint, corpus, "documents, on the proxy model")
         outcomes, decision = self._judged((PROXY_ROW,), {"target": table})
-        return self._whole(PROXY, decision, outcomes, controlled=False)
+        return [self._whole(PROXY, decision, outcomes, controlled=False)]
 
     def _table(self, name: str, engine: QueryEngine) -> pd.DataFrame:
         return self._optimised(
@@ -172,8 +180,11 @@ class _Run:
         if not queries:
             raise NotAuditableError("the model answered none of the questions", "See 'pfl-audit data check'")
         corpus = replace(self.corpus, queries=queries)
-        key = sha256_json([context.target.model.fingerprint, str(start), corpus.digest, self.settings.proxy_steps])
+        before = context.pretrained.model.fingerprint if context.pretrained is not None else ""
+        steps = self.settings.proxy_steps
+        key = sha256_json([context.target.model.fingerprint, before, corpus.digest, steps, context.seed])
         folder = context.states / f"docmia-{key[:16]}"
+        _make_private(folder)
         write_jsonl(replace(corpus, membership={}), folder / "answers")
         run = TrainRun(
             data=folder / "answers",
@@ -185,7 +196,14 @@ class _Run:
             mode="central",
             device=context.device,
         )
-        steps = self.settings.proxy_steps
         settings = TrainSettings(steps=steps, batch_size=16, validate_every=steps + 1, save_every=50, seed=context.seed)
         run_training(run, settings, context.progress)
         return folder / "proxy", corpus
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder that the owner alone can read: a corpus in it has the pages and answers of an audit."""
+    try:
+        make_folder(folder, private=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error

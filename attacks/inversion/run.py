@@ -105,12 +105,10 @@ def _search(
 def _known(context: GradientContext, settings: InversionSettings, name: str) -> Iterator[tuple[int, _Record]]:
     """The number of each case and what came back of it, from the records where it is known."""
     method = METHODS[name]
-    relevant = settings.model_dump(mode="json", exclude={"ocr", "ocr_weights"})
     works: dict[int, Work[_Record]] = {}
     keys: dict[int, str] = {}
     for at, case in enumerate(context.cases):
-        observed = observation_key(context.model, case.seen)
-        keys[at] = sha256_json(["inversion", name, asdict(method), relevant, context.seed, observed])
+        keys[at] = _key(context, case, settings, name)
         stored = context.records.get(keys[at])
         if stored is not None:
             yield at, _RECORD.validate_python(stored)
@@ -130,6 +128,16 @@ def _known(context: GradientContext, settings: InversionSettings, name: str) -> 
         for at, found in on_each(context, works, _Record, task, units):
             context.records.put(keys[at], asdict(found))
             yield at, found
+
+
+def _key(context: GradientContext, case: Case, settings: InversionSettings, name: str) -> str:
+    """SHA-256 of all that decides what a search brings back: texts too, where the observer is given some."""
+    method, observed = METHODS[name], observation_key(context.model, case.seen)
+    relevant = settings.model_dump(mode="json", exclude={"ocr", "ocr_weights"})
+    given = [] if settings.known == "recovered" and method.text else [truth.text for truth in case.truths]
+    texts = [sorted((part, value.tolist()) for part, value in text.items()) for text in given]
+    parts = ["inversion", name, asdict(method), relevant, context.seed, observed, *([texts] if texts else [])]
+    return sha256_json(parts)
 
 
 def _sought(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import isfinite
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
+from pfl_audit.core.store import Records
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import WorkersError
+from pfl_audit.errors import AuditError, WorkersError
 from pfl_audit.models.calls import Call
 from pfl_audit.models.protocol import CandidateModel, DocumentModel, Guess, GuessingModel, Response, Score
 from pfl_audit.progress import Task
@@ -16,6 +19,9 @@ from pfl_audit.progress import Task
 T = TypeVar("T")
 _LONGEST = 1 << 20
 """Letters of an answer."""
+_GUESSES: Final = TypeAdapter(list[Guess])
+UNANSWERABLE: Final = {"unanswerable": True}
+"""Record of what a share asked and could not be answered, so that the others do not wait for it."""
 
 
 def responses(queries: Sequence[Query]) -> Call[DocumentModel, list[Response]]:
@@ -33,17 +39,24 @@ def scores(query: Query, values: Sequence[str]) -> Call[DocumentModel, list[Scor
     return partial(_compare, query, tuple(values))
 
 
-def checked(found: object, count: int, is_one: Callable[[object], bool]) -> None:
-    """Check what a call gave, which may come from another machine.
+def checked(found: object, count: int, is_one: Callable[[object], bool], *, here: bool = False) -> None:
+    """Check what a call gave, which may come from another machine, or from a model of another package.
 
     Args:
         count: How many were asked for.
         is_one: Whether something is what was asked for.
+        here: Whether this process asked the model.
 
     Raises:
         WorkersError: It is not.
+        AuditError: It is not, and this process asked.
     """
     if not isinstance(found, list) or len(found) != count or not all(map(is_one, found)):
+        if here:
+            raise AuditError(
+                "the model gave something else than losses of answers, such as no finite number",
+                "Report it to whoever made its family of models",
+            )
         raise WorkersError(
             "a process that asks the model gave back something else than answers",
             "Check that every machine has this version of pfl-audit and of its packages",
@@ -72,6 +85,20 @@ def are_guesses(value: object) -> bool:
         isinstance(one, Guess) and _is_text(one.answer) and _is_number(one.loss) and _is_count(one.tokens)
         for one in value
     )
+
+
+def scores_of(known: Mapping[str, Response], keys: Sequence[str]) -> list[Score]:
+    """Likelihoods of answers, as they were stored."""
+    return [Score(known[key].loss or 0.0, known[key].tokens or 0) for key in keys]
+
+
+def kept_guesses(records: Records, key: str, width: int) -> list[Guess] | None:
+    """Likely answers as they were kept, or None where there are none."""
+    try:
+        found = _GUESSES.validate_python((records.get(key) or {}).get("guesses"))
+    except ValidationError:
+        return None
+    return found if len(found) <= width and all(isfinite(guess.loss) for guess in found) else None
 
 
 def _is_text(value: object) -> bool:

@@ -6,20 +6,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from math import isfinite
-from typing import Final, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TypeVar
 
 from pfl_audit import __version__
 from pfl_audit.attacks.questions.calls import (
+    UNANSWERABLE,
     are_guesses,
     checked,
     guesses,
     is_response,
     is_score,
+    kept_guesses,
     responses,
     scores,
+    scores_of,
 )
 from pfl_audit.core.sharding import Awaited, Share
 from pfl_audit.core.store import Records, ResponseStore
@@ -97,6 +97,7 @@ class QueryEngine:
         self.reused = 0
         self.problems: dict[Problem, None] = {}
         self._store = store
+        self._records = Records(store)
         self._progress = progress
         self.batch_tokens: int | None = None
         self._model = [model.fingerprint, *arithmetic]
@@ -130,7 +131,7 @@ class QueryEngine:
                 known |= new
                 task.advance(done)
         answers.responses = {query: known[key] for query, key in keys.items() if key in known}
-        if pending.keys() - left:
+        if self._awaits(pending.keys() - left):
             answers.responses = Awaited()
         self.problems |= dict.fromkeys(answers.problems)
         return answers
@@ -167,17 +168,18 @@ class QueryEngine:
             pending = {key: value for key, value in zip(keys, some, strict=True) if key not in known}
             self.reused += len(keys) - len(pending)
             if pending and self._share is not None and not self._share.has(at):
-                elsewhere = True
+                elsewhere = elsewhere or self._awaits(pending)
             elif pending:
                 due.append((query, keys, pending))
             else:
-                found[query.id] = _scores(known, keys)
+                found[query.id] = scores_of(known, keys)
         calls = [scores(query, list(pending.values())) for query, _, pending in due]
         with self._progress.task(purpose, len(values), len(values) - len(due)) as task:
             for at, given in self._calls.each(calls):
                 query, keys, pending = due[at]
                 if isinstance(given, UnanswerableError):
                     problems[at] = Problem(query.document.id, given.reason)
+                    self._give_up(pending)
                 else:
                     self._check(given, len(pending), is_score)
                     self._fit()
@@ -187,7 +189,7 @@ class QueryEngine:
                     }
                     self._store.put(new)
                     self.asked += len(new)
-                    found[query.id] = _scores(self._store.get(keys), keys)
+                    found[query.id] = scores_of(self._store.get(keys), keys)
                 task.advance(1)
         self.problems |= dict.fromkeys(problems[at] for at in sorted(problems))
         return Awaited() if elsewhere else {query.id: found[query.id] for query in values if query.id in found}
@@ -218,8 +220,7 @@ class QueryEngine:
                 keys[query.id] = self._key(replace(query, answers=("",)), f"{width} likely answers")
             except UnanswerableError as error:
                 self.problems[Problem(query.document.id, error.reason)] = None
-        records = Records(self._store)
-        found = {key: some for key in keys.values() if (some := _kept(records, key, width)) is not None}
+        found = {key: some for key in keys.values() if (some := kept_guesses(self._records, key, width)) is not None}
         pending = {keys[query.id]: query for query in queries if query.id in keys and keys[query.id] not in found}
         self.reused += len(keys) - len(pending)
         batches = self._due({keys[query.id]: query for query in queries if query.id in keys}, pending, width)
@@ -227,10 +228,10 @@ class QueryEngine:
         with self._progress.task(purpose, len(keys), len(keys) - len(left)) as task:
             for at, new in self._asked(batches, partial(guesses, width=width), are_guesses):
                 for key, some in new.items():
-                    records.put(key, {"guesses": [asdict(guess) for guess in some]})
+                    self._records.put(key, {"guesses": [asdict(guess) for guess in some]})
                 found |= new
                 task.advance(len(batches[at]))
-        if pending.keys() - left:
+        if self._awaits(pending.keys() - left):
             return Awaited()
         return {query: found[key] for query, key in keys.items() if key in found}
 
@@ -328,6 +329,7 @@ class QueryEngine:
         if len(batch) == 1:
             (query,) = batch.values()
             problems.append(Problem(query.document.id, given.reason))
+            self._give_up(batch)
             return {}
         alone = [{key: query} for key, query in batch.items()]
         each = InTurn(self.model).each([call(list(one.values())) for one in alone])
@@ -335,9 +337,19 @@ class QueryEngine:
         return {key: one for part in parts for key, one in part.items()}
 
     def _check(self, given: object, count: int, is_one: Callable[[object], bool]) -> None:
-        """Check what came from other processes."""
-        if not isinstance(self._calls, InTurn):
-            checked(given, count, is_one)
+        """Check what a model or another process gave; attacks know what to do with a response without a finite loss."""
+        here = isinstance(self._calls, InTurn)
+        if not here or is_one is not is_response:
+            checked(given, count, is_one, here=here)
+
+    def _give_up(self, keys: Iterable[str]) -> None:
+        """Tell the other shares not to wait for what this one could not be answered."""
+        for key in keys if self._share is not None else ():
+            self._records.put(key, UNANSWERABLE)
+
+    def _awaits(self, keys: Iterable[str]) -> bool:
+        """Whether another share is going to answer some of these."""
+        return any(self._records.get(key) != UNANSWERABLE for key in keys)
 
     def _due(self, wanted: Mapping[str, Query], pending: Mapping[str, Query], rows: int = 1) -> list[dict[str, Query]]:
         """Batches to ask: of what is pending; of a share, its own of the batches that one process would form.
@@ -382,19 +394,3 @@ class QueryEngine:
         content = [__version__, *self._model, query.document.digest, asked, query.answers[0], *purpose]
         # Recorded answers go by id, and two pages of the same content may have different ones.
         return sha256_json(content if Capability.LIVE in self.capabilities else [*content, query.id])
-
-
-def _scores(known: Mapping[str, Response], keys: Sequence[str]) -> list[Score]:
-    return [Score(known[key].loss or 0.0, known[key].tokens or 0) for key in keys]
-
-
-_GUESSES: Final = TypeAdapter(list[Guess])
-
-
-def _kept(records: Records, key: str, width: int) -> list[Guess] | None:
-    """Likely answers as they were kept, or None where there are none."""
-    try:
-        guesses = _GUESSES.validate_python((records.get(key) or {}).get("guesses"))
-    except ValidationError:
-        return None
-    return guesses if len(guesses) <= width and all(isfinite(guess.loss) for guess in guesses) else None

@@ -173,7 +173,8 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     references = [opened(name, f"reference {number}") for number, name in enumerate(inputs.references, 1)]
     # The target last: an endpoint is asked when it is opened, and nothing may be wrong then.
     model = opened(job.model, "target") if job.model is not None else _elsewhere(inputs, prompt, job, red)
-    _check_references(inputs.references, references, model)
+    _check_references(inputs.references, references)
+    _require_different(model, before, control, references)
     return OpenedQuestions(
         inputs=inputs,
         arithmetic=facts_of(job.precision, differences),
@@ -238,13 +239,28 @@ def _beside(engine: QueryEngine | None, name: str | None) -> tuple[ModelFacts, s
     return (engine.model.describe(), name) if engine is not None and name is not None else None
 
 
-def _check_references(names: Sequence[str], references: Sequence[DocumentModel], target: DocumentModel) -> None:
-    """Raise UsageError unless all give losses, and none is the target or given twice."""
+def _check_references(names: Sequence[str], references: Sequence[DocumentModel]) -> None:
+    """Raise UsageError unless all give losses."""
     for name, one in zip(names, references, strict=True):
         if Capability.LOSS not in one.capabilities:
             raise UsageError(f"the reference model {name} gives no losses", "Give checkpoints like --model")
-    if len({one.fingerprint for one in (target, *references)}) <= len(references):
+
+
+def _require_different(
+    target: DocumentModel,
+    pretrained: DocumentModel | None,
+    control: DocumentModel | None,
+    references: Sequence[DocumentModel],
+) -> None:
+    """Raise UsageError where the model under audit would be compared with itself, or a reference is given twice."""
+    for flag, one in (("--pretrained", pretrained), ("--control", control)):
+        if one is not None and one.fingerprint == target.fingerprint:
+            raise UsageError(
+                f"the model of {flag} is the model under audit, and nothing would be found", f"Give {flag} another one"
+            )
+    others = [target, *references, *([control] if control is not None else [])]
+    if references and len({one.fingerprint for one in others}) < len(others):
         raise UsageError(
-            "two of the reference models and the model under audit are the same",
+            "two of the reference models, the control and the model under audit are the same",
             "Train each --reference apart, with a --seed of its own",
         )

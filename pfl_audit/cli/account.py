@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from pfl_audit.cli import options
 from pfl_audit.cli.account_ledger import show_ledger
@@ -30,6 +30,8 @@ _NO_GUARANTEE = "the figure of the papers, not a guarantee if clients are sample
 
 class AccountSettings(Settings):
     """What is given of a training, and what is asked."""
+
+    model_config = ConfigDict(allow_inf_nan=True)  # accounting names what is wrong with such a number
 
     sampling_rate: float | None = Field(
         default=None, description="Sampling probability of a provider per round, drawn independently."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pfl_audit.core.gate_policy import Earlier, GatePolicy
 from pfl_audit.core.gate_record import Baseline, LimitResult
-from pfl_audit.core.gates import GUARANTEE, guaranteed
+from pfl_audit.core.gates import GUARANTEE, guaranteed, least_favourable
 from pfl_audit.core.results import Check, Data, Gate
 from pfl_audit.core.waivers import Waiver
 
@@ -16,10 +16,11 @@ _BADNESS = {"none": 0, "weak": 1, "leak": 2}
 def exempt(gate: Gate, checks: Sequence[Check], policy: GatePolicy, datasets: Sequence[Data] = ()) -> Gate:
     """The gate without what is waived, and without what is no worse than in the baseline.
 
-    What could not be audited is never exempt.
+    What could not be audited is never exempt. Of the metrics of a check that a gate by number is about, the least
+    favourable that is left decides.
 
     Args:
-        gate: The gate before.
+        gate: The gate before, with a result a metric.
         checks: All of the audit.
         policy: Waivers, baseline, and the day.
         datasets: What the audit asked about.
@@ -42,7 +43,7 @@ def exempt(gate: Gate, checks: Sequence[Check], policy: GatePolicy, datasets: Se
     return gate.model_copy(
         update={
             "over": [name for name in left if name not in as_before],
-            "numbers": numbers,
+            "numbers": least_favourable(numbers),
             "waivers": [one.record(policy.today, used=one in waivers.used) for one in policy.waivers],
             "waived": waived,
             "as_before": as_before,

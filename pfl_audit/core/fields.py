@@ -46,7 +46,11 @@ def thinned(count: int, most: int) -> Iterable[int]:
 
 def _cut(limit: int) -> BeforeValidator:
     def fit(value: object, info: ValidationInfo[object]) -> object:
-        if is_read(info) or not isinstance(value, str | list | dict) or len(value) <= limit:
+        if is_read(info) or not isinstance(value, str | list | dict):
+            return value
+        if isinstance(value, str) and not value.isascii():
+            value = value.encode(errors="replace").decode()  # of a file whose name is no valid UTF-8
+        if len(value) <= limit:
             return value
         if isinstance(value, str):
             return value[: limit - 1] + "…"

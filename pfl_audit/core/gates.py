@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ _HOLDS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">=": lambda value, limit: value >= limit,
     ">": lambda value, limit: value > limit,
 }
+_STATUSES: Final[tuple[LimitStatus, ...]] = ("passed", "as before", "waived", "not audited", "failed")
+"""From the most favourable."""
 _TARGET: Final = "target"
 _REMEDY = "Write CHECK : METRIC <= NUMBER UNIT, such as 'membership.* : tpr_at_1_fpr <= 2 %'"
 
@@ -108,6 +111,8 @@ def parse_limit(text: str) -> Limit:
     )
     if not limit.metric:
         raise UsageError(f"the gate '{text:.100}' names no metric", _REMEDY)
+    if not math.isfinite(limit.value):
+        raise UsageError(f"the gate '{text:.100}' has no finite limit", _REMEDY)
     if check == GUARANTEE and (limit.metric not in _GUARANTEED or unit or limit.sign not in ("<=", "<")):
         raise UsageError(
             f"the gate '{text:.100}' is none of a guarantee", "Write guarantee.epsilon <= 8, or guarantee.delta"
@@ -121,17 +126,17 @@ def slug(name: str) -> str:
 
 
 def hold(limit: Limit, checks: Sequence[Check]) -> list[LimitResult]:
-    """What a gate says of every check that it is about.
+    """What a gate says of every metric that it is about.
 
     Of a check, the metric of the finding is compared where it has the name, else every metric of the model under audit
-    that has, and the least favourable decides. A check of a pattern without such a metric is passed over.
+    that has. A check of a pattern without such a metric is passed over.
 
     Args:
         limit: The gate; not of the guarantee.
         checks: All of the audit.
 
     Returns:
-        One result a check; one for the pattern where no check has the metric.
+        One result a metric; one for the pattern where no check has the metric.
     """
     results: list[LimitResult] = []
     for check in checks:
@@ -140,13 +145,22 @@ def hold(limit: Limit, checks: Sequence[Check]) -> list[LimitResult]:
         if check.status != "ran":
             if check.id in limit.expected:
                 results.append(_result(limit, check.id, "not audited", reason=f"{check.status}: {check.reason or ''}"))
-        elif found := [_compared(limit, check, metric) for metric in metrics_of(check, limit.metric)]:
-            results.append(max(found, key=lambda result: _order(limit, result)))
+        else:
+            results += [_compared(limit, check, metric) for metric in metrics_of(check, limit.metric)]
     if results:
         return results
     named = sorted({slug(one.name) for check in checks if limit.covers(check.id) for one in check.metrics})
     reason = f"no number '{limit.metric}'; there are: {', '.join(named[:20]) or 'none'}"
     return [_result(limit, limit.check, "not audited", reason=reason)]
+
+
+def least_favourable(results: Sequence[LimitResult]) -> list[LimitResult]:
+    """Of the results of each gate on one check the least favourable, in their order."""
+    worst: dict[tuple[str, str], LimitResult] = {}
+    for result in results:
+        key = result.gate, result.check
+        worst[key] = max(worst.get(key, result), result, key=_order)
+    return list(worst.values())
 
 
 def metrics_of(check: Check, name: str) -> list[Metric]:
@@ -218,10 +232,10 @@ def _result(limit: Limit, check: str, status: LimitStatus, **parts: object) -> L
     )
 
 
-def _order(limit: Limit, result: LimitResult) -> tuple[int, float]:
-    """The less favourable, the greater: failed, not audited, passed, then by the number."""
-    away = 0.0 if result.compared is None else result.compared - limit.value
-    return ("passed", "not audited", "failed").index(result.status), away if limit.end != "lower" else -away
+def _order(result: LimitResult) -> tuple[int, float]:
+    """The less favourable, the greater: by the status, then by the number."""
+    away = 0.0 if result.compared is None else result.compared - result.limit
+    return _STATUSES.index(result.status), away if result.end != "lower" else -away
 
 
 def _named(name: str, wanted: str) -> bool:

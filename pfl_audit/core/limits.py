@@ -39,8 +39,8 @@ ENTRIES: Final = 200
 """Of an object that maps names to values: facts, settings, a slice, packages."""
 NOTES: Final = 100
 """Of a list of texts: problems of the corpus, what a model was opened with."""
-GATES: Final = 100
 PUBLISHED: Final = 1_000
+GATES: Final = 100
 """Gates by number that a user sets, and likewise waivers."""
 GATE_ROWS: Final = GATES * CHECKS
 """A gate and a check that it holds for."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
-from pfl_audit.core.results import Check, Format, Metric, Results
+from pfl_audit.core.results import Check, Data, Format, Metric, Results
 
 _LEVEL = 0.95
 _FORMATS: Final[dict[Format, tuple[float, str, str]]] = {
@@ -70,13 +70,14 @@ def contradicts_guarantee(results: Results) -> bool:
     Guesses of one run depend on each other, so the bound of their number is one for dependent guesses: that of
     Mahloujifar, Melis and Chaudhuri 2024 for the trade-off curve of the stated mechanism, or where the mechanism does
     not support the stated epsilon that of Steinke, Nasr and Jagielski 2023, theorem 5.2, for (epsilon, delta). A
-    perfect attack on a few providers contradicts no large epsilon. Classes that were not drawn may differ in their
-    documents, and contradict nothing.
+    perfect attack on a few providers contradicts no large epsilon. A balanced accuracy counts for as many guesses as
+    two classes of the size of the smaller have. Classes that were not drawn may differ in their documents, and
+    contradict nothing.
     """
     review, measured = results.target.claim_review, surest_bounded(results.checks)
     if review is None or review.claim is None or measured is None or not exceeds_guarantee(results):
         return False
-    value, providers = measured.metric.value, measured.metric.n
+    value, providers = measured.metric.value, _balanced(measured, results.datasets)
     if (
         not value
         or not providers
@@ -94,6 +95,15 @@ def contradicts_guarantee(results: Results) -> bool:
         return p_value(guesses, claim.epsilon, claim.delta) <= measured.error
     mechanism = SampledGaussian(claim.sampled(), claim.noise_multiplier, claim.sampling.kind)
     return contradicts(mechanism.trade_off, guesses, measured.error)
+
+
+def _balanced(measured: Measured, datasets: Sequence[Data]) -> int:
+    """Providers of two classes of the size of the smaller, which bounds how sure a balanced accuracy is."""
+    data = next((one for one in datasets if one.subject == measured.check.subject), None)
+    providers = measured.metric.n or 0
+    if data is None or not data.members + data.non_members:
+        return providers
+    return 2 * (providers * min(data.members, data.non_members) // (data.members + data.non_members))
 
 
 def exceeds_guarantee(results: Results) -> bool:

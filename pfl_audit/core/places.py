@@ -11,6 +11,8 @@ from pathlib import Path
 _PART = r"[^\s/'\"`<>|;,()\[\]{}]"
 _ABSOLUTE = re.compile(rf"(?<![\w.:/~>-])(?:~\w*)?/(?:{_PART}+/)+{_PART}*")
 _HIDDEN = "..."
+_SET = "--set"
+"""Option that sets any field of settings."""
 
 
 def short(path: str | Path) -> str:
@@ -24,7 +26,7 @@ def short(path: str | Path) -> str:
     place, here = Path(os.path.realpath(_at_home(given))), Path.cwd().resolve()
     if place.is_relative_to(here):
         return str(place.relative_to(here))
-    return "~" if place == Path.home() else place.name or "/"
+    return "~" if place == _home() else place.name or "/"
 
 
 def _at_home(path: Path) -> Path:
@@ -32,6 +34,13 @@ def _at_home(path: Path) -> Path:
         return path.expanduser()
     except RuntimeError:  # the user has no home folder
         return Path("/", path.name)
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:  # as of a user id of a container that is nobody's
+        return None
 
 
 def is_shipped(path: str | Path) -> bool:
@@ -45,7 +54,7 @@ def short_command(command: str, private: Collection[str] = ()) -> str:
 
     Args:
         command: Command line, quoted as in a shell.
-        private: Options whose value is left out.
+        private: Options whose value is left out, and keys whose value is left out behind ``--set``.
     """
     try:
         words = shlex.split(command)
@@ -53,15 +62,25 @@ def short_command(command: str, private: Collection[str] = ()) -> str:
         return "not shown: it cannot be taken apart"
     shown: list[str] = []
     for word in words:
+        before = shown[-1] if shown else ""
         name, given, value = word.partition("=") if word.startswith("--") else ("", "", word)
-        if shown and shown[-1] in private:
-            value = _HIDDEN
+        if before.startswith("--") and before in private:
+            shown.append(_HIDDEN)
+        elif before == _SET:
+            shown.append(_setting(word, private))
         elif given:
-            value = _HIDDEN if name in private else _path(value)
+            hidden = _HIDDEN if name in private else _setting(value, private) if name == _SET else _path(value)
+            shown.append(f"{name}={hidden}")
         else:
-            value = _path(value)
-        shown.append(f"{name}{given}{value}")
+            shown.append(_path(word))
     return shlex.join(shown)
+
+
+def _setting(text: str, private: Collection[str]) -> str:
+    """A setting as ``NAME.key=value``."""
+    key, equals, value = text.partition("=")
+    is_private = key.partition(".")[2].strip() in private
+    return f"{key}{equals}{_HIDDEN if is_private else _path(value)}"
 
 
 def _path(word: str) -> str:
@@ -76,11 +95,13 @@ class Places:
     """
 
     def __init__(self, known: Iterable[object]) -> None:
-        texts = {text for value in known for text in _strings(value)}
+        texts = {text for value in known for text in _strings(value) if "/" in text and "\0" not in text}
         paths = {text for text in texts if Path(text).is_absolute()}
-        paths |= {os.path.realpath(text) for text in texts if "/" in text and "\0" not in text}
-        folders = {str(Path.cwd()), str(Path.home())}
-        self._known = sorted((paths | folders) - {"/"}, key=len, reverse=True)
+        paths |= {os.path.realpath(text) for text in texts}
+        paths |= {str(Path.cwd()), str(_home() or "/")}
+        longest = sorted(paths - {"/"}, key=len, reverse=True)
+        self._short = {path: short(path) for path in longest}
+        self._known = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, longest)) or '(?!)'})(?!\w)")
 
     def without(self, value: object) -> object:
         """JSON with every absolute path in its texts shortened."""
@@ -95,8 +116,7 @@ class Places:
     def _text(self, text: str) -> str:
         if "/" not in text:
             return text
-        for path in self._known:
-            text = text.replace(path, short(path))
+        text = self._known.sub(lambda found: self._short[found[0]], text)
         return _ABSOLUTE.sub(lambda found: found[0].rstrip("/").rsplit("/", 1)[-1], text)
 
 

@@ -23,8 +23,8 @@ ENOUGH: Final = 20
 """Attacked providers of each class below which an audit leaves an accuracy unresolved."""
 NEEDED: Final = ceil((ENOUGH - 0.5) / ATTACKED)
 """Providers of each class that leave so many to attack."""
-FINDINGS: Final = 9
-"""Findings that share the error budget of an audit with all checks of pages"""
+FINDINGS: Final = 10
+"""Findings that share the error budget of an audit with all checks of pages."""
 ACCURACIES: Final = (0.55, 0.60, 0.70, 0.80)
 """Balanced accuracies of an attack on providers."""
 GAPS: Final = (0.01, 0.03, 0.10)

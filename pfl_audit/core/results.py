@@ -190,7 +190,7 @@ class Check(Part):
         description="`skipped` could not be run, `failed` ended with an error"
     )
     reason: Text | None = Field(default=None, description="Why it did not run")
-    required: bool = Field(default=True, description="Whether the user, a requirement or a gate named it")
+    required: bool = Field(default=True, description="Whether the user, a requirement or a gate named it or its attack")
     part_of: Name | None = Field(default=None, description="Check whose finding this one is part of")
     threat_model: Texts = Field(default_factory=dict, description="knows, sees, does")
     review: ReviewFacts | None = Field(default=None, description="None where the attack declares no class")

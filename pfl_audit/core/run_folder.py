@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from pydantic import JsonValue
 
+from pfl_audit.core.evidence import PUBLIC
+from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import FILE_NAME as RESULTS
 from pfl_audit.errors import AuditError, StorageError, UsageError, is_interrupt
 from pfl_audit.files import sha256_json, write_json
@@ -16,6 +19,7 @@ from pfl_audit.inputs import read_json
 from pfl_audit.out_folder import OutFolder
 
 FILE_NAME = "run.json"
+_LONGEST = 2_000
 Status = Literal["started", "success", "cancelled", "error"]
 
 
@@ -53,6 +57,8 @@ class RunFolder:
             own = previous.get("identity") == self._identity
             if previous and not own and (previous.get("status") == "success" or (path / RESULTS).exists()):
                 raise UsageError(f"{path} holds an audit with other settings", "Name another --out")
+            if not own:  # pictures of a run that showed pages would be taken for masked ones
+                shutil.rmtree(path / PUBLIC, ignore_errors=True)
             self.resumed = own and previous.get("status") != "success"
             self._new = not previous
             self.mark("started")
@@ -79,7 +85,8 @@ class RunFolder:
             elif error is not None and self._new and not self.asked:
                 (self.path / FILE_NAME).unlink(missing_ok=True)
             elif error is not None:
-                self.mark("error", reason=str(error) if isinstance(error, AuditError) else type(error).__name__)
+                reason = str(error) if isinstance(error, AuditError) else type(error).__name__
+                self.mark("error", reason=visible(reason, _LONGEST))  # a name in it may be no valid UTF-8
         self.close()
 
 

@@ -274,12 +274,16 @@ class AuditRun:
             done[key].model_copy(
                 update={
                     "subject": self.subject_of(spec),
-                    "required": key in self.named,
+                    "required": self.is_required(spec),
                     "as_published": labels[spec.family] if done[key].status == "ran" else None,
                 }
             )
             for key, spec in self.specs.items()
         ]
+
+    def is_required(self, spec: CheckSpec) -> bool:
+        """Whether the user, a requirement or a gate named a check or its attack."""
+        return not {spec.id, spec.family}.isdisjoint((*self.policy.named, *checks_of(self.policy)))
 
     def wanted_of(self, attack: str, checks: frozenset[str]) -> list[CheckSpec]:
         """Those of some checks that are an attack's."""

@@ -13,9 +13,9 @@ from pfl_audit.errors import UsageError
 
 
 class Settings(BaseModel):
-    """Base of settings: immutable, without unknown keys. Every field has a description and bounds."""
+    """Base of settings: immutable, without unknown keys, finite. Every field has a description and bounds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @runtime_checkable
@@ -82,9 +82,9 @@ def shared_fields(model: type[Settings]) -> tuple[str, ...]:
 
 
 def private_options(model: type[Settings]) -> frozenset[str]:
-    """Options whose value may be text of a document, such as ``--answer``."""
-    flags = {name: flag_of(info) for name, info in model.model_fields.items()}
-    return frozenset(flag.name or f"--{name.replace('_', '-')}" for name, flag in flags.items() if flag.private)
+    """Options whose value may be text of a document, such as ``--answer``, and their keys in ``--set``: ``answer``."""
+    flags = {name: flag for name, info in model.model_fields.items() if (flag := flag_of(info)).private}
+    return frozenset(flags) | {flag.name or f"--{name.replace('_', '-')}" for name, flag in flags.items()}
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)

@@ -14,7 +14,7 @@ from pfl_audit.core.runner import AuditRun
 from pfl_audit.core.sharding import ElsewhereError
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import SharedSubject, asked_of
-from pfl_audit.errors import UsageError
+from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.progress import Progress
 
 
@@ -86,7 +86,9 @@ def _ask(audit: AuditRun, redactor: Redactor) -> tuple[str, ...]:
                 waiting.append(name)
                 continue
             except Exception as error:
-                failure(error, name, context)
+                status, reason = failure(error, name, context)
+                if status == "failed" and isinstance(error, AuditError):  # of other exceptions failure tells
+                    audit.progress.say(f"{name}: {reason}")
             if checks is wanted:
                 break
     return tuple(dict.fromkeys(waiting))

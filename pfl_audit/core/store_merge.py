@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 from pfl_audit.core.store import MARK, ResponseStore, stored_response
@@ -62,7 +63,7 @@ def merge_stores(out: Path, stores: Sequence[Path]) -> Merged:
         for path in stores:
             with ResponseStore(path) as source:
                 _require_whole(source, path)
-                marks = source.marks()
+                marks = _marks(source)
             if not marks or (common is not None and not common & marks):
                 raise AuditError(
                     f"{path} holds answers of another model or about other documents than the stores before it",
@@ -75,7 +76,7 @@ def merge_stores(out: Path, stores: Sequence[Path]) -> Merged:
                     database.execute("UPDATE meta SET value = ? WHERE name = 'salt'", (source.salt,))
                 _add_answers(source, target, database, done)
                 _add_records(source, database, done)
-                names = [(f"{MARK}{_checked(mark)}",) for mark in sorted(source.marks())]
+                names = [(f"{MARK}{mark}",) for mark in sorted(_marks(source))]
                 database.executemany("INSERT OR IGNORE INTO meta VALUES (?, '')", names)
     return done
 
@@ -85,6 +86,11 @@ def _require_whole(source: ResponseStore, path: Path) -> None:
         (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise AuditError(f"the response store {path} is damaged", "Delete it, and repeat its shard")
+
+
+def _marks(source: ResponseStore) -> frozenset[str]:
+    with source.reading():
+        return frozenset(map(_checked, source.marks()))
 
 
 def _add_answers(source: ResponseStore, target: ResponseStore, database: sqlite3.Connection, done: Merged) -> None:
@@ -138,4 +144,5 @@ def _checked(key: object) -> str:
 
 
 def _apart(one: Response, other: Response) -> float:
-    return abs((one.loss or 0.0) - (other.loss or 0.0))
+    apart = abs((one.loss or 0.0) - (other.loss or 0.0))
+    return apart if isfinite(apart) else 0.0

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.units import DOCUMENT, PROVIDER, Unit
-from pfl_audit.errors import AuditError
+from pfl_audit.errors import AuditError, UnanswerableError
 
 
 def join_sides(members: Corpus, others: Corpus, unit: Unit = PROVIDER) -> Corpus:
@@ -83,13 +83,21 @@ def _refuse_shared(members: Corpus, others: Corpus) -> None:
                 f"{both} {what}{'s' * (both > 1)} {'is' if both == 1 else 'are'} used by members and by non-members",
                 "Give every page an id of its own, and leave a document that is on both sides out of one",
             )
-    digests = [{page.digest for page in side.documents if page.words or page.image} for side in (members, others)]
+    digests = [set(filter(None, map(_content, side.documents))) for side in (members, others)]
     if both := len(digests[0] & digests[1]):
         raise AuditError(
             f"{both} page{'s' * (both > 1)} with the same content {'is' if both == 1 else 'are'} among the members and "
             "among the non-members",
             "Leave the document out of one of the two",
         )
+
+
+def _content(page: Document) -> str | None:
+    """Digest of what is on a page; None where there is nothing, or its image cannot be read."""
+    try:
+        return page.digest if page.words or page.image else None
+    except UnanswerableError:
+        return None
 
 
 def _refuse_shared_documents(pages: dict[str, Document], unit: Unit) -> None:

@@ -55,5 +55,6 @@ def page_values(queries: Sequence[Query], progress: Progress) -> PageValues:
 
 def _occurs(answer: str, text: str) -> bool:
     return answer in text or (
-        len(answer) >= _LONG and fuzz.partial_ratio(answer, text, score_cutoff=_SIMILAR) >= _SIMILAR
+        _LONG <= len(answer) <= len(text)  # of two texts, the shorter is what partial_ratio looks for
+        and fuzz.partial_ratio(answer, text, score_cutoff=_SIMILAR) >= _SIMILAR
     )

@@ -40,7 +40,9 @@ class Pretraining:
     pretrain_server_rate: Annotated[
         float | None, Field(gt=0, le=10, description="Its server learning rate of fedadam.")
     ] = None
-    pretrain_learning_rate: Annotated[float | None, Field(gt=0, lt=1, description="Its highest learning rate.")] = None
+    pretrain_learning_rate: Annotated[float | None, Field(gt=0, lt=100, description="Its highest learning rate.")] = (
+        None
+    )
     pretrain_clip: Annotated[
         float | None,
         Field(gt=0, allow_inf_nan=False, description="Its largest L2 norm of a provider's update (C)."),

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from pfl_audit.attacks.docmia import optimise
 from pfl_audit.attacks.docmia import run as docmia
 from pfl_audit.attacks.docmia.attack import ATTACK, PROXY, WHOLE, DocmiaSettings
 from pfl_audit.attacks.docmia.optimise import COLUMNS, optimise_documents
@@ -29,6 +32,7 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.sides import join_sides, regroup
 from pfl_audit.documents.units import DOCUMENT
+from pfl_audit.errors import UnanswerableError
 from pfl_audit.models.family import Capability
 from pfl_audit.progress import Silent
 from tests.core.fakes import FakeModel
@@ -139,8 +143,13 @@ def audited(
     table: pd.DataFrame,
     members: int,
     control: pd.DataFrame | None = None,
+    **given: Any,
 ) -> dict[str, Check]:
-    """The checks of a table of documents, members first."""
+    """The checks of a table of documents, members first.
+
+    Args:
+        given: Other weights, checks or ``optimise_documents`` than those of the tables.
+    """
     red = corpus(members, len(table) - members)
     tables = {"target": table, "control": control}
 
@@ -149,17 +158,20 @@ def audited(
         assert found is not None
         return found.set_axis(sorted(red.units))
 
-    monkeypatch.setattr(docmia, "optimise_documents", optimised)
+    monkeypatch.setattr(docmia, "optimise_documents", given.get("optimised", optimised))
     with ResponseStore(folder / "store.sqlite") as store:
-        engine = QueryEngine(FakeModel(), store, Silent())
+        target, control_model, before = (
+            QueryEngine(FakeModel(name=name), store, Silent()) for name in ("target", "control", "pre-trained")
+        )
         context = QuestionContext(
-            target=engine,
-            control=engine if control is not None else None,
+            target=target,
+            control=control_model if control is not None else None,
+            pretrained=before,
             red=red,
-            weights={name: Path(name) for name, one in tables.items() if one is not None},
+            weights=given.get("weights", {name: Path(name) for name, one in tables.items() if one is not None}),
             records=Records(store),
             classes_random=control is None,
-            checks=frozenset(spec.id for spec in ATTACK.specs) - {PROXY.id},
+            checks=given.get("checks", frozenset(spec.id for spec in ATTACK.specs) - {PROXY.id}),
             seed=0,
             budget=Budget(0.01, 0.02),
             redactor=Redactor("salt"),
@@ -232,6 +244,66 @@ def test_noise_raises_no_alarm_more_often_than_the_budget_allows() -> None:
             ranks = pd.Series(found.scores).rank().to_numpy()
             areas.append((ranks[labels].mean() - ranks[~labels].mean()) / 60 + 0.5)
     assert abs(float(np.mean(areas)) - 0.5) < 0.03
+
+
+def test_a_proxy_that_cannot_be_trained_leaves_the_other_finding(judge: Audited) -> None:
+    noise = pd.DataFrame(np.random.default_rng(0).random((40, 4)), columns=list(COLUMNS))
+    found = judge(noise, 20, checks=frozenset(spec.id for spec in ATTACK.specs))
+    assert found[WHOLE.id].status == "ran"
+    assert (found[PROXY.id].status, "no proxy" in str(found[PROXY.id].reason)) == ("skipped", True)
+
+
+def test_a_control_without_weights_lends_its_name_to_no_other(judge: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A control that cannot be trained, beside a pre-trained model that can."""
+    seen = []
+
+    def optimised(checkpoint: Path, fingerprint: str, red: Corpus, *_: object) -> pd.DataFrame:
+        seen.append((str(checkpoint), fingerprint))
+        noise = np.random.default_rng(0).random((len(red.units), 4))
+        return pd.DataFrame(noise, columns=list(COLUMNS), index=list(red.units))
+
+    table = pd.DataFrame(np.zeros((40, 4)), columns=list(COLUMNS))
+    judge(table, 20, control=table, weights={"target": Path("a"), "pre-trained": Path("b")}, optimised=optimised)
+    assert seen == [("a", "target"), ("b", "pre-trained")]
+
+
+def test_each_seed_and_start_has_a_proxy_of_its_own_that_its_owner_alone_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Audits without a folder of their own share the folder of states."""
+    monkeypatch.setattr(docmia, "run_training", lambda *_: None)
+    folders = set()
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        for seed, start in ((0, "a"), (1, "a"), (0, "b"), (0, "a")):
+            before = QueryEngine(FakeModel(name=start), store, Silent())
+            context: Any = SimpleNamespace(
+                red=corpus(2, 2), target=QueryEngine(FakeModel(), store, Silent()), pretrained=before, seed=seed,
+                weights={"pre-trained": tmp_path}, states=tmp_path / "states", device="cpu", progress=Silent(),
+            )  # fmt: skip
+            folders.add(docmia._Run(context, DocmiaSettings())._proxy()[0].parent)
+    assert len(folders) == 3
+    assert all(folder.stat().st_mode & 0o077 == 0 for folder in folders)
+
+
+def test_documents_whose_page_cannot_be_decoded_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model:
+        network, is_frozen = nn.Sequential(nn.Linear(2, 1)), staticmethod(lambda name: False)
+
+        def examples(self, queries: tuple[Query, ...], progress: Silent) -> "Model":
+            if queries[0].document.unit == "in001":
+                raise UnanswerableError("p", "r", "not an image")
+            return self
+
+        def __len__(self) -> int:
+            return 1
+
+        def loss(self, rows: range) -> torch.Tensor:
+            return self.network(torch.ones(1, 2)).square().sum()
+
+    monkeypatch.setattr(optimise, "open_trainable", lambda *_: Model())
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        given = (corpus(3, 1), DocmiaSettings(), "cpu", Records(store), Silent(), "x")
+        assert optimise_documents(tmp_path, "x", *given).index.tolist() == ["in000", "in002", "out000"]
 
 
 def test_lower_is_more_of_a_member_in_every_score() -> None:

@@ -23,7 +23,7 @@ def test_the_power_table_fits_a_terminal(capsys: pytest.CaptureFixture[str], mon
     assert len(table) == 10
     assert all(len(line.rstrip()) <= 80 and "…" not in line for line in table)
     (line,) = [line for line in table if "60 % right" in line]
-    assert line.split()[-4:] == ["47", "%", "34", "%"]
+    assert line.split()[-4:] == ["45", "%", "33", "%"]
 
 
 def test_the_power_table_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,18 @@ def name(gap: float, high: float, level: Level = "none") -> Check:
     )
 
 
+def slices(first: float, second: float) -> Check:
+    """Two slices of one number with these upper ends."""
+    ends = enumerate((first, second))
+    metrics = [metric("TPR at 1 % FPR", 0.0, (0.0, high), slice={"model": "target", "s": at}) for at, high in ends]
+    return membership(None).model_copy(update={"metrics": metrics})
+
+
+def two_gaps() -> Check:
+    metrics = [metric(name, high, (0.0, high), format="points") for name, high in (("ACC gap", 0.5), ("ANLS gap", 0.4))]
+    return membership(None).model_copy(update={"metrics": metrics})
+
+
 def skipped(name: str) -> Check:
     return Check(id=name, family=name.split(".")[0], title="", status="skipped", reason="needs loss")
 
@@ -142,6 +154,16 @@ CASES: dict[str, tuple[list[Check], FailOn, dict[str, Any], dict[str, Any], int]
     "a number that got worse": (
         [name(0.01, 0.06)], "leak", {"gates": [GAP], "baseline": results(name(0.02, 0.05))}, {}, 1
     ),
+    "a slice that got worse beside a larger one that did not": (
+        [slices(0.3, 0.1)], "leak", {"gates": [TPR], "baseline": results(slices(0.3, 0.05))}, {}, 1
+    ),
+    "slices that are no worse": (
+        [slices(0.3, 0.1)], "leak", {"gates": [TPR], "baseline": results(slices(0.3, 0.1))}, {}, 0
+    ),
+    "a waiver of one of two numbers": (
+        [two_gaps()], "leak",
+        {"gates": ["membership : gap <= 3 points"], "waivers": [waiver("membership", metric="acc_gap")]}, {}, 1,
+    ),
     "epsilon that is no worse": (
         [name(0.0, 0.0)], "leak",
         {"gates": [EPSILON], "baseline": results(name(0.0, 0.0), review=guarantee(9.5))},
@@ -226,7 +248,7 @@ def test_gates_are_read(text: str, limit: Limit) -> None:
         "", "a", "a.b : tpr", "a.b : tpr <= ", "a.b : tpr <= x", "a.b : tpr <= 2 parsecs", "a.b : tpr == 2 %",
         "guarantee.colour <= 2", "guarantee.epsilon >= 2", "guarantee.epsilon <= 2 %", "tpr <= 2 %",
         "a.b : tpr <= nan", "a.b : tpr <= 2 % on hearsay", "a.b : \x1b[31m <= 2", "x" * 10_000, "a : " + "b" * 10_000,
-        "a.b : _ <= 2 %",
+        "a.b : _ <= 2 %", "a.b : tpr <= 1e999", "a.b : tpr <= 1e999 %",
     ],
 )  # fmt: skip
 def test_what_is_no_gate_is_refused(text: str) -> None:
@@ -274,6 +296,8 @@ def test_every_gate_on_every_check_fits_results() -> None:
     """100 gates, the most that are taken, on as many checks as results hold."""
     checks = [name(0.0, 0.0).model_copy(update={"id": f"memorization.{number}"}) for number in range(200)]
     specs = {check.id: CheckSpec(check.id, "") for check in checks}
-    policy = read_policy(specs, gates=["memorization : gap <= 3 points"] * 100, require=list(specs))
+    policy = read_policy(
+        specs, gates=[f"memorization : gap <= {most} points" for most in range(100)], require=list(specs)
+    )
     verdict = decide(checks, "leak", policy)
     assert len(type(verdict).model_validate(verdict.model_dump()).gate.numbers) == 20_000

@@ -41,6 +41,31 @@ def test_a_command_without_paths_and_texts(here: Path) -> None:
     assert short_command("pfl-audit 'open") == "not shown: it cannot be taken apart"
 
 
+def test_a_private_setting_is_hidden_however_it_is_given(here: Path) -> None:
+    typed = "audit --set gradients.answer=Acme --set=gradients.answer='A b' --set x.path=/srv/acme/y --out answer "
+    shown = "audit --set gradients.answer=... --set=gradients.answer=... --set x.path=y --out answer "
+    typed, shown = f"{typed}--seed 1 --answer --Acme=1", f"{shown}--seed 1 --answer ..."
+    assert short_command(typed, {"--answer", "answer"}) == shown
+
+
+def test_words_that_end_like_a_path_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("HOME", "/")
+    said = "of train/data and /data/x and /database and members/data"
+    assert Places(["/data"]).without(said) == "of train/data and data/x and /database and members/data"
+    assert Places([]).without("a/b") == "a/b"
+    assert Places(["/a\0b"]).without("a/b") == "a/b"  # as a configuration file may hold
+
+
+def test_a_user_without_a_home_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: object = None) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", none)
+    assert short("/srv/acme") == "acme"
+    assert Places(["/srv/acme"]).without("see /srv/acme") == "see acme"
+
+
 def test_texts_lose_their_paths_and_nothing_else(here: Path) -> None:
     places = Places([{"red": "/srv/acme gmbh/red"}, Path("/srv/acme gmbh"), here / "run"])
     said = {

@@ -6,6 +6,7 @@ import pytest
 
 from pfl_audit.attacks.membership.evaluation import ENOUGH as ENOUGH_ATTACKED
 from pfl_audit.core import power
+from pfl_audit.core.attack import ATTACKS
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from tests.oracles import power as oracle
@@ -55,6 +56,12 @@ def test_more_providers_find_more_and_a_control_costs_power() -> None:
         assert small["alone"] < large["alone"]
         assert small["with_control"] <= small["alone"]
     assert [row["effect"] for row in few] == [*power.ACCURACIES, *power.GAPS]
+
+
+def test_the_findings_of_the_table_are_those_of_an_audit_of_pages() -> None:
+    specs = [spec for attack in ATTACKS.installed().values() if attack.subject == "questions" for spec in attack.specs]
+    always = [one for one in specs if one.part_of is None and one.on_request is None and not one.optional]
+    assert len(always) == power.FINDINGS
 
 
 def test_correlated_pages_count_less() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pfl_audit.core import limits
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check, Curve, Metric, Results, Series, Table, Target, read_results, write_results
 from pfl_audit.errors import AuditError, UsageError
 from tests.hostile.door_results import results, write
@@ -66,6 +67,11 @@ def test_points_and_cells_of_our_own_that_json_cannot_hold_are_left_out() -> Non
     series = Series(name="", x=[0, 1, nan, 3], y=[0, inf, 2, 3], low=[0, 0, 0, 0], high=[1, 1, 1, 1])
     assert (series.x, series.y, series.low) == ([0, 3], [0, 3], [0, 0])
     assert Table(title="", columns=["a"], rows=[[inf, 1.5]]).rows == [[None, 1.5]]
+
+
+def test_a_reason_that_names_a_file_of_no_valid_utf8_can_be_written() -> None:
+    row = CheckSpec("a.b", "A").not_run("failed", "é\udcff.json cannot be read")
+    assert row.reason == "é?.json cannot be read"
 
 
 def test_an_error_names_the_field_and_nothing_of_the_file(tmp_path: Path) -> None:

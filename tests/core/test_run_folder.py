@@ -32,6 +32,17 @@ def test_a_finished_run_whose_results_were_moved_is_kept(tmp_path: Path) -> None
         RunFolder(tmp_path, {"seed": 1})
 
 
+def test_pictures_of_a_revealed_run_are_not_taken_for_masked_ones(tmp_path: Path) -> None:
+    picture = tmp_path / "evidence" / "page-000.jpg"
+    RunFolder(tmp_path, {"reveal": True}).close()
+    picture.parent.mkdir()
+    picture.write_bytes(b"a page")
+    RunFolder(tmp_path, {"reveal": True}).close()  # killed, and begun again
+    assert picture.exists()
+    RunFolder(tmp_path, {"reveal": False}).close()
+    assert not picture.exists()
+
+
 def test_the_same_settings_go_on(tmp_path: Path) -> None:
     assert not RunFolder(tmp_path, {"seed": 0}).resumed
     assert RunFolder(tmp_path, {"seed": 0}).resumed
@@ -60,6 +71,7 @@ def test_names_that_cannot_be(tmp_path: Path) -> None:
     [
         (KeyboardInterrupt(), "cancelled", None),
         (AuditError("x is damaged", "Delete it"), "error", "x is damaged. Delete it."),
+        (AuditError("\udcff.sqlite is damaged", "Delete it"), "error", " .sqlite is damaged. Delete it."),
         (ValueError("SecretName GmbH"), "error", "ValueError"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.results import Results, read_results
-from pfl_audit.core.runner import run_audit
+from pfl_audit.core.runner import AuditRun, run_audit
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
@@ -32,6 +32,22 @@ def _plan(make_checkpoint: Make, corpus_folder: Path, folder: Path) -> AuditPlan
         release="internal",
         command="pfl-audit audit",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "required"),
+    [
+        ({}, set()),
+        ({"checks": ("membership",)}, {"membership.provider", "membership.azk"}),
+        ({"checks": ("membership.azk",)}, {"membership.provider", "membership.azk"}),
+        ({"checks": ("membership", "docmia"), "named": ("docmia",)}, {"docmia.document"}),
+        ({"require": ("membership.provider",)}, {"membership.provider"}),
+    ],
+)
+def test_what_is_required(tmp_path: Path, given: dict[str, tuple[str, ...]], required: set[str]) -> None:
+    audit = AuditRun(AuditPlan(title="", out=tmp_path, **given), Silent())  # type: ignore[arg-type]
+    asked = {"membership.provider", "membership.azk", "docmia.document"}
+    assert {key for key, spec in audit.specs.items() if key in asked and audit.is_required(spec)} == required
 
 
 @pytest.fixture

@@ -79,6 +79,7 @@ def test_a_store_of_no_audit_is_refused(shards: list[Path], tmp_path: Path) -> N
         "UPDATE responses SET key = 'k' WHERE rowid = 7",
         "UPDATE records SET value = '[]'",
         "UPDATE meta SET name = 'asked x' WHERE name LIKE 'asked%'",
+        "INSERT INTO meta VALUES ('asked x', '')",
     ],
 )
 def test_a_damaged_store_adds_nothing(shards: list[Path], tmp_path: Path, damage: str) -> None:
@@ -104,6 +105,9 @@ def test_answers_that_differ_are_counted_and_the_first_stays(shards: list[Path],
     assert (done.answers, done.different, done.apart) == (1010, 10, 0.25)
     with ResponseStore(tmp_path / "all.sqlite") as merged:
         assert merged.get([key(995)])[key(995)].loss == 0.5
+    odd = store(tmp_path / "odd.sqlite", range(5), loss=float("inf"))
+    done = merge_stores(tmp_path / "all.sqlite", [odd])
+    assert (done.different, done.apart) == (5, 0.0)  # which JSON can hold
 
 
 def test_stores_that_do_not_exist_and_the_same_twice(shards: list[Path], tmp_path: Path) -> None:

@@ -39,6 +39,14 @@ def test_another_unit_groups_pages_of_the_same_provider(unit: Unit, page: Page) 
     assert found.providers == ("A",)
 
 
+def test_a_page_image_that_is_gone_stops_no_audit(page: Page) -> None:
+    members, others = side(page("a", name="one_1", provider="A")), side(page("b", name="two_1", provider="B"))
+    image = others.documents[0].image
+    assert image is not None
+    image.path.unlink()
+    assert join_sides(members, others).non_members() == ("B",)
+
+
 def test_a_unit_on_both_sides_is_named(page: Page) -> None:
     members, others = side(page("a", name="one_1", provider="A")), side(page("b", name="two_1", provider="A"))
     with pytest.raises(AuditError, match=r"1 provider is among the members and among the non-members.*finer --unit"):

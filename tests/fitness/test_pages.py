@@ -95,3 +95,5 @@ def test_answers_on_their_page(page: Pages) -> None:
     assert found.without_text == ("b_1",)
     assert dict(found.asked) == dict.fromkeys("abcde", 1)
     assert dict(found.missing) == {"d": 1}
+    short = Query("f", page("Lights", name="c_1"), "?", ("Northern Lights",), "f")
+    assert dict(page_values([short], Silent()).missing) == {"f": 1}  # the page has a part of the answer alone

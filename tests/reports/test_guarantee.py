@@ -120,6 +120,15 @@ def test_a_forged_guarantee_is_contradicted_where_the_classes_were_drawn() -> No
     assert not contradicts_guarantee(other_unit)
 
 
+def test_a_large_class_makes_a_small_one_no_surer() -> None:
+    """A balanced accuracy over a few members is no contradiction, however many non-members are in it."""
+    found = claimed(HONEST, FORGED.model_copy(update={"subject": "questions"}))
+    for members, contradicted in ((100, True), (10, False)):
+        sizes = {"members": members, "non_members": 200 - members}
+        data = [found.datasets[0].model_copy(update=sizes)]
+        assert contradicts_guarantee(found.model_copy(update={"datasets": data})) is contradicted
+
+
 @pytest.mark.parametrize(("value", "low", "count"), [(0.8, 0.74, 200), (0.94, 0.9, 200), (0.957, 0.8, 30)])
 def test_a_binomial_interval_above_the_mechanism_is_no_contradiction(value: float, low: float, count: int) -> None:
     """The trade-off curve of the mechanism is contradicted from 189 correct guesses of 200 on."""

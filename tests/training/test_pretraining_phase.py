@@ -372,6 +372,12 @@ def test_what_cannot_be_is_refused_in_one_line(
     assert not (federate.folder / "o").exists()
 
 
+def test_its_learning_rate_has_the_bounds_of_the_fine_tuning() -> None:
+    Pretraining("tm", pretrain_learning_rate=2.0).check()
+    with pytest.raises(UsageError, match="pretrain"):
+        Pretraining("tm", pretrain_learning_rate=100.0).check()
+
+
 def test_a_family_without_self_pretraining_is_refused(
     make_donut: Callable[[str], Path], federate: Federate, capfd: pytest.CaptureFixture[str]
 ) -> None:

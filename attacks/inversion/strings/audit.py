@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isfinite
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -147,9 +148,15 @@ def _counts(readings: Sequence[Reading], pages: Values) -> tuple[int, int]:
 def _named(found: Strings) -> dict[str, object]:
     return {
         "strings": [
-            {"text": one.text, "fields": list(one.fields), "read": one.named, "excess": one.nearness.own,
-             "excess with another letter": one.nearness.other, "excess of random strings": one.nearness.random}
+            {"text": one.text, "fields": list(one.fields), "read": one.named, "excess": _finite(one.nearness.own),
+             "excess with another letter": _finite(one.nearness.other),
+             "excess of random strings": _finite(one.nearness.random)}
             for one in found.readings
         ],
         "limits": [limit.words for limit in found.limits],
     }  # fmt: skip
+
+
+def _finite(excess: float) -> float | None:
+    """An excess as JSON can hold it; None where there was nothing to compare with."""
+    return excess if isfinite(excess) else None

@@ -5,10 +5,12 @@ The value is on no page, so a model can know it from training alone.
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -19,12 +21,16 @@ from pfl_audit.documents.synthetic.generator import JPEG_QUALITY
 from pfl_audit.documents.synthetic.invoice import draw_invoice
 from pfl_audit.documents.synthetic.providers import draw_providers
 from pfl_audit.documents.synthetic.render import render_invoice
+from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write
 from pfl_audit.progress import Progress
 
 KEY = "registration_id"
 """Key that is asked for: two letters and six digits."""
 SPLIT = "canary_train"
+MOST_DRAWN: Final = 100_000
+"""Canaries whose pages are drawn, 20 kB and 25 ms each; a checkpoint that names more may come from anywhere."""
+_REMEDY = "Plant fewer, or check where the checkpoint comes from"
 
 
 def draw_canaries(
@@ -35,11 +41,16 @@ def draw_canaries(
     Args:
         numbers: Numbers of the canaries to draw; a canary does not depend on which others are drawn.
         salt: Hexadecimal; decides pages and values.
-        folder: Folder of the page images; those that are there already are kept.
+        folder: Folder of the page images; those of the same salt that are there already are kept.
         progress: Reports the pages.
         clients: Clients that canaries are assigned to in turn.
+
+    Raises:
+        AuditError: There are more than MOST_DRAWN.
     """
     wanted = list(numbers)
+    if len(wanted) > MOST_DRAWN:
+        raise AuditError(f"{len(wanted):,} canaries are more than the {MOST_DRAWN:,} whose pages are drawn", _REMEDY)
     with progress.task("pages of canaries", len(wanted)) as task:
         queries = []
         for number in wanted:
@@ -54,7 +65,7 @@ def _draw(number: int, salt: str, folder: Path, client: int | None) -> Query:
     invoice = draw_invoice(provider, rng)
     invoice = replace(invoice, values={key: value for key, value in invoice.values.items() if key != KEY})
     canvas = render_invoice(invoice)
-    path = folder / f"{number}.jpg"
+    path = folder / f"{hashlib.sha256(salt.encode()).hexdigest()[:16]}-{number}.jpg"
     if not path.is_file():
         picture = io.BytesIO()
         canvas.page.save(picture, "JPEG", quality=JPEG_QUALITY, optimize=True)

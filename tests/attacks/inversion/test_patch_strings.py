@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -265,6 +266,12 @@ def test_false_strings_and_noise_count_against(case: Case) -> None:
     assert found.counts["strings in their fields"][0].tolist() == [0, 6]
     assert decision is not None
     assert decision.level == "unresolved"
+
+
+def test_what_was_read_can_be_kept_where_no_other_line_covers_anything_else() -> None:
+    reading = Reading("1", ("field-1",), True, Nearness(own=1.1, other=float("inf"), random=float("inf"), ink=10))
+    kept = audit._named(Strings((reading,), 50, 200, ()))
+    assert '"excess": 1.1, "excess with another letter": null' in json.dumps(kept, allow_nan=False)
 
 
 def test_what_was_read_is_not_read_again(

@@ -1,5 +1,6 @@
 """What another process gives back is checked before it is stored."""
 
+from collections.abc import Sequence
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.failures import failure
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.errors import WorkersError
+from pfl_audit.documents.document import Query
+from pfl_audit.errors import AuditError, WorkersError
 from pfl_audit.models.calls import Reply
 from pfl_audit.models.protocol import Guess, Response, Score
 from pfl_audit.progress import Silent
@@ -59,6 +61,26 @@ def test_nothing_of_it_is_stored(red: Corpus, tmp_path: Path, given: object) -> 
         engine = QueryEngine(FakeModel(), store, Silent(), Hostile())
         with pytest.raises(WorkersError):
             engine.ask(red.queries[:3], "x")
+        assert len(store) == 0
+
+
+@pytest.mark.parametrize("loss", [nan, inf, "x"])
+def test_a_model_of_another_package_that_gives_no_number_is_refused(red: Corpus, tmp_path: Path, loss: Any) -> None:
+    """Stored, it would read as the likeliest of several answers."""
+
+    class Strange(FakeModel):
+        def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
+            return [Score(loss, 1) for _ in values]
+
+        def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
+            return [[Guess("a", loss, 1)] for _ in queries]
+
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        engine = QueryEngine(Strange(), store, Silent())
+        with pytest.raises(AuditError, match="the model gave something else"):
+            engine.candidates({red.queries[0]: ("a", "b")}, "x")
+        with pytest.raises(AuditError, match="the model gave something else"):
+            engine.likely_answers(red.queries[:1], 2, "x")
         assert len(store) == 0
 
 

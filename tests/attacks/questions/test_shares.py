@@ -2,19 +2,25 @@
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.cli.main import run
+from pfl_audit.core import shares
+from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.sharding import Awaited, ElsewhereError, Share, read_share
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.store_merge import merge_stores
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.errors import UsageError
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.models.protocol import Guess, Score
 from pfl_audit.progress import Silent
 from tests.core.fakes import FakeModel
 
@@ -65,6 +71,32 @@ def test_who_reads_what_others_ask_cannot_go_on(red: Corpus, tmp_path: Path) -> 
         again = QueryEngine(FakeModel(), store, Silent(), share=Share(1, 2)).ask(red.queries, "x")
         assert len(again.responses) == len(red.queries)
     assert isinstance(answers.responses, Awaited)
+
+
+def test_a_page_that_cannot_be_read_is_awaited_of_no_share(page: Callable[..., Document], tmp_path: Path) -> None:
+    queries = [Query(f"q{number}", page("a", name=f"p{number}_1"), "?", ("a",)) for number in range(8)]
+    image = queries[3].document.image
+    assert image is not None
+    image.path.write_bytes(b"no image")
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        for number in (1, 2, 1, 2):
+            engine = QueryEngine(Unreadable(), store, Silent(), share=Share(number, 2))
+            answers = engine.ask(queries, "x")
+            losses = engine.candidates(dict.fromkeys(queries, ("a", "b")), "x")
+            guesses = engine.likely_answers(queries, 2, "x")
+    for found in (answers.responses, losses, guesses):
+        assert set(found) == {query.id for query in queries} - {"q3"}
+
+
+class Unreadable(FakeModel):
+    """Opens the picture, whatever it is asked."""
+
+    def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
+        self.respond([query])
+        return [Score(1.0, 1) for _ in values]
+
+    def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
+        return [[Guess("x", 1.0, 1)] for _ in self.respond(queries)]
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/2/3", "1/99999", ""])
@@ -133,3 +165,27 @@ def test_shares_of_what_is_not_shared(tmp_path: Path, corpus_folder: Path, capsy
     assert run(["audit", "--answers", str(answers), *given, "--store", str(tmp_path / "x.sqlite")]) == 4
     assert "Leave --shard out" in capsys.readouterr().err
     assert not (tmp_path / "x.sqlite").exists()
+
+
+def test_a_share_says_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    class Told(Silent):
+        def say(self, text: str) -> None:
+            told.append(text)
+
+    def run(context: object, settings: object) -> list[Any]:
+        raise AuditError("the model gave something else")
+
+    audit: Any = SimpleNamespace(
+        not_run=dict, specs={}, common=lambda *_: _Common(frozenset({"a.b"})), progress=Told(), settings={"a": None},
+        attacks={"a": SimpleNamespace(subject="s", run=run)}, wanted_of=lambda *_: [SimpleNamespace(id="a.b")],
+        opened={"s": SimpleNamespace(context=lambda common: common)},
+    )  # fmt: skip
+    assert shares._ask(audit, Redactor("")) == ()
+    assert told == ["a: the model gave something else."]
+
+
+@dataclass(frozen=True)
+class _Common:
+    checks: frozenset[str]

@@ -60,14 +60,20 @@ def memorized(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return run.out, manifest
 
 
+def test_a_checkpoint_that_names_very_many_canaries_has_no_page_drawn(tmp_path: Path) -> None:
+    with pytest.raises(AuditError, match="100,001 canaries are more than the 100,000 whose pages are drawn"):
+        draw_canaries(range(100_001), "ab" * 32, tmp_path, Silent())
+
+
 def test_pages_depend_on_salt_and_number_alone_and_lack_the_value(tmp_path: Path) -> None:
     salt = "ab" * 32
     every = draw_canaries(range(4), salt, tmp_path / "a", Silent())
     one = draw_canaries([2], salt, tmp_path / "b", Silent(), (0, 1, 5))[0]
     assert one.document.digest == every[2].document.digest
     assert (one.answers, one.key, one.document.client) == (every[2].answers, KEY, 5)
-    other = draw_canaries([2], "cd" * 32, tmp_path / "c", Silent())[0]
+    other, alone = (draw_canaries([2], "cd" * 32, tmp_path / name, Silent())[0] for name in "ac")
     assert other.answers != one.answers
+    assert other.document.digest == alone.document.digest  # beside the pages of another checkpoint
     assert len({query.document.provider for query in every}) == 4
     for query in every:
         assert query.answers[0] not in "".join(query.document.words).lower()
