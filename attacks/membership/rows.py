@@ -175,7 +175,7 @@ _SEES = {
 }
 _KNOWS = {
     "U": "the right answers; no membership of any {noun}",
-    "S": "the right answers, and of some 15 % of the {nouns} whether they were trained on",
+    "S": "the right answers, and of a share of the {nouns} whether they were trained on",
 }
 
 
