@@ -44,7 +44,10 @@ def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: 
     if found.level == "unresolved":
         return f"Whether the model remembers the {name} cannot be said with these pages."
     if found.level == "none":
-        return f"The model does not give the {name} of {unit.nouns} in training away more than that of others."
+        than = (
+            "a model that was not trained on them" if found.headline and found.headline.explained else "that of others"
+        )
+        return f"The model does not give the {name} of {unit.nouns} in training away more than {than}."
     sign = "" if found.level == "leak" else " (a sign, not proof)"
     if answers and answers.members and answers.non_members and answers.members.value > answers.non_members.value:
         cases, count = out_of(answers.members.value, answers.pages[0], "pages")

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from pfl_audit.attacks.memorization.generalisation import STRATIFIED
+from pfl_audit.attacks.memorization.generalisation import _finding as generalisation_finding
 from pfl_audit.attacks.memorization.measures import ACC, EXPOSURE, RATIO, Memory, Result
 from pfl_audit.attacks.memorization.plain import access_of, plain_sentence, success
+from pfl_audit.attacks.memorization.present import memory_finding
 from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.documents.units import PROVIDER
 from pfl_audit.metrics.intervals import Estimate
@@ -54,3 +57,23 @@ def test_without_answers_no_share_is_told() -> None:
 )
 def test_less_than_a_leak_is_said_so(level: str, part: str) -> None:
     assert part in plain_sentence("email", memory(level), answers(0.2, 0.1), PROVIDER)
+
+
+def test_a_gap_that_the_control_has_too_is_not_denied() -> None:
+    """Members' values come out more often, and from the control as well."""
+    gap = Result(ACC, 0.0, estimate(0.2), estimate(0.0), 0.001, 3.0, "none", 0.1)
+    found = Memory((gap,), gap, "none", (80, 80), (50, 50))
+    finding = memory_finding("email", found, {"ACC": answers(0.3, 0.1)}, "control")
+    assert "more than a control would seem to: 30.0 %" in finding.text
+    assert "above the control model" in finding.text
+    assert "than a model that was not trained on them" in (finding.plain or "")
+
+
+@pytest.mark.parametrize(("over", "part"), [(None, "no better than others"), (0.0, "no better than a control does")])
+def test_reading_that_is_explained_is_not_denied(over: float | None, part: str) -> None:
+    above = None if over is None else estimate(over)
+    found = Result(STRATIFIED, 0.0, estimate(0.1), above, 0.001, 3.0, "none", 0.1)
+    said = generalisation_finding(found, answers(0.9, 0.8), PROVIDER)
+    assert part in said.text
+    assert part in (said.plain or "")
+    assert ("above the control" in said.text) is (over is not None)
