@@ -14,7 +14,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const key = (row) => row.cells[place].textContent.trim();
       const compare = (one, other) => {
         const [a, b] = [parseFloat(key(one)), parseFloat(key(other))];
-        return isNaN(a) || isNaN(b) ? key(one).localeCompare(key(other)) : a - b;
+        return isNaN(a) || isNaN(b) ? key(one).localeCompare(key(other), "en", { numeric: true }) : a - b;
       };
       const rows = [...body.rows].sort((one, other) => (down ? compare(one, other) : compare(other, one)));
       body.append(...rows);
