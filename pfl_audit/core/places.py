@@ -11,6 +11,7 @@ from pathlib import Path
 _PART = r"[^\s/'\"`<>|;,()\[\]{}]"
 _ABSOLUTE = re.compile(rf"(?<![\w.:/~>-])(?:~\w*)?/(?:{_PART}+/)+{_PART}*")
 _HIDDEN = "..."
+_SET = "--set"
 
 
 def short(path: str | Path) -> str:
@@ -56,12 +57,21 @@ def short_command(command: str, private: Collection[str] = ()) -> str:
         name, given, value = word.partition("=") if word.startswith("--") else ("", "", word)
         if shown and shown[-1] in private:
             value = _HIDDEN
+        elif name == _SET or (shown and shown[-1] == _SET):
+            value = _setting(value, private)
         elif given:
             value = _HIDDEN if name in private else _path(value)
         else:
             value = _path(value)
         shown.append(f"{name}{given}{value}")
     return shlex.join(shown)
+
+
+def _setting(text: str, private: Collection[str]) -> str:
+    """The value of ``--set``: ``NAME.key=value``."""
+    key, equals, value = text.partition("=")
+    option = f"--{key.rpartition('.')[2].strip().replace('_', '-')}"
+    return f"{key}{equals}{_HIDDEN if option in private else _path(value)}"
 
 
 def _path(word: str) -> str:

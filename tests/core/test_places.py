@@ -38,6 +38,9 @@ def test_a_command_without_paths_and_texts(here: Path) -> None:
     private = {"--question", "--answer"}
     shown = "pfl-audit invert --model ckpt --out=run --question ... --answer=... --noise 0.1"
     assert short_command(typed, private) == shown
+    typed = "pfl-audit audit --set gradients.question=Whose? --set='gradients.answer=Acme GmbH' --set inversion.noise=1"
+    shown = "pfl-audit audit --set gradients.question=... --set=gradients.answer=... --set inversion.noise=1"
+    assert short_command(typed, private) == shown
     assert short_command("pfl-audit 'open") == "not shown: it cannot be taken apart"
 
 
