@@ -130,8 +130,9 @@ class Children:
         with self._lock:
             if self._stopped:
                 return Ended(EXIT_INTERRUPTED)
+            # -P: a module in the untrusted working folder must not shadow a real one.
             child = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, "-c", _CHILD, *arguments],
+                [sys.executable, "-P", "-c", _CHILD, *arguments],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -54,6 +54,7 @@ def test_run_audits_the_one_target_that_is_chosen(
 ) -> None:
     assert run(["run", several, *choice, "--out", str(tmp_path / "alone")]) == 2
     assert [(plan.seed, plan.out) for plan in plans] == [(1, tmp_path / "alone")]
+    assert run(["run", several, *choice, "--at-once", "2"]) == 4
 
 
 def test_targets_are_audited_and_compared(several: str, tmp_path: Path, capsys: Capture) -> None:
