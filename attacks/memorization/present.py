@@ -75,7 +75,19 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
             )
         if one.over_control is not None:
             about = {"pages": CLEAN_PAGES, "model": f"target minus {control}"}
-            metrics.append(build_metric(one.name, one.over_control, format=form, n=n, **over, chance=0.0, about=about))
+            beyond, moves = one.over_control, one.over_control.low < one.over_control.high
+            metrics.append(
+                build_metric(
+                    one.name,
+                    beyond if moves else beyond.value,
+                    format=form,
+                    n=n,
+                    **over,
+                    chance=0.0,
+                    about=about,
+                    note=None if moves else "no interval: no resample differs",
+                )
+            )
     return metrics
 
 
