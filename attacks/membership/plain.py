@@ -10,6 +10,7 @@ import numpy as np
 from pfl_audit.attacks.membership.decision import Decision, Judged
 from pfl_audit.attacks.membership.evaluation import FPR_LIMITS, Outcome, tpr_name
 from pfl_audit.core.frequencies import hundredths, out_of
+from pfl_audit.core.verdict import COMPARED
 from pfl_audit.documents.units import DOCUMENT, Unit
 
 WHO: Final = {
@@ -19,7 +20,7 @@ WHO: Final = {
     "WB": "an attacker who has the model's weights",
 }
 """Attacker by access."""
-_EXPLAINS: Final = {"control": "a model that was not trained on them", "documents": "the documents alone"}
+_EXPLAINS: Final = {"documents": "the documents alone", "control": "a model that was not trained on them"}
 """What may reach as much as an attack, by its name in ``Judged.beside``."""
 
 
@@ -83,4 +84,5 @@ def _sentence(one: Judged, unit: Unit) -> str:
 
 def _explains(one: Judged, name: str) -> bool:
     """Whether an attack that is better than guessing is no better than what shows without a leak."""
-    return one.found.low > 0.5 and one.beside[name].difference.low <= 0.0
+    better = one.p_value <= COMPARED and one.found.low > 0.5
+    return better and one.beside[name].difference.low <= 0.0

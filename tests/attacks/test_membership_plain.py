@@ -63,8 +63,11 @@ def test_an_attack_that_the_documents_explain_is_not_said_to_guess(level: str, s
     found, gap = (Estimate(value, value - 0.05, value + 0.05, np.array([value])) for value in (0.68, 0.01))
     one = outcome("ZK", {})
     one.estimates[one.metric] = found
-    explained = Judged(one, 0.001, {"documents": Compared(found, gap, lambda alpha: 0.0, 0.1)}, level, 0.7, 3.0)  # type: ignore[arg-type]
-    assert f"{said} the documents alone" in plain_sentence(decision(explained), PROVIDER)
+    beside = {"documents": Compared(found, gap, lambda alpha: 0.0, 0.1)}
+    for p_value, explained in ((0.001, True), (0.4, False)):
+        told = plain_sentence(decision(Judged(one, p_value, beside, level, 0.7, 3.0)), PROVIDER)  # type: ignore[arg-type]
+        assert (f"{said} the documents alone" in told) is explained
+        assert ("by guessing" in told) is not explained
 
 
 @pytest.mark.parametrize(("level", "part"), [("weak", "a sign, not proof"), ("none", "no better than by guessing")])
