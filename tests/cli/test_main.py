@@ -67,6 +67,8 @@ def test_no_arguments_show_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["inspect", "nowhere"], 4, "does not exist"),
         (["inspect", "nowhere", "--open"], 4, "no local folder"),
         (["train", "--data", "nowhere", "--out", "x"], 4, "does not exist"),
+        (["train", "--data", "x", "--out", "y", "--vocabulary", "-5"], 4, "--vocabulary"),
+        (["train", "--data", "x", "--out", "y", "--lora", "100000000"], 4, "--lora"),
         (["data", "check", "nowhere"], 4, "does not exist"),
         (["data", "import", "other", "x", "--out", "y"], 4, "no source 'other'"),
     ],
