@@ -14,7 +14,7 @@ from pydantic import Field
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Obtained, Review
 from pfl_audit.core.settings import Settings
-from pfl_audit.documents.keys import PROVIDER_KEYS
+from pfl_audit.documents.keys import NAMES, PROVIDER_KEYS
 from pfl_audit.documents.scrubbing import THRESHOLD
 from pfl_audit.documents.units import DOCUMENT, UNITS, Unit
 from pfl_audit.models.family import Capability
@@ -154,7 +154,8 @@ class MemorizationAttack:
 
         found = {spec.id.partition(".")[2]: len(red.documents) for spec in KEYS if spec.id in checks}
         if GUESSES.id in checks:
-            found["likeliest answers"] = len(red.documents) * len(PROVIDER_KEYS)
+            keys = NAMES if red.unit == DOCUMENT.name else PROVIDER_KEYS
+            found["likeliest answers"] = len(red.documents) * len(keys)
         if UNPROMPTED.id in checks:
             # At most: a training corpus decides which of the keys are asked for.
             found["unprompted"] = len(unprompted_questions(red, PROVIDER_KEYS, np.random.default_rng(0)))
