@@ -63,6 +63,7 @@ def test_no_arguments_show_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["mia", "--red", "x"], 4, "one of --model, --answers and --endpoint"),
         (["mia", "--red", "x", "--model", "m", "--seeds", "0"], 4, "--seeds"),
         (["memorize", "--red", "x", "--model", "m", "--key", "shoe_size"], 4, "no key 'shoe_size'"),
+        (["memorize", "--red", "x", "--export", "y", "--validate"], 4, "--export audits nothing"),
         (["report", "nowhere"], 4, "does not exist"),
         (["inspect", "nowhere"], 4, "does not exist"),
         (["inspect", "nowhere", "--open"], 4, "no local folder"),
