@@ -11,7 +11,7 @@ _SEE: Final = {
     "roc": "The further up and to the left a line runs, the more of those in training are found before one that was "
     "not is wrongly accused. On the dotted line the attack only guesses. Both axes are logarithmic.",
     "line": "The line is what the attack reaches, the shade its interval.",
-    "step": "The higher the line at the left, the more of what the attacker believes in most is right.",
+    "step": "At the left is what the attacker believes in most, at the right everything.",
     "scatter": "The further apart the two kinds of points, the easier they are told apart.",
 }
 _ALARMS: Final = (0.01, 0.1)

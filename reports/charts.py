@@ -27,6 +27,8 @@ CALLED: Final = 4
 """Points of a curve of an attack that gives calls and no scores, with both ends."""
 REFERENCES: Final = ("chance", "no better")
 """Names of series that are drawn dotted, as what chance gives."""
+_SHARES: Final = ("share", "accuracy")
+"""Beginnings of labels of an axis in per cent; a factor or a similarity from 0 to 1 is none."""
 _NO_BAND: Final = 2
 """Numbers of a point without an interval."""
 _LEAST_SHARE: Final = 1e-6
@@ -85,7 +87,8 @@ def chart_of(curve: Curve) -> Chart:
         return Chart(curve, x, y, (*(_line(one, x, y, curve.kind) for one in series), guess))
     shares = curve.kind == "step"
     x = linear([0.0, 1.0] if shares else xs, LEFT, RIGHT, percent=shares)
-    y = linear([0.0, 1.0] if shares else ys, BOTTOM, TOP, percent=all(0 <= value <= 1 for value in ys))
+    percent = shares or (curve.y_label.startswith(_SHARES) and all(0 <= value <= 1 for value in ys))
+    y = linear([0.0, 1.0] if shares else ys, BOTTOM, TOP, percent=percent)
     return Chart(curve, x, y, tuple(_line(one, x, y, curve.kind) for one in series))
 
 

@@ -111,7 +111,7 @@ def documentation(results: Results) -> tuple[Documented, ...]:
         Documented(
             "58 (e)",
             "Metrics of the likelihood of re-identification",
-            "Success at low false-alarm rates with intervals, against controls",
+            "Success with intervals and chance; false alarms and controls where an attack has them",
             "What else is known of the data subjects",
         ),
         Documented(

@@ -17,8 +17,10 @@ _SPECIAL: Final = {
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': "''{}", "[": "{[}", "]": "{]}", "*": "{*}", "`": r"{\char96}",
     "–": "--", "±": r"\ensuremath{\pm}", "ε": r"\ensuremath{\varepsilon}", "Δ": r"\ensuremath{\Delta}",
+    "≥": r"\ensuremath{\geq}", "≤": r"\ensuremath{\leq}",
 }  # fmt: skip
-"""Letters that TeX obeys; brackets and the star, because they may follow the end of a row."""
+"""Letters that TeX obeys, and those of our own texts that it does not know; brackets and the star, because they may
+follow the end of a row."""
 
 
 def to_latex(results: Results) -> str:

@@ -25,6 +25,8 @@ _HEADS: Final = {
     "no-evidence": "No evidence that {} gives away training data",
     "incomplete": "The audit of {} is incomplete",
 }
+_SIGNS: Final = "Signs, but no proof, that {} gives away training data"
+"""In place of "no evidence" where a finding is a weak sign of more than how well the model reads."""
 _MOST_TITLES: Final = 4
 _BESIDES: Final = "; the audit has "
 """What an audit has instead of what a check needs is in the annex."""
@@ -101,7 +103,8 @@ def page_one(results: Results) -> PageOne:
     """Arrange the answers."""
     told = _told(results)
     name = audited_name(results)
-    head = _HEADS[results.verdict.status].format(name)
+    signs = results.verdict.status == "no-evidence" and any(one.mark == "weak" and not _is_utility(one) for one in told)
+    head = (_SIGNS if signs else _HEADS[results.verdict.status]).format(name)
     return PageOne(
         headline=f"{head[:1].upper()}{head[1:]}",
         caveats=tuple(dict.fromkeys(data.caveat for data in results.datasets if data.caveat)),
@@ -121,6 +124,10 @@ def audited_name(results: Results) -> str:
     if not results.target.demonstration:
         return name
     return " and ".join(_embedded(one) for one in name.split(" and "))
+
+
+def _is_utility(one: Told) -> bool:
+    return one.check.review is not None and one.check.review.obtains == "utility"
 
 
 def _embedded(name: str) -> str:

@@ -9,13 +9,6 @@ from pfl_audit.core.results import Check, Results
 
 STEPS: Final = ("negligible", "limited", "significant", "maximum")
 _SEVERITY: Final = {"utility": 1, "membership": 2, "contact": 2, "values": 3, "documents": 4}
-_KINDS: Final = {
-    "utility": "how well the model reads",
-    "membership": "that a company or person was in the training data",
-    "contact": "names and contact details",
-    "values": "single values of private documents",
-    "documents": "what a person wrote, as a whole",
-}
 _BARRIERS: Final = {
     "public-api": {"answers": 0, "scores": 1, "weights": 2, "updates": 2},
     "internal": {"answers": 1, "scores": 1, "weights": 2, "updates": 2},
@@ -48,12 +41,10 @@ class Risk:
     Attributes:
         severity: Step from 1 to 4, or None where the attack declares no kind of data.
         likelihood: Step from 1 to 4, or None where it is not known.
-        kind: Kind of data in words.
     """
 
     severity: int | None
     likelihood: int | None
-    kind: str = ""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -70,7 +61,7 @@ def risk_of(check: Check, results: Results) -> Risk:
     severity = _SEVERITY[review.obtains]
     if persons and severity > 1:
         severity = min(severity + 1, len(STEPS))
-    return Risk(severity, _likelihood(check, results), _KINDS[review.obtains])
+    return Risk(severity, _likelihood(check, results))
 
 
 def _likelihood(check: Check, results: Results) -> int | None:

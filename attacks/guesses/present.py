@@ -163,7 +163,7 @@ def numbers_of(words: Words, found: Mapping[int, PutBack]) -> str:
     text += f", and {share(head.private.public)} with the {words.model} alone" if words.public is not None else ""
     fewer = [f"{share(one.private.attack)} within {k}" for k, one in sorted(found.items()) if k < most]
     text += f" ({', '.join(fewer)})" if fewer else ""
-    text += f"; sign-flip p {head.sign_flip:.4f}" if words.public is not None else ""
+    text += f"; sign-flip p {head.sign_flip:.2g}" if words.public is not None else ""
     if head.new is not None and head.permutation is not None:
         text += f"; {share(head.new.attack)} on {words.new}, permutation p {head.permutation:.4f}"
     return text

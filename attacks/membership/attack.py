@@ -28,7 +28,10 @@ class MembershipSettings(Settings):
     """Settings of provider membership inference (privacy-aware-docvqa, section 5.2)."""
 
     s: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        default=(0, 5, 10), description="Attack providers (or other units) with more than s questions (repeat)."
+        default=(0, 5, 10),
+        min_length=1,
+        max_length=20,
+        description="Attack providers (or other units) with more than s questions (repeat).",
     )
     seeds: int = Field(default=5, ge=1, le=100, description="Draws of known providers and classifiers.")
     share: float = Field(default=0.15, gt=0, lt=0.9, description="Providers whose membership APK knows (r).")

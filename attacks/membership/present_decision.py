@@ -69,7 +69,7 @@ def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: boo
     text = {
         "leak": f"{who}, an attack distinguishes {what} was trained on. {numbers}.",
         "weak": f"{who}, there is a sign of membership. {numbers}.",
-        "none": f"{who}, no attack distinguishes {what} was trained on beyond chance, control and documents alone "
+        "none": f"{who}, no attack distinguishes {what} was trained on beyond {_excluded(strongest)} "
         f"({would} such audits). {numbers}.",
         "unresolved": f"{who}, nothing can be said: {_why_unresolved(decision, would, unit)}. {numbers}.",
     }[decision.level]
@@ -85,6 +85,12 @@ def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: boo
         slice=_slice(outcome.row.title, "target"),
         smallest_effect=strongest.smallest,
     )
+
+
+def _excluded(strongest: Judged) -> str:
+    """What an attack must exceed: chance, and what else was compared."""
+    *first, last = ("chance", *(_BESIDE[name] for name in strongest.beside))
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _why_unresolved(decision: Decision, would: str, unit: Unit) -> str:

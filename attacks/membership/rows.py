@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
@@ -12,6 +14,7 @@ from pfl_audit.core.review import Access, Review
 from pfl_audit.documents.units import PROVIDER as PROVIDER_UNIT
 from pfl_audit.documents.units import Unit
 from pfl_audit.models.family import Capability
+from pfl_audit.registry import ExtensionWarning
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.membership.provider_attack import Scores
@@ -150,8 +153,20 @@ with the public model as the only reference; LiRA and RMIA with several."""
 
 def every_row() -> tuple[AttackRow, ...]:
     """Ours, and those of other packages."""
-    others = provider_attacks().values()
-    return (*ROWS, *(AttackRow(one.name, one.title, "external", one.features, one.knowledge) for one in others))
+    return (*ROWS, *_external())
+
+
+@cache
+def _external() -> tuple[AttackRow, ...]:
+    """Attacks of other packages; one that cannot be told apart from ours, or states no access, is left out."""
+    ours, found = {row.id for row in ROWS}, []
+    for name, one in provider_attacks().items():
+        if one.name in ours or one.knowledge not in KNOWLEDGE:
+            reason = f"its name is one of ours, or its knowledge none of {', '.join(KNOWLEDGE)}"
+            warnings.warn(f"the provider attack '{name}' is left out: {reason}", ExtensionWarning, stacklevel=2)
+        else:
+            found.append(AttackRow(one.name, one.title, "external", tuple(one.features), one.knowledge))
+    return tuple(found)
 
 
 DOCUMENTS: Final = AttackRow("documents", "Documents alone", "ratio", (), "ZK+S")
@@ -168,15 +183,17 @@ ABLATION: Final = (
 )
 """Rows of Table 11, at s = 5."""
 
-_SEES = {
+_SEES: Final = {
     "ZK": "answers of the model to questions about {asked}",
     "PK": "answers, confidences and losses of the model and of the public model it was trained from",
     "RK": "answers and losses of the model, and of several models like it that {own} did not train",
 }
-_KNOWS = {
+_KNOWS: Final = {
     "U": "the right answers; no membership of any {noun}",
-    "S": "the right answers, and of some 15 % of the {nouns} whether they were trained on",
+    "S": "the right answers, and of a share of the {nouns} whether they were trained on",
 }
+KNOWLEDGE: Final = tuple(f"{access}+{learning}" for access in _SEES for learning in _KNOWS)
+"""What an attack may state that it knows."""
 
 
 def spec(row: AttackRow, unit: Unit = PROVIDER_UNIT) -> CheckSpec:

@@ -36,6 +36,7 @@ from pfl_audit.attacks.membership.rows import (
 )
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.core.failures import failure
 from pfl_audit.core.results import Check, Curve, Metric, Table
 from pfl_audit.core.settings import read_settings
 from pfl_audit.documents.corpus import require_both_classes
@@ -75,6 +76,7 @@ class _Run:
         table: Features under the model under audit.
         labels: Membership of the rows, bool (n,).
         subsets: Values of s that leave providers enough.
+        lost: Attacks of other packages that ended with an exception, as checks that did not run.
     """
 
     def __init__(self, context: QuestionContext, settings: MembershipSettings) -> None:
@@ -87,12 +89,16 @@ class _Run:
         self.labels = self._members(self.table.index)
         self.subsets = self._large_enough(settings.s)
         self.control_name = "control" if context.control is not None else "pre-trained"
+        self.lost: dict[str, Check] = {}
 
     def checks(self) -> list[Check]:
         """The results of the chosen checks."""
         outcomes, control = (
             self._outcomes(self.rows, self.tables[name], self.subsets) if name in self.tables else {}
             for name in ("target", "control")
+        )
+        outcomes, control = (
+            {row: found[row] for row in found if row not in self.lost} for found in (outcomes, control)
         )
         described = document_features(self.corpus, self.context.progress)
         blind = blind_baseline(described, self._members(described.units), self.context.rng("membership", "blind"))
@@ -102,8 +108,9 @@ class _Run:
         checks = [
             self._part(row, outcomes[row.id], control.get(row.id, []), missing)
             for row in self.rows
-            if f"membership.{row.id}" in self.context.checks
+            if f"membership.{row.id}" in self.context.checks and row.id in outcomes
         ]
+        checks += self.lost.values()
         if PROVIDER in self.context.checks:
             checks.append(self._whole(outcomes, control, blind))
         if BLIND in self.context.checks:
@@ -253,21 +260,27 @@ class _Run:
         """Every attack on every subset; votes join the calls of the attack that they are based on."""
         found: dict[str, list[Outcome]] = {}
         for row in rows:
-            found[row.id] = [
-                evaluate(
-                    row,
-                    table,
-                    self.labels,
-                    s,
-                    seeds=self._seeds,
-                    share=self.settings.share,
-                    rng=self.context.rng("bootstrap", s),
-                    choices=_choices(self.settings),
-                    base=found[row.base][number] if row.base in found else None,
-                )
-                for number, s in enumerate(subsets)
-            ]
+            base: Sequence[Outcome | None] = found[row.base] if row.base in found else [None] * len(subsets)
+            try:
+                found[row.id] = [self._evaluated(row, table, *one) for one in zip(subsets, base, strict=True)]
+            except Exception as error:  # whatever a stranger's attack raises; ours and the only one end the family
+                if row.kind != "external" or len(rows) == 1:
+                    raise
+                self.lost[row.id] = spec(row, self.unit).not_run(*failure(error, row.id, self.context))
         return found
+
+    def _evaluated(self, row: AttackRow, table: pd.DataFrame, s: int, base: Outcome | None) -> Outcome:
+        return evaluate(
+            row,
+            table,
+            self.labels,
+            s,
+            seeds=self._seeds,
+            share=self.settings.share,
+            rng=self.context.rng("bootstrap", s),
+            choices=_choices(self.settings),
+            base=base,
+        )
 
     def _overview(self, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[list[Table], list[Curve]]:
         """The paper's tables, and two features of the providers."""

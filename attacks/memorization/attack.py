@@ -5,7 +5,6 @@ Source: privacy-aware-docvqa, section 5.1 and appendix D.1.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from pydantic import Field
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Obtained, Review
 from pfl_audit.core.settings import Settings
-from pfl_audit.documents.keys import PROVIDER_KEYS
+from pfl_audit.documents.keys import NAMES, PROVIDER_KEYS
 from pfl_audit.documents.scrubbing import THRESHOLD
 from pfl_audit.documents.units import DOCUMENT, UNITS, Unit
 from pfl_audit.models.family import Capability
@@ -149,15 +148,17 @@ class MemorizationAttack:
 
     def questions(self, checks: Collection[str], red: Corpus) -> dict[str, int]:
         """Each page once a key, and as often for guesses, the unprompted questions, and all questions of the corpus."""
-        from pfl_audit.attacks.memorization.unprompted import PAGES_PER_PROVIDER, QUESTIONS_PER_PAGE, asked_keys
+        import numpy as np
+
+        from pfl_audit.attacks.memorization.unprompted import unprompted_questions
 
         found = {spec.id.partition(".")[2]: len(red.documents) for spec in KEYS if spec.id in checks}
         if GUESSES.id in checks:
-            found["likeliest answers"] = len(red.documents) * len(PROVIDER_KEYS)
+            keys = NAMES if red.unit == DOCUMENT.name else PROVIDER_KEYS
+            found["likeliest answers"] = len(red.documents) * len(keys)
         if UNPROMPTED.id in checks:
-            pages = Counter(page.unit for page in red.documents)
-            asked = sum(min(PAGES_PER_PROVIDER, pages[name]) for name in red.non_members())
-            found["unprompted"] = asked * len(asked_keys(None)) * QUESTIONS_PER_PAGE
+            # At most: a training corpus decides which of the keys are asked for.
+            found["unprompted"] = len(unprompted_questions(red, PROVIDER_KEYS, np.random.default_rng(0)))
         if GENERALISATION.id in checks:
             found["questions"] = len(red.queries)
         return found

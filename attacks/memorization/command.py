@@ -37,6 +37,8 @@ def _prepare(request: Request) -> bool:
     choice = Choice.model_validate(request.choice)
     keys = _keys(choice.key)
     if choice.export is not None:
+        if request.preview:
+            raise UsageError("--export audits nothing", "Leave out --validate, --dry-run and --shard")
         require_new(choice.export)
         _export(choice.export, keys, request)
         return False

@@ -46,6 +46,8 @@ class Disclosed:
         numbers: Secrets that are numbers, against decoys.
         words: Other secrets that came out.
         strange: Values of the same keys that the model never saw, and that came out all the same.
+        by_chance: Number of secrets that chance brings out: decoys of the numbers, and of as many words as are secrets
+            the share that came out of those that the model never saw.
         p_value: p-value of numbers and words together.
         smallest: Number of true secrets that four of five such audits would have found, or None.
     """
@@ -54,6 +56,7 @@ class Disclosed:
     numbers: Hits
     words: int
     strange: int
+    by_chance: float
     p_value: float
     smallest: float | None
 
@@ -99,7 +102,8 @@ def disclosed(
         enough=bool(p_values) and asked >= ENOUGH_ANSWERS,
         resolved=smallest is not None and smallest <= MOST_MISSED,
     )
-    return Disclosed(level, found, inside, outside, p_value, smallest)
+    by_chance = float(found.decoys.mean()) + (outside * len(words) / len(others) if others else 0.0)
+    return Disclosed(level, found, inside, outside, by_chance, p_value, smallest)
 
 
 def unprompted(context: QuestionContext, spec: CheckSpec) -> Check:

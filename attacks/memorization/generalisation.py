@@ -185,8 +185,13 @@ def _plain(found: Result, shares: GapEstimate, unit: Unit) -> str:
     counts = (
         f"{hundredths(shares.members.value)} of 100 questions right, of others {hundredths(shares.non_members.value)}"
     )
-    better = "better than others" if found.level == "weak" else "no better than others"
+    better = "better than others" if found.level == "weak" else _no_better(found)
     return f"The model reads {unit.nouns} in training {better}: {counts}. That alone gives no value away."
+
+
+def _no_better(found: Result) -> str:
+    """What the gap does not exceed: chance, or the gap of a model that was not trained on these units."""
+    return "no better than a control does" if found.explained else "no better than others on like questions"
 
 
 def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
@@ -201,6 +206,8 @@ def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
         if np.isfinite(found.value.value)
         else "no like questions about pages of like length were asked of both"
     )
+    if found.explained and found.over_control is not None:
+        apart += f", {found.over_control.text(*present.POINTS)} above the control"
     numbers = f"{shares}; {apart}".replace("%", " %")
     power = (
         f" Four of five such audits would have found {100 * found.smallest:.1f} points."
@@ -211,7 +218,7 @@ def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
     text = {
         "weak": f"The model reads {pages} of {unit.nouns} that it knows better: it answers {numbers}. That is utility, "
         "and gives no value away by itself.",
-        "none": f"The model reads {pages} of known {unit.nouns} no better than others: it answers {numbers}.{power}",
+        "none": f"The model reads {pages} of known {unit.nouns} {_no_better(found)}: it answers {numbers}.{power}",
         "unresolved": f"Too few questions to compare known {unit.nouns} with others: it answers {numbers}.{power}",
     }[found.level]
     return Finding(

@@ -117,6 +117,12 @@ class Result:
     level: Level
     smallest: float | None
 
+    @property
+    def explained(self) -> bool:
+        """Whether it lies above chance, and the control reaches as much."""
+        over = self.over_control
+        return over is not None and self.value.low > self.chance and over.low <= 0.0
+
 
 @dataclass(frozen=True)
 class Memory:

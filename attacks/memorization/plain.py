@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from pfl_audit.attacks.memorization.measures import EXPOSURE, RATIO, Memory
+from pfl_audit.attacks.memorization.measures import ACC, EXPOSURE, RATIO, Memory
 from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.review import Access
 from pfl_audit.documents.units import Unit
+from pfl_audit.metrics.intervals import Estimate
 
 
 class Success(TypedDict, total=False):
@@ -28,8 +29,16 @@ def success(answers: GapEstimate | None) -> Success:
 def access_of(found: Memory, answers: GapEstimate | None) -> Access:
     """What the finding needs: answers alone where they come out right, else the scores that the other measures use."""
     head = found.headline
-    said = answers and answers.members and answers.non_members and answers.members.value > answers.non_members.value
-    return "scores" if head is not None and head.name in (RATIO, EXPOSURE) and not said else "answers"
+    return "scores" if head is not None and head.name in (RATIO, EXPOSURE) and not _told(found, answers) else "answers"
+
+
+def _told(found: Memory, answers: GapEstimate | None) -> tuple[Estimate, Estimate] | None:
+    """Shares of right answers on pages of members and of others, where these alone are a finding of this level."""
+    alone = any(one.name == ACC and one.level == found.level for one in found.results)
+    if not (alone and answers and answers.members and answers.non_members):
+        return None
+    both = answers.members, answers.non_members
+    return both if both[0].value > both[1].value else None
 
 
 def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: Unit) -> str:
@@ -44,14 +53,17 @@ def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: 
     if found.level == "unresolved":
         return f"Whether the model remembers the {name} cannot be said with these pages."
     if found.level == "none":
-        return f"The model does not give the {name} of {unit.nouns} in training away more than that of others."
+        than = (
+            "a model that was not trained on them" if found.headline and found.headline.explained else "that of others"
+        )
+        return f"The model does not give the {name} of {unit.nouns} in training away more than {than}."
     sign = "" if found.level == "leak" else " (a sign, not proof)"
-    if answers and answers.members and answers.non_members and answers.members.value > answers.non_members.value:
-        cases, count = out_of(answers.members.value, answers.pages[0], "pages")
+    if answers and (told := _told(found, answers)):
+        cases, count = out_of(told[0].value, answers.pages[0], "pages")
         return (
             f"{cases[:1].upper()}{cases[1:]} without their {name}, of {unit.nouns} in training, the model answers "
             f"{count} with the true one; of 100 pages of other {unit.nouns}, "
-            f"{hundredths(answers.non_members.value)}{sign}."
+            f"{hundredths(told[1].value)}{sign}."
         )
     none = bool(answers and answers.members and answers.members.value == 0)
     said = (

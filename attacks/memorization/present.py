@@ -75,7 +75,19 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
             )
         if one.over_control is not None:
             about = {"pages": CLEAN_PAGES, "model": f"target minus {control}"}
-            metrics.append(build_metric(one.name, one.over_control, format=form, n=n, **over, chance=0.0, about=about))
+            beyond, moves = one.over_control, one.over_control.low < one.over_control.high
+            metrics.append(
+                build_metric(
+                    one.name,
+                    beyond if moves else beyond.value,
+                    format=form,
+                    n=n,
+                    **over,
+                    chance=0.0,
+                    about=about,
+                    note=None if moves else "no interval: no resample differs",
+                )
+            )
     return metrics
 
 
@@ -107,12 +119,12 @@ def memory_finding(
         "leak": f"The {name} was taken off the page, and the model remembers it of the {unit.nouns} it was trained on: "
         f"{numbers}.",
         "weak": f"There is a sign that the model remembers the {name}, too weak for one of several checks: {numbers}.",
-        "none": f"The model does not remember the {name} of members more than of others: {numbers}.",
+        "none": f"The model does not remember the {name} of members more than {_others(head)}: {numbers}.",
         "unresolved": f"There are too few pages to say whether the {name} is remembered: {numbers}.",
     }[found.level]
-    if found.level in ("leak", "weak"):
+    if found.level in ("leak", "weak") or head.explained:
         text += _control_sentence(head, control, unit)
-    elif min(found.pages) >= ENOUGH_PAGES:
+    if found.level not in ("leak", "weak") and min(found.pages) >= ENOUGH_PAGES:
         text += f" {power_sentence(found.results)}"
     return Finding(
         level=found.level,
@@ -125,6 +137,11 @@ def memory_finding(
         plain=plain_sentence(name, found, scores.get(_SCORE), unit),
         **success(scores.get(_SCORE)),
     )
+
+
+def _others(head: Result) -> str:
+    """What the number of the finding does not exceed."""
+    return "a control would seem to" if head.explained else "of others"
 
 
 def power_sentence(results: Sequence[Result]) -> str:

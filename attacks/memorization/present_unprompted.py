@@ -37,7 +37,7 @@ def disclosure_metrics(
             format="integer",
             n=units,
             unit=unit.many,
-            chance=decoys + found.strange,
+            chance=found.by_chance,
             note=f"p = {found.p_value:.2g}: {found.numbers.true} numbers against {decoys:.2f} of as many decoys of "
             f"their format (95 % of the sets have {_upper(found)} or fewer), {found.words} words against "
             f"{found.strange} of {unit.nouns} that were not trained on",
@@ -96,8 +96,8 @@ def disclosure_finding(
     numbers = (
         f"{count} true secrets of {owners} {unit.nouns} that it was trained on"
         f"{f', none of which the {_named(control)} says' if control and count else ''}; as many decoys of their "
-        f"format, and the values of {unit.nouns} that it was not trained on, give "
-        f"{found.numbers.decoys.mean() + found.strange:.1f} (p = {found.p_value:.2g})"
+        f"format, and as many words of {unit.nouns} that it was not trained on, give "
+        f"{found.by_chance:.1f} (p = {found.p_value:.2g})"
     )
     power = (
         f" Four of five such audits would have found {found.smallest:.1f} secrets."

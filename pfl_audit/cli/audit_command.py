@@ -64,6 +64,7 @@ class Request:
         reveal: Whether names and values are shown.
         as_json: Whether results are printed as JSON.
         quiet: Whether no progress is shown.
+        preview: Whether the audit is only looked at, or shared out (--validate, --dry-run, --shard).
         out: Folder of the run, or None.
         store: Response store, or None.
         device: torch's name of the device.
@@ -84,6 +85,7 @@ class Request:
     reveal: bool = False
     as_json: bool = False
     quiet: bool = False
+    preview: bool = False
     out: Path | None = None
     store: Path | None = None
     device: str = "cpu"
@@ -245,6 +247,7 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
         reveal=given["reveal"],
         as_json=given["as_json"],
         quiet=given["quiet"],
+        preview=any(given.get(name) for name in ("validate", "dry_run", "shard")),
         out=given["out"],
         store=given["store"],
         device=given["device"],

@@ -27,9 +27,9 @@ def compare(
     from pfl_audit.cli.summary import show_comparison
     from pfl_audit.core.comparison import compare as side_by_side
     from pfl_audit.core.renderers import render_comparison
-    from pfl_audit.core.results import read_results
+    from pfl_audit.core.results import read_results, results_path
 
-    comparison = side_by_side([(read_results(run), run) for run in runs])
+    comparison = side_by_side([(read_results(run), results_path(run).parent) for run in runs])
     pages = render_comparison(comparison, out)
     if as_json:
         print_json({"pages": [str(page) for page in pages], **to_jsonable_python(comparison)})

@@ -88,13 +88,14 @@ def import_(
     Example: pfl-audit data import invoices --labels labels.csv --out data/corpus
     """
     source, path = _source_and_path(first, second)
+    if second is None and not quiet:
+        documents = "a folder of documents" if path.is_dir() else "a document"
+        note(f"{path} is {documents if source == DOCUMENTS else f'in the format {source}'}")
     if source != DOCUMENTS:
         refuse_unused(context, dict.fromkeys(_OF_DOCUMENTS, f"with a source other than {DOCUMENTS}"))
         _import_data_set(source, path, out, seed, reveal=reveal, as_json=as_json, quiet=quiet)
         return
     require_input(path, "Give the folder to import")
-    if not quiet and second is None:
-        note(f"{path} is a folder of documents" if path.is_dir() else f"{path} is a document")
     from pfl_audit.importing.folder import FolderSettings, import_folder
     from pfl_audit.importing.questions import default_questions, read_questions
     from pfl_audit.importing.reading import ReadingSettings
@@ -149,9 +150,7 @@ def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
     known = [name for name, importer in IMPORTERS.installed().items() if _recognises(importer, path)]
     reader = recognise(READERS, path)
     if known or reader is not None:
-        source = known[0] if known else reader.name if reader is not None else ""
-        note(f"{path} is in the format {source}")
-        return source, path
+        return known[0] if known else reader.name if reader is not None else "", path
     if is_documents(path):
         return DOCUMENTS, path
     raise AuditError(

@@ -72,14 +72,15 @@ def look(folder: Path) -> Found:
     found = Found()
     for place in _folders(folder):
         try:
+            str(place).encode()  # the configuration is UTF-8
             if (place / "config.json").is_file():
                 found.models.append((str(place), describe_checkpoint(place, digests=False).family))
             elif reader := recognise(FORMS, place):
                 found.forms.append((str(place), reader.name))
             elif corpus := recognise(CORPORA, place):
                 found.corpora.append((str(place), corpus.name))
-        except AuditError:
-            continue  # what cannot be opened is nothing to audit
+        except (AuditError, UnicodeEncodeError):
+            continue  # what cannot be opened or named is nothing to audit
     return found
 
 

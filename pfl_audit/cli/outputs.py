@@ -97,7 +97,8 @@ def outputs_of(given: Mapping[str, Any]) -> Outputs:
     """The files that the options ask for.
 
     Raises:
-        UsageError: There is no GitHub job, no browser for the PDF, or the dossier's folder is not new.
+        UsageError: There is no GitHub job, no browser for the PDF, two files have one name, or the dossier's folder is
+            not new.
     """
     from pfl_audit.core.pdf import find_browser
     from pfl_audit.files import require_new
@@ -109,8 +110,12 @@ def outputs_of(given: Mapping[str, Any]) -> Outputs:
         raise UsageError(f"{_GITHUB} is not set", "Give --github-summary in a GitHub job, or --summary FILE")
     if (dossier := given.get("dossier")) is not None:
         require_new(dossier)
+    exports = {name: given[_parameter(name)] for name in EXPORTS.installed() if given.get(_parameter(name))}
+    files = [*exports.values(), *([given["pdf"]] if given.get("pdf") is not None else [])]
+    if len({file.absolute() for file in files}) < len(files):
+        raise UsageError("two files for other tools have one name", "Name each differently")
     return Outputs(
-        exports={name: given[_parameter(name)] for name in EXPORTS.installed() if given.get(_parameter(name))},
+        exports=exports,
         pdf=given.get("pdf"),
         dossier=dossier,
         summary=Path(summary) if given.get("github_summary") and summary else None,

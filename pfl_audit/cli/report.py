@@ -36,11 +36,11 @@ def report(context: typer.Context, **given: Any) -> None:
     """
     from pfl_audit.cli.summary import show_verdict
     from pfl_audit.core.renderers import render_all
-    from pfl_audit.core.results import read_results
+    from pfl_audit.core.results import read_results, results_path
 
-    run: Path = given["run"]
     outputs = outputs_of(given)
-    results = read_results(run)
+    results = read_results(given["run"])
+    run = results_path(given["run"]).parent
     reports = render_all(results, run)
     reports += outputs.write(results, run, reports)
     if given["as_json"]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pfl_audit.errors import EXIT_FINDING, EXIT_INTERRUPTED, EXIT_NOT_AUDITED, EXIT_OK, UsageError
+from pfl_audit.inputs import is_regular
 
 if TYPE_CHECKING:
     from pfl_audit.cli.targets import Ended
@@ -50,6 +51,8 @@ def _audit(file: Path, more: list[str], at_once: int) -> None:
     targets = targets_of(file, table)
     if targets and not _given(more, "--target"):
         code: object = _audit_each(file, list(targets), more, table, at_once)
+    elif at_once > 1:
+        raise UsageError("--at-once means nothing for one audit", "Leave it out")
     else:
         arguments = ["audit", "--config", str(file), *more]
         code = click_command()(arguments, prog_name="pfl-audit", standalone_mode=False)
@@ -103,13 +106,14 @@ def _folder(file: Path, more: list[str], table: Mapping[str, object]) -> tuple[P
 
 
 def _compared(out: Path, ended: Mapping[str, Ended], *, show: bool) -> Path | None:
-    """Write the page that compares the audits that ended; None where there are fewer than two."""
+    """Write the page that compares the audits that gave results; None where there are fewer than two."""
     from pfl_audit.cli.summary import show_comparison
     from pfl_audit.core.comparison import compare
     from pfl_audit.core.renderers import render_comparison
-    from pfl_audit.core.results import read_results
+    from pfl_audit.core.results import FILE_NAME, read_results
 
-    done = [out / name for name, one in ended.items() if one.code in (EXIT_OK, EXIT_FINDING, EXIT_NOT_AUDITED)]
+    codes = (EXIT_OK, EXIT_FINDING, EXIT_NOT_AUDITED)
+    done = [out / name for name, one in ended.items() if one.code in codes and is_regular(out / name / FILE_NAME)]
     if len(done) < 2:
         return None
     comparison = compare([(read_results(run), run) for run in done])

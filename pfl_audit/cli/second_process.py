@@ -6,6 +6,7 @@ process has asked a model, the other finds there.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from multiprocessing import get_context
@@ -43,7 +44,7 @@ class SecondProcess:
         torch.set_num_threads(threads)
         context = get_context("spawn")
         self._found, there = context.Pipe(duplex=False)
-        self._process = context.Process(target=_audit, args=(self._plans, threads, there), daemon=True)
+        self._process = context.Process(target=_audit, args=(self._plans, threads, there, os.getpid()), daemon=True)
         self._process.start()
         there.close()
 
@@ -75,8 +76,8 @@ class SecondProcess:
             self._process.join()
 
 
-def _audit(plans: Sequence[AuditPlan], threads: int, there: Connection) -> None:
-    follow()
+def _audit(plans: Sequence[AuditPlan], threads: int, there: Connection, parent: int) -> None:
+    follow(parent)
     from pfl_audit.cli.libraries import restrain
 
     restrain()

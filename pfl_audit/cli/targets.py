@@ -21,8 +21,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MOST = 1000
 _WORST: Final = (0, 3, 1, 2, 4)
 """Exit codes from the best to the worst: what could not be audited, then findings, then errors."""
-_CHILD = "import sys; sys.argv[0] = 'pfl-audit'; from pfl_audit.child_process import follow; follow(); from \
-pfl_audit.cli.main import main; main()"
+_CHILD = "import sys; from pfl_audit.child_process import follow; follow(int(sys.argv.pop(1))); \
+sys.argv[0] = 'pfl-audit'; from pfl_audit.cli.main import main; main()"
 
 
 def targets_of(path: Path, table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -130,8 +130,9 @@ class Children:
         with self._lock:
             if self._stopped:
                 return Ended(EXIT_INTERRUPTED)
+            # -P: a module in the untrusted working folder must not shadow a real one.
             child = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, "-c", _CHILD, *arguments],
+                [sys.executable, "-P", "-c", _CHILD, str(os.getpid()), *arguments],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

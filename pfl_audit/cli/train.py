@@ -55,8 +55,8 @@ class Choice:
     ] = "central"
     start: Annotated[Path | None, Field(description="Checkpoint to begin with.")] = None
     size: Annotated[str, Field(description="Size of a VT5 from nothing: small, base; of forms tiny too.")] = "small"
-    vocabulary: Annotated[int, Field(description="Pieces of a tokenizer from nothing.")] = 1000
-    lora: Annotated[int, Field(ge=0, description="Rank of low-rank adapters; 0 trains whole tensors.")] = 0
+    vocabulary: Annotated[int, Field(ge=1, le=1_000_000, description="Pieces of a tokenizer from nothing.")] = 1000
+    lora: Annotated[int, Field(ge=0, le=4096, description="Rank of low-rank adapters; 0 trains whole tensors.")] = 0
     half: Annotated[bool, Field(description="Save the weights as float16.")] = False
     dry_run: Annotated[bool, Field(description="Print plan, messages, noise, time and memory; train nothing.")] = False
     providers_share: Annotated[

@@ -177,7 +177,7 @@ def _row(results: Sequence[Results], name: str, drawn: Sequence[Resamples] | Non
             (drawn[0], own) if _same_draws(results[0], run) else None for run, own in zip(results, drawn, strict=True)
         ]
         changes = (None, *(change_of(checks[0], *one) for one in zip(checks[1:], pairs[1:], strict=True)))
-    return Row(title, tuple(cells), guesses[0] if guesses else "", changes)
+    return Row(title, tuple(cells), ", ".join(dict.fromkeys(guesses)), changes)
 
 
 def _same_draws(one: Results, other: Results) -> bool:

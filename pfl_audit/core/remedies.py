@@ -15,4 +15,5 @@ def private_training(units: str) -> str:
     Args:
         units: What is protected, in the plural.
     """
-    return f"Train with differential privacy for {units} (train --mode fl-dp): it bounds every attack on the model."
+    how = " (train --mode fl-dp)" if units == "providers" else ""  # the unit that train protects
+    return f"Train with differential privacy for {units}{how}: it bounds every attack on the model."

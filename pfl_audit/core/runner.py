@@ -216,7 +216,8 @@ class AuditRun:
         """What subjects are opened with."""
         plan = self.plan
         states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
-        planned = partial(planned_questions, self.attacks.values(), frozenset(self.specs))
+        asked = frozenset(key for key, spec in self.specs.items() if self.is_requested(spec))
+        planned = partial(planned_questions, self.attacks.values(), asked)
         return AuditJob(
             plan.model,
             plan.device,
@@ -291,7 +292,6 @@ class AuditRun:
 
     def not_run(self) -> dict[str, Check]:
         """The checks that cannot run, each with its reason."""
-        named = self.named
         done: dict[str, Check] = {}
         for key, spec in self.specs.items():
             subject = self.subject_of(spec)
@@ -299,9 +299,13 @@ class AuditRun:
                 done[key] = spec.not_run("skipped", self.reasons[subject])
             elif (reason := unmet_needs(spec, self.opened[subject].have())) is not None:
                 done[key] = spec.not_run("skipped", reason)
-            elif spec.on_request is not None and not named & {key, spec.family}:
+            elif not self.is_requested(spec):
                 done[key] = spec.not_run("skipped", f"{spec.on_request}; --check {key} runs it")
         return done
+
+    def is_requested(self, spec: CheckSpec) -> bool:
+        """Whether a check runs without a request, or it or its attack is named."""
+        return spec.on_request is None or bool(self.named & {spec.id, spec.family})
 
     def common(self, runnable: frozenset[str], redactor: Redactor) -> AuditContext:
         """What the attacks on all subjects get.

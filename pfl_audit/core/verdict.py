@@ -139,7 +139,7 @@ def decide(
     if found["unresolved"] and status == "no-evidence":
         summary += f" {len(found['unresolved'])} could not be resolved with these documents."
     if found["weak"]:
-        summary += f" {len(found['weak'])} more showed a weak sign."
+        summary += f" {len(found['weak'])} {'more ' if found['leak'] else ''}showed a weak sign."
     if left_out := sum(check.status != "ran" for check in checks):
         summary += f" {left_out} of {len(checks)} checks did not run; each row gives the reason."
     over = {"leak": found["leak"], "weak": found["leak"] + found["weak"], "never": []}[fail_on]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -54,8 +55,10 @@ def assign(units: Mapping[str, Iterable[str]], clients: int, by: By, alpha: floa
         Source to the clients of its sorted units.
 
     Raises:
-        UsageError: A client would be empty.
+        UsageError: A client would be empty, or the concentration is none.
     """
+    if not 0 < alpha < inf:
+        raise UsageError(f"the concentration of the Dirichlet distribution is {alpha}", "Give --alpha above 0")
     rng, drawn, first = np.random.default_rng(seed), dict[str, list[int]](), 0
     sizes = [len(set(names)) for names in units.values()]
     for source, size, own in zip(units, sizes, clients_of_sources(sizes, clients), strict=True):

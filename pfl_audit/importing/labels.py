@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -96,6 +96,8 @@ def read_labels(path: Path, files: Collection[str]) -> Labels:
             row = _row(cells)
         except RECORD_ERRORS as error:
             raise AuditError(f"{where}: {reason_of(error)}", "Correct the row") from error
+        if row.file not in files:  # blanks around a cell, unless they are of the name
+            row = replace(row, file=row.file.strip().removeprefix("./"))
         if row.file not in files:
             raise AuditError(f"{where}: the folder has no such file", "Give its path inside of the folder")
         if row.file in rows:
@@ -161,12 +163,13 @@ def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         if len(row) > len(names) and any(row[len(names) :]):
             raise AuditError(f"{path} row {number}: it has more cells than columns", "Correct the row")
         if any(cell.strip() for cell in row):
-            yield number, {name: _plain(cell) for name, cell in zip(names, row, strict=False)}
+            cells = dict(zip(names, map(_plain, row), strict=False))
+            yield number, {name: cell if name == "file" else cell.strip() for name, cell in cells.items()}
 
 
 def _plain(cell: str) -> str:
     """A cell without the mark that keeps spreadsheets from taking it for a formula."""
-    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA) else cell.strip()
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA) else cell
 
 
 def _csv(path: Path) -> Iterator[list[str]]:

@@ -80,7 +80,7 @@ def train_tokenizer(corpus: Corpus, folder: Path, vocabulary: int) -> None:
         train_unigrams(_texts(corpus), folder, vocabulary, pad_id=PAD, eos_id=EOS, unk_id=UNK, bos_id=-1)
     except RuntimeError as error:
         raise UsageError(
-            f"no tokenizer of {vocabulary} pieces can be learnt from so small a corpus", "Lower --vocabulary"
+            f"no tokenizer of {vocabulary} pieces can be learnt from this corpus", "Choose another --vocabulary"
         ) from error
 
 

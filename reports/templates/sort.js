@@ -13,7 +13,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       head.setAttribute("aria-sort", down ? "ascending" : "descending");
       const key = (row) => row.cells[place].textContent.trim();
       const compare = (one, other) => {
-        const [a, b] = [parseFloat(key(one)), parseFloat(key(other))];
+        const [a, b] = [one, other].map((row) => parseFloat(key(row).replace("[", "")));
         return isNaN(a) || isNaN(b) ? key(one).localeCompare(key(other)) : a - b;
       };
       const rows = [...body.rows].sort((one, other) => (down ? compare(one, other) : compare(other, one)));

@@ -3,22 +3,27 @@
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from pfl_audit.attacks.membership import rows, run
 from pfl_audit.attacks.membership.attack import ATTACK
+from pfl_audit.attacks.membership.rows import ROWS, AttackRow
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check
+from pfl_audit.core.settings import Settings
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.models.protocol import Response
 from pfl_audit.progress import Silent
+from pfl_audit.registry import ExtensionWarning
 from tests.core.fakes import FakeModel
 
 CHECKS = frozenset({"membership.provider", "membership.blind", "membership.azk", "membership.likelihood-ratio"})
@@ -66,6 +71,7 @@ def audited(
     pretrained: Knows | None = None,
     control: Knows | None = None,
     classes_random: bool = False,
+    checks: frozenset[str] = CHECKS,
 ) -> dict[str, Check]:
     with ResponseStore(folder / "store.sqlite") as store:
 
@@ -81,7 +87,7 @@ def audited(
             classes_random=classes_random,
             red=red,
             blue=None,
-            checks=CHECKS if pretrained else CHECKS - {"membership.likelihood-ratio"},
+            checks=checks if pretrained else checks - {"membership.likelihood-ratio"},
             seed=0,
             budget=Budget(0.01, 0.02),
             redactor=Redactor("salt"),
@@ -129,6 +135,30 @@ def test_positive_control_a_model_that_knows_members_leaks(memory: tuple[Corpus,
     parts = {name: check for name, check in found.items() if name != "membership.provider"}
     assert all(check.finding is None and check.part_of == "membership.provider" for check in parts.values())
     assert {metric.slice["model"] for metric in found["membership.azk"].metrics} == {"target", "control"}
+
+
+def test_an_attack_of_another_package_that_fails_stops_no_other(
+    memory: tuple[Corpus, Knows], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for a feature that there is not."""
+    broken = SimpleNamespace(name="broken", scores=print, Settings=Settings)
+    monkeypatch.setattr(run, "provider_attacks", lambda: {"broken": broken})
+    monkeypatch.setattr(run, "every_row", lambda: (AttackRow("broken", "Broken", "external", ("mood",), "ZK+U"), *ROWS))
+    red, knows = memory
+    found = audited(tmp_path, red, knows, control=some, checks=CHECKS | {"membership.broken"})
+    assert (found["membership.broken"].status, found["membership.azk"].status) == ("skipped", "ran")
+    assert "none of mood" in (found["membership.broken"].reason or "")
+    assert level(found) == "leak"
+
+
+@pytest.mark.parametrize(("name", "knowledge"), [("azk", "ZK+U"), ("other", "everything")])
+def test_an_attack_that_cannot_be_named_or_judged_is_left_out(
+    name: str, knowledge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = SimpleNamespace(name=name, title="", features=("acc",), knowledge=knowledge)
+    monkeypatch.setattr(rows, "provider_attacks", lambda: {name: given})
+    with pytest.warns(ExtensionWarning, match=f"'{name}' is left out"):
+        assert rows._external.__wrapped__() == ()
 
 
 def test_an_unexposed_model_is_not_condemned_for_easier_pages(reading: tuple[Corpus, Knows], tmp_path: Path) -> None:

@@ -140,6 +140,7 @@ def test_no_evidence_is_said_only_where_an_attack_that_matters_would_have_been_f
     small, large = of(30), of(300)
     assert (small.level, large.level) == ("unresolved", "none")
     assert small.strongest.smallest > 0.7 > large.strongest.smallest > 0.55
+    assert "beyond chance and the control (" in finding(large, "x", PROVIDER, trusted=True).text  # and nothing else
     said = finding(small, None, PROVIDER, trusted=True)
     assert said.smallest_effect == small.strongest.smallest
     assert f"{100 * small.strongest.smallest:.0f} %" in said.text

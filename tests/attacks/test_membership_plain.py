@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.membership.decision import Decision, Judged
+from pfl_audit.attacks.membership.decision import Compared, Decision, Judged
 from pfl_audit.attacks.membership.evaluation import Outcome, Trial
 from pfl_audit.attacks.membership.plain import plain_sentence, rates_of
 from pfl_audit.attacks.membership.rows import every_row
@@ -53,6 +53,21 @@ def test_the_outsider_is_told_beside_an_attacker_who_sees_more() -> None:
     said = plain_sentence(decision(judged(strongest, "leak"), judged(outsider, "unresolved")), DOCUMENT)
     assert said.startswith("Of 100 documents that were in training, an attacker who also sees")
     assert said.endswith("these documents are too few to rule it out.")
+
+
+@pytest.mark.parametrize(
+    ("level", "said"), [("none", "does no better than with"), ("unresolved", "was not shown to do better than with")]
+)
+def test_an_attack_that_the_documents_explain_is_not_said_to_guess(level: str, said: str) -> None:
+    """It is right far more often than by guessing, and so are the documents alone."""
+    found, gap = (Estimate(value, value - 0.05, value + 0.05, np.array([value])) for value in (0.68, 0.01))
+    one = outcome("ZK", {})
+    one.estimates[one.metric] = found
+    beside = {"documents": Compared(found, gap, lambda alpha: 0.0, 0.1)}
+    for p_value, explained in ((0.001, True), (0.4, False)):
+        told = plain_sentence(decision(Judged(one, p_value, beside, level, 0.7, 3.0)), PROVIDER)  # type: ignore[arg-type]
+        assert (f"{said} the documents alone" in told) is explained
+        assert ("by guessing" in told) is not explained
 
 
 @pytest.mark.parametrize(("level", "part"), [("weak", "a sign, not proof"), ("none", "no better than by guessing")])

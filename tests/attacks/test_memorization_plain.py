@@ -1,10 +1,15 @@
 """Memorization in sentences without technical terms, and what a finding needs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from pfl_audit.attacks.memorization.generalisation import STRATIFIED
+from pfl_audit.attacks.memorization.generalisation import _finding as generalisation_finding
 from pfl_audit.attacks.memorization.measures import ACC, EXPOSURE, RATIO, Memory, Result
 from pfl_audit.attacks.memorization.plain import access_of, plain_sentence, success
+from pfl_audit.attacks.memorization.present import memory_finding, memory_metrics
 from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.documents.units import PROVIDER
 from pfl_audit.metrics.intervals import Estimate
@@ -54,3 +59,38 @@ def test_without_answers_no_share_is_told() -> None:
 )
 def test_less_than_a_leak_is_said_so(level: str, part: str) -> None:
     assert part in plain_sentence("email", memory(level), answers(0.2, 0.1), PROVIDER)
+
+
+def test_a_leak_of_scores_alone_is_not_told_as_one_of_answers() -> None:
+    """Slightly more values come out of members, which is nothing by itself."""
+    scored = memory("leak", EXPOSURE)
+    results = tuple(replace(one, level="none") if one.name == ACC else one for one in scored.results)
+    found = replace(scored, results=results)
+    assert access_of(found, answers(0.02, 0.01)) == "scores"
+    assert plain_sentence("email", found, answers(0.02, 0.01), PROVIDER).startswith("An attacker who sees")
+
+
+def test_no_interval_is_printed_where_no_page_differs() -> None:
+    gap = Result(ACC, 0.0, estimate(0.0), estimate(0.0), 1.0, 0.0, "none", 0.1)
+    (metric,) = memory_metrics(Memory((gap,), gap, "none", (80, 80), (50, 50)), "control", PROVIDER)
+    assert (metric.value, metric.ci) == (0.0, None)
+
+
+def test_a_gap_that_the_control_has_too_is_not_denied() -> None:
+    """Members' values come out more often, and from the control as well."""
+    gap = Result(ACC, 0.0, estimate(0.2), estimate(0.0), 0.001, 3.0, "none", 0.1)
+    found = Memory((gap,), gap, "none", (80, 80), (50, 50))
+    finding = memory_finding("email", found, {"ACC": answers(0.3, 0.1)}, "control")
+    assert "more than a control would seem to: 30.0 %" in finding.text
+    assert "above the control model" in finding.text
+    assert "than a model that was not trained on them" in (finding.plain or "")
+
+
+@pytest.mark.parametrize(("over", "part"), [(None, "no better than others"), (0.0, "no better than a control does")])
+def test_reading_that_is_explained_is_not_denied(over: float | None, part: str) -> None:
+    above = None if over is None else estimate(over)
+    found = Result(STRATIFIED, 0.0, estimate(0.1), above, 0.001, 3.0, "none", 0.1)
+    said = generalisation_finding(found, answers(0.9, 0.8), PROVIDER)
+    assert part in said.text
+    assert part in (said.plain or "")
+    assert ("above the control" in said.text) is (over is not None)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import binomtest
 
 from pfl_audit.attacks.memorization import present_unprompted as present
+from pfl_audit.attacks.memorization.attack import ATTACK, UNPROMPTED
 from pfl_audit.attacks.memorization.decoys import form, hits
 from pfl_audit.attacks.memorization.disclosure import Disclosed, disclosed
 from pfl_audit.attacks.memorization.unprompted import (
@@ -19,6 +20,7 @@ from pfl_audit.attacks.memorization.unprompted import (
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
+from pfl_audit.documents.keys import PROVIDER_KEYS
 
 from .simulated_answers import numbers
 
@@ -95,6 +97,8 @@ def test_words_are_held_against_those_of_companies_that_were_not_trained_on() ->
     assert disclosed(trained[:20], trained, new, 100, WHOLE, rng).level == "leak"
     assert disclosed(trained[:10] + new[:10], trained, new, 100, WHOLE, rng).level in ("none", "unresolved")
     assert disclosed(new[:20], trained, new, 100, WHOLE, rng).level in ("none", "unresolved")
+    # Of ten words that the model never saw two came out: of sixty, twelve would.
+    assert disclosed(trained[:10] + new[:2], trained, new[:10], 100, WHOLE, rng).by_chance == 12
 
 
 def test_a_decoy_has_the_format_of_its_secret() -> None:
@@ -164,6 +168,8 @@ def test_what_is_asked_and_what_counts() -> None:
     assert unseen_values(red) == {"astrangecom", "strangeinc"}
     asked = unprompted_questions(red, ("provider_email", "provider_name", "tax_number"), np.random.default_rng(0))
     assert {query.key for query in asked} == {"tax_number"}  # the page holds the others, the name without a question
+    every = unprompted_questions(red, PROVIDER_KEYS, np.random.default_rng(0))
+    assert ATTACK.questions({UNPROMPTED.id}, red) == {"unprompted": len(every)}  # whatever --blue holds
     said = {asked[0].id: "DE123456", asked[1].id: "a@strange.com"}
     assert new_answers(asked, said, None) == {asked[0].id: "de123456"}
     assert new_answers(asked, said, {asked[1].id: "de 123456"}) == {}

@@ -110,6 +110,7 @@ def test_files_are_made_later_from_the_results(audited: Path, tmp_path: Path, ca
         (["--github-summary"], "GITHUB_STEP_SUMMARY is not set"),
         (["--dossier", "."], "is not empty"),
         (["--sarif", "."], "cannot be written"),
+        (["--csv", "x", "--latex", "./x"], "two files for other tools have one name"),
     ],
 )
 def test_what_cannot_be_written_is_one_line(

@@ -1,6 +1,7 @@
 """A whole audit as one file: run, validate, dry run, and the file that init writes."""
 
 import json
+import os
 import tomllib
 from collections.abc import Callable
 from datetime import date
@@ -136,6 +137,16 @@ def test_everything_that_init_comments_is_valid(corpus_folder: Path, make_checkp
         if "baseline" not in line and not line.startswith("# Only")
     ]
     assert run(["validate", written(tmp_path, "\n".join(lines).replace("#         ", ""))]) == 0
+
+
+def test_init_leaves_out_a_name_that_no_configuration_can_hold(
+    make_checkpoint: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / os.fsdecode(b"\xff")).mkdir()
+    (tmp_path / os.fsdecode(b"\xff") / "config.json").write_bytes((make_checkpoint(0) / "config.json").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert run(["init"]) == 0
+    assert "model" not in tomllib.loads((tmp_path / "audit.toml").read_text())
 
 
 def test_init_quotes_what_a_path_may_hold(tmp_path: Path) -> None:

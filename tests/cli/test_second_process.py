@@ -63,3 +63,10 @@ def test_it_does_not_outlive_a_first_process_that_is_killed() -> None:
     while Path(f"/proc/{second}").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not Path(f"/proc/{second}").exists()
+
+
+def test_it_ends_where_the_first_process_was_gone_before_it_began() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    child = f"import time; from pfl_audit.child_process import follow; follow({gone.pid}); time.sleep(20)"
+    assert subprocess.run([sys.executable, "-c", child], timeout=15, check=False).returncode == 1

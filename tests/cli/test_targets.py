@@ -54,9 +54,14 @@ def test_run_audits_the_one_target_that_is_chosen(
 ) -> None:
     assert run(["run", several, *choice, "--out", str(tmp_path / "alone")]) == 2
     assert [(plan.seed, plan.out) for plan in plans] == [(1, tmp_path / "alone")]
+    assert run(["run", several, *choice, "--at-once", "2"]) == 4
 
 
-def test_targets_are_audited_and_compared(several: str, tmp_path: Path, capsys: Capture) -> None:
+def test_targets_are_audited_and_compared(
+    several: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "typer.py").write_text("raise SystemExit(1)")  # a module of the working folder shadows none
+    monkeypatch.chdir(tmp_path)
     code = run(["run", several, "--at-once", "2", "--json", "--require", "membership.azk"])
     found = json.loads(capsys.readouterr().out)
     assert set(found["targets"]) == {"first", "second"}

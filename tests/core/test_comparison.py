@@ -75,6 +75,14 @@ def test_rows_are_the_checks_and_columns_the_audits() -> None:
     assert ["unpaired" in note for note in found.notes] == [True]
 
 
+def test_chance_is_that_of_every_number_of_a_row() -> None:
+    """Two audits of one check may rest on different metrics."""
+    one = check("azk", 0.9)
+    other = one.model_copy(update={"metrics": [one.metrics[0].model_copy(update={"format": "decimal"})]})
+    found = compare([(audit("a", one), Path("a")), (audit("b", other), Path("b"))])
+    assert found.checks[0].chance == "50.0 %, 0.500"
+
+
 def test_audits_of_other_documents_are_not_held_against_each_other() -> None:
     found = compare([(audit("a"), Path("a")), (audit("b", data="1" * 64), Path("b"))])
     assert "cannot be held against each other" in found.notes[0]

@@ -10,6 +10,7 @@ from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.results import Results, read_results
 from pfl_audit.core.runner import AuditRun, run_audit
 from pfl_audit.core.store import ResponseStore
+from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.errors import AuditError, NotAuditableError, StorageError, UsageError
@@ -191,6 +192,18 @@ def test_bad_plans(plan: AuditPlan, change: dict[str, object], error: type[Audit
     with pytest.raises(error, match=message):
         run_audit(changed(plan, **change), Silent())
     assert not (plan.out / "results.json").exists()
+
+
+def test_an_estimate_counts_no_question_of_a_check_that_waits_for_a_request(
+    plan: AuditPlan, red: Corpus, tmp_path: Path
+) -> None:
+    def planned(**changes: object) -> int:
+        with ResponseStore(tmp_path / "store.sqlite") as store:
+            return AuditRun(changed(plan, **changes), Silent()).job(store).planned(red)
+
+    guesses = ("memorization.guesses",)
+    assert planned(checks=guesses) > 0
+    assert planned(require=guesses) == planned() + planned(checks=guesses)
 
 
 def test_another_audit_in_the_same_folder_is_refused(plan: AuditPlan) -> None:

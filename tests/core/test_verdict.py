@@ -60,6 +60,12 @@ def test_what_is_unresolved_counts_where_it_was_asked_for() -> None:
     assert decide(checks, "leak", asked).status == "incomplete"
 
 
+@pytest.mark.parametrize(("levels", "said"), [("leak weak", " 1 more showed"), ("none weak", " 1 showed a weak sign")])
+def test_weak_signs_are_more_than_leaks_and_some_of_the_rest(levels: str, said: str) -> None:
+    checks = [check(level, name=f"a.{level}") for level in levels.split()]  # type: ignore[arg-type]
+    assert said in decide(checks, "leak").summary
+
+
 def test_what_did_not_run_is_counted_in_the_summary() -> None:
     rows = [check("none"), check(status="skipped", name="a.c"), check(status="failed", name="a.d")]
     assert "2 of 3 checks did not run" in decide(rows, "leak").summary

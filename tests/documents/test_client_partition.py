@@ -151,6 +151,7 @@ def test_the_command_writes_a_corpus_that_trains(
     [
         (["--clients", "999"], "more would have no document. Lower --clients"),
         (["--alpha", "1"], "--alpha means nothing with --by source"),
+        (["--by", "dirichlet", "--alpha", "nan"], "Give --alpha above 0"),
         (["--by", "label"], "label"),
         (["--clients", "0"], "--clients"),
     ],

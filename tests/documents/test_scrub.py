@@ -130,3 +130,11 @@ def test_long_values_and_words_take_no_time(value: str) -> None:
 def test_residual_identifiers(page: Page, word: str, value: str, kind: ResidualKind | None) -> None:
     found = residual_identifiers(page("Total", word), value)
     assert [identifier.kind for identifier in found] == ([kind] if kind else [])
+
+
+@pytest.mark.parametrize("value", ["a" * 100, "a" * 400, "a " * 200])
+def test_a_value_that_repeats_itself_over_a_page_takes_no_time(value: str) -> None:
+    """Thousands of runs of words are the value, and lie over each other."""
+    began = time.process_time()
+    assert len(find_value(("a",) * 5_000, value)) == 5_000
+    assert time.process_time() - began < 1.5

@@ -139,7 +139,7 @@ def test_an_unreadable_page_is_named(tmp_path: Path) -> None:
     [
         *({"clients": 5}, {"red_providers": 9}, {"ocr_noise": 2.0}, {"members": 0}, {"documents": 0.5}),
         *({"red_providers": -1}, {"documents": math.nan}, {"red_documents": math.inf}, {"questions": math.inf}),
-        *({"non_members": -1}, {"wordings": "spoken"}),
+        *({"non_members": -1}, {"wordings": "spoken"}, {"members": 3_000_000_000}, {"non_members": 10**9}),
     ],
 )
 def test_a_recipe_that_cannot_be_drawn(tmp_path: Path, change: dict[str, float | str]) -> None:

@@ -150,6 +150,8 @@ def test_a_data_set_is_recognised(folder: Path, capsys: Any) -> None:
     again = ["data", "import", str(folder / "out"), "--out", str(folder / "again")]
     assert run(again) == 0
     assert "is in the format jsonl" in capsys.readouterr().err
+    assert run([*again[:-1], str(folder / "quiet"), "-q"]) == 0
+    assert capsys.readouterr().err == ""
     assert run([*again, "--dpi", "72"]) == 4
     assert run(["data", "import", str(folder / "missing"), "--out", str(folder / "third")]) == 4
     (folder / "empty").mkdir()

@@ -97,3 +97,12 @@ def test_a_written_table_is_private_has_no_formula_and_reads_back(tmp_path: Path
     assert ",=" not in written
     assert ",+" not in written
     assert read_labels(tmp_path / "labels.csv", FILES).rows == {"a.pdf": row}
+
+
+def test_blanks_of_a_name_are_kept_and_those_around_a_cell_are_not(tmp_path: Path) -> None:
+    """A file may be named with a blank at its ends, and the table that the importer wrote names it so."""
+    rows = [Row(name, "Acme", Membership.MEMBER) for name in (" a.pdf", "b.pdf ")]
+    write_labels(tmp_path / "labels.csv", rows, [])
+    assert [*read_labels(tmp_path / "labels.csv", {" a.pdf", "b.pdf "}).rows] == [" a.pdf", "b.pdf "]
+    typed = table(tmp_path, HEAD + " a.pdf ,Acme,yes,,\n ./sub/b.png,Acme,yes,,\n", "typed.csv")
+    assert [*read_labels(typed, FILES).rows] == ["a.pdf", "sub/b.png"]

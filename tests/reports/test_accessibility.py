@@ -107,6 +107,12 @@ def test_a_table_is_sorted_by_the_keyboard(browser: Browser, pages: dict[str, Pa
     assert page.evaluate(column) == ["79", "12"]
     page.keyboard.press("Enter")
     assert page.evaluate(column) == ["12", "79"]
+    table = "document.querySelector('table.sortable')"
+    cells = f"[...{table}.tBodies[0].rows].map((row) => row.cells[2])"
+    page.evaluate(f"{cells}.forEach((cell, at) => cell.textContent = ['[50.0, 60.0]', '[9.1, 20.0]'][at])")
+    page.keyboard.press("Enter")  # intervals by their lower end
+    page.keyboard.press("Enter")
+    assert page.evaluate(column) == ["[9.1, 20.0]", "[50.0, 60.0]"]
 
 
 def test_the_annex_is_printed_only_where_it_is_asked_for(browser: Browser, pages: dict[str, Path]) -> None:

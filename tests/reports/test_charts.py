@@ -61,6 +61,12 @@ def test_other_values_have_ticks_between_whole_numbers() -> None:
     assert "1.6" in [label for _, label in linear([1.0, 1.5, 2.0], 0, 100, percent=False).ticks]
 
 
+@pytest.mark.parametrize(("label", "ticks"), [("improvement factor", "0.8"), ("share that came back", "80 %")])
+def test_only_shares_are_in_per_cent(label: str, ticks: str) -> None:
+    line = curve("line", [1.0, 2.0], [0.8, 1.0]).model_copy(update={"y_label": label})
+    assert ticks in [text for _, text in chart_of(line).y.ticks]
+
+
 def test_a_value_lies_where_its_share_of_the_axis_is() -> None:
     axis = linear([0.0, 10.0], 100, 200, percent=False)
     assert axis.at(5.0) == pytest.approx(150)

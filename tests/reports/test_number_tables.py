@@ -73,6 +73,10 @@ def test_every_special_letter_is_escaped(letter: str) -> None:
     assert found.endswith("b")
 
 
+def test_signs_of_our_own_slices_need_no_package() -> None:
+    assert tex("confidence ≥ 0.9, Δ ≤ 1 – 2 ± 3, ε").isascii()
+
+
 def test_hostile_texts_leave_the_table_as_it_is() -> None:
     """Braces balance, and a row has as many columns as its head, whatever a text holds."""
     text = to_latex(results(text=HOSTILE + r"\\ \input{/etc/passwd} \end{tabular} %"))

@@ -43,6 +43,23 @@ def test_the_headline_is_true_to_its_subject(name: str, embedded: bool, headline
     assert page_one(base.model_copy(update={"target": target})).headline == headline
 
 
+@pytest.mark.parametrize(
+    ("level", "obtains", "begins"),
+    [
+        ("weak", "membership", "Signs, but no proof, that the model"),
+        ("weak", "utility", "No evidence that the model"),
+        ("none", "membership", "No evidence that the model"),
+    ],
+)
+def test_a_weak_sign_is_not_headed_as_no_evidence(level: str, obtains: str, begins: str) -> None:
+    check = whole(subject="pages")
+    assert check.review is not None
+    review = check.review.model_copy(update={"obtains": obtains})
+    made = results(check.model_copy(update={"finding": found(level=level), "review": review}))
+    verdict = made.verdict.model_copy(update={"status": "no-evidence"})
+    assert page_one(made.model_copy(update={"verdict": verdict})).headline.startswith(begins)
+
+
 def test_a_caveat_of_the_subject_stands_below_the_headline(tmp_path: Path) -> None:
     html = to_html(audit_of("gradients", caveat="It says nothing about the finished model."), tmp_path)
     assert html.index("It says nothing about the finished model.") < html.index("1. What was audited")

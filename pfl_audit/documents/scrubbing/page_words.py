@@ -6,7 +6,9 @@ import bisect
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
+from itertools import accumulate
 
+from pfl_audit.documents.scrubbing.domains import domain_labels
 from pfl_audit.documents.scrubbing.normalization import merge_ocr_confusions, normalize_text, to_latin
 from pfl_audit.documents.scrubbing.stop_words import STOP_WORDS
 
@@ -42,6 +44,29 @@ class PageWords:
     def is_stop_word(self, index: int) -> bool:
         """Whether a word identifies no company by itself."""
         return self.normalized[index] in STOP_WORDS
+
+    def has_distinctive(self, run: range) -> bool:
+        """Whether a run holds a word that is no stop word."""
+        return self._distinctive[run.stop] > self._distinctive[run.start]
+
+    def is_named(self, run: range) -> bool:
+        """Whether every word of a run that holds letters or digits is capitalized, or a domain."""
+        return self._unnamed[run.stop] == self._unnamed[run.start]
+
+    @cached_property
+    def _distinctive(self) -> list[int]:
+        """Words that are no stop words before each place, and in all: values repeat over thousands of runs."""
+        flags = (bool(text) and text not in STOP_WORDS for text in self.normalized)
+        return list(accumulate(flags, initial=0))
+
+    @cached_property
+    def _unnamed(self) -> list[int]:
+        """Words that are neither capitalized nor a domain before each place, and in all."""
+        flags = (
+            bool(text) and not (self.is_capitalized(index) or domain_labels(self.words[index]))
+            for index, text in enumerate(self.normalized)
+        )
+        return list(accumulate(flags, initial=0))
 
     def is_amount_or_date(self, index: int) -> bool:
         """Whether a word has the format of a price, a percentage, a date or a time."""

@@ -136,9 +136,8 @@ def _least(near: str, threshold: float) -> float:
 
 def _is_mention(page: PageWords, run: range, near: str, *, exact: bool) -> bool:
     """Whether a run that is similar to a value is a mention of it, and not a phrase of stop words or short noise."""
-    words = [index for index in run if page.normalized[index]]
-    if len(near) <= 3 or all(page.is_stop_word(index) for index in words):
-        return exact and all(page.is_capitalized(index) or domain_labels(page.words[index]) for index in words)
+    if len(near) <= 3 or not page.has_distinctive(run):
+        return exact and page.is_named(run)
     return True
 
 
@@ -146,7 +145,7 @@ def _exact_runs(page: PageWords, patterns: ValuePatterns) -> set[int]:
     """Words of every run that equals one of the patterns: hyphenated, spaced, joined, abbreviated."""
     hits: set[int] = set()
     for run in page.runs_of(patterns.exact):
-        text = "".join(page.normalized[index] for index in run)
+        text = "".join(page.normalized[run.start : run.stop])
         digits = text.isdigit() and any(page.is_amount_or_date(index) for index in run)
         if not digits and _is_mention(page, run, text, exact=True):
             hits.update(run)

@@ -23,6 +23,8 @@ from pfl_audit.progress import Progress
 SIZE = (396, 560)
 """Width and height of a page image in pixels."""
 JPEG_QUALITY = 20
+MOST_FORMS = 100_000
+"""Of all parts together; they stay in memory."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class FormRecipe:
         """Raise UsageError if a setting is out of range."""
         if min(self.private, self.public, self.validation) < 1:
             raise UsageError("every part needs a form", "Set --private, --public and --validation to 1 or more")
+        if sum((self.private, self.public, self.validation)) > MOST_FORMS:
+            raise UsageError(f"there are at most {MOST_FORMS:,} forms", "Lower --private, --public or --validation")
         if not 2 <= self.planted <= len(PLANTED):
             raise UsageError(f"a form has 2 to {len(PLANTED)} planted values", "Correct --planted")
 

@@ -27,6 +27,8 @@ from pfl_audit.progress import Progress
 JPEG_QUALITY = 40
 MOST_A_PROVIDER = 10_000
 """Largest mean number of documents of a provider, and of questions of a document."""
+MOST_PAGES = 1_000_000
+"""Largest expected number of pages: a page takes some 20 ms, and the questions stay in memory."""
 ASKED = {
     "provider": dict.fromkeys(PROVIDER_KEYS, 3.0) | {"provider_name": 9.0} | dict.fromkeys(SECRET_KEYS, 1.0),
     "payables": {
@@ -98,6 +100,11 @@ class Recipe:
         if not all(1 <= mean <= MOST_A_PROVIDER for mean in (self.documents, self.red_documents, self.questions)):
             raise UsageError(
                 f"the means must be 1 to {MOST_A_PROVIDER:,}", "Correct --documents, --red-documents or --questions"
+            )
+        held_out = self.members + self.non_members + 2 * self.red_providers * self.red_documents
+        if (pages := self.members * self.documents + held_out) > MOST_PAGES:
+            raise UsageError(
+                f"a corpus of some {pages:,.0f} pages is larger than {MOST_PAGES:,}", "Lower --members or --documents"
             )
 
 

@@ -210,7 +210,8 @@ def messages_of(folder: Path, rounds: Sequence[int] = ()) -> Iterator[Message]:
             raise UsageError(
                 f"{folder} has no round {number}", f"Choose among {min(held, default=0)} to {max(held, default=0)}"
             )
-        for path in sorted(held[number].glob("*.safetensors")):
+        # Numbers beyond 9999 have more digits: by length first.
+        for path in sorted(held[number].glob("*.safetensors"), key=lambda one: (len(one.name), one.name)):
             if path.name == MODEL:
                 continue
             origin = _read(Origin, path.with_suffix(".json"))

@@ -132,6 +132,15 @@ def test_a_damaged_record_costs_one_line(text: str, tmp_path: Path) -> None:
         list(messages_of(tmp_path, [7]))
 
 
+def test_messages_are_in_the_order_of_clients_beyond_four_digits(tmp_path: Path) -> None:
+    folder = tmp_path / "round-0001"
+    folder.mkdir()
+    for client in (10_000, 9_999, 3):
+        (folder / f"client-{client:04d}.safetensors").touch()
+        (folder / f"client-{client:04d}.json").write_text(f'{{"clients": [{client}]}}')
+    assert [message.origin.clients for message in messages_of(tmp_path)] == [(3,), (9_999,), (10_000,)]
+
+
 def test_keeping_messages_changes_no_weight(federate: Federate) -> None:
     kept = federate("kept", "fl", settings=SGD, keep_updates=True)
     plain = federate("plain", "fl", settings=SGD)
