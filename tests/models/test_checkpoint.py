@@ -251,6 +251,7 @@ def test_fingerprint_follows_every_file_that_matters(folder: Path) -> None:
         ({"vt5_max_input_tokens": 0}, "vt5_max_input_tokens is not a whole number of 2 to"),
         ({"vt5_max_input_tokens": 1}, "vt5_max_input_tokens"),
         ({"max_2d_position_embeddings": "many"}, "max_2d_position_embeddings"),
+        ({"max_2d_position_embeddings": 1000}, "max_2d_position_embeddings is not a whole number of 1001 to"),
         ({"layer_norm_eps": []}, "layer_norm_eps is not a number of 0 to 1000"),
         ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon is not a number"),
         ({"vt5_visual": [1]}, "vt5_visual is not a JSON object"),

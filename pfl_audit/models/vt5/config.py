@@ -35,6 +35,8 @@ _VISUAL_SIZES = (
 )  # fmt: skip
 KIND, REMEDY = "a VT5", "Compare it with the released file"
 """Of the error of settings that make no network."""
+HIGHEST_BOX = 1000
+"""Largest row of the position tables that an input looks up."""
 _MOST_LAYERS = 1000
 _LONGEST_ANSWER = 4096
 
@@ -130,7 +132,7 @@ def config_from_folder(
             max_input_tokens=whole("vt5_max_input_tokens", config.get("vt5_max_input_tokens", 512), least=2),
             max_answer_tokens=longest_answer,
             max_2d_position_embeddings=whole(
-                "max_2d_position_embeddings", config.get("max_2d_position_embeddings", 1024)
+                "max_2d_position_embeddings", config.get("max_2d_position_embeddings", 1024), least=HIGHEST_BOX + 1
             ),
             spatial_layer_norm_eps=float(config.get("layer_norm_eps", 1e-12)),
             spatial_dropout=float(config.get("hidden_dropout_prob", 0.1)),
