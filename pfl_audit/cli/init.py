@@ -73,7 +73,7 @@ def look(folder: Path) -> Found:
     for place in _folders(folder):
         try:
             if (place / "config.json").is_file():
-                found.models.append((str(place), describe_checkpoint(place, digests=False).family))
+                found.models.append((str(place), describe_checkpoint(place).family))
             elif reader := recognise(FORMS, place):
                 found.forms.append((str(place), reader.name))
             elif corpus := recognise(CORPORA, place):
