@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pfl_audit.documents.document import Document
+from pfl_audit.models.auto.processor import longest_input
 from pfl_audit.models.auto.token_filter import TokenFilter
 from pfl_audit.models.thousandths import thousandths
 
@@ -59,8 +60,8 @@ class TaggerInputs:
         self._after = _some(tokenizer.sep_token_id, tokenizer.eos_token_id)
         self._last = [highest if far else 0] * 4
         self.pad = int(tokenizer.pad_token_id or 0)
-        limit = int(min(tokenizer.model_max_length, LONGEST))
-        self.longest = max(len(self._before) + len(self._after) + 2, min(positions, limit))
+        limit = min(positions, longest_input(tokenizer), LONGEST)
+        self.longest = max(len(self._before) + len(self._after) + 2, limit)
 
     def windows(self, document: Document) -> list[Window]:
         """The page in windows that overlap by whole words; a word longer than a window is cut. None without words."""

@@ -137,6 +137,14 @@ def test_a_length_that_the_tokenizer_was_saved_with_cuts_no_page(
     assert [one.words for one in found] == [one.words for one in wanted]
 
 
+@pytest.mark.parametrize("limit", ["abc", None, -3, [], float("nan")])
+def test_a_limit_that_is_none_counts_as_none(limit: object, tagger: Make, here: None, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tagger("bert"), tmp_path / "ckpt"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": limit}))
+    assert opened(folder).inputs.longest == 512
+
+
 def test_tied_tensors_are_saved_once_and_read_back(here: None, tmp_path: Path) -> None:
     from transformers import T5Config
 
