@@ -285,6 +285,15 @@ def test_a_picture_part_that_makes_no_network(folder: Path, name: str, value: ob
         load_vt5(folder)
 
 
+def test_layers_are_counted_before_transformers_lists_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """BEiT's configuration has a text for each layer, and 10^9 of them take all memory."""
+    monkeypatch.setattr("pfl_audit.models.vt5.config.BeitConfig", lambda **settings: pytest.fail("it was made"))
+    visual = json.loads((folder / "config.json").read_text())["vt5_visual"]
+    edit_config(folder, vt5_visual={**visual, "num_hidden_layers": 10**9})
+    with pytest.raises(AuditError, match=r"vt5_visual\.num_hidden_layers is not a whole number of 1 to 1000"):
+        load_vt5(folder)
+
+
 @pytest.mark.parametrize("content", ["[1]", "3", "null", '{"max_length": "abc"}', '{"max_length": 1}'])
 def test_a_generation_config_that_is_none(folder: Path, content: str) -> None:
     (folder / "generation_config.json").write_text(content)
