@@ -28,15 +28,17 @@ class FakeGpu(TorchFunctionMode):
 
     Args:
         memory: Bytes of the largest tensor that an operation can make; None for any.
+        doubles: Whether it has float64.
 
     Attributes:
         largest: Bytes of the largest tensor that an operation has made.
         exhausted: How often memory ran out.
     """
 
-    def __init__(self, memory: int | None = None) -> None:
+    def __init__(self, memory: int | None = None, *, doubles: bool = True) -> None:
         super().__init__()
         self.memory = memory
+        self.doubles = doubles
         self.largest = 0
         self.exhausted = 0
         self._patches = pytest.MonkeyPatch()
@@ -120,6 +122,8 @@ class FakeGpu(TorchFunctionMode):
         known = {tensor.untyped_storage().data_ptr() for tensor in given}
         for tensor in _tensors(out):
             _mark(tensor, True)
+            if tensor.dtype is torch.float64 and not self.doubles:
+                raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
             if tensor.untyped_storage().data_ptr() in known:
                 continue
             size = tensor.untyped_storage().nbytes()

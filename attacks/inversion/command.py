@@ -44,7 +44,7 @@ def _suitable(model: Path) -> tuple[str, ...]:
     from pfl_audit.models.describe import describe_checkpoint
     from pfl_audit.models.family import Capability
 
-    capabilities = describe_checkpoint(model, digests=False).capabilities
+    capabilities = describe_checkpoint(model).capabilities
     if Capability.WORD_ENCODER in capabilities:
         return ("analytic", "words")
     if Capability.WORD_TABLES in capabilities:

@@ -74,7 +74,7 @@ def look(folder: Path) -> Found:
         try:
             str(place).encode()  # the configuration is UTF-8
             if (place / "config.json").is_file():
-                found.models.append((str(place), describe_checkpoint(place, digests=False).family))
+                found.models.append((str(place), describe_checkpoint(place).family))
             elif reader := recognise(FORMS, place):
                 found.forms.append((str(place), reader.name))
             elif corpus := recognise(CORPORA, place):

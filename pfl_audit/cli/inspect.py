@@ -65,7 +65,7 @@ def _headers(model: str) -> dict[str, Any]:
     """Facts from the headers of the weights and the configuration."""
     from pfl_audit.models.describe import describe_checkpoint
 
-    facts = describe_checkpoint(Path(model), digests=False)
+    facts = describe_checkpoint(Path(model))
     return {
         "family": facts.family,
         "path": str(facts.path),

@@ -43,25 +43,28 @@ def write_contact_sheet(
     """
     from jinja2 import Environment, PackageLoader
 
-    sheets = list(_sheets(documents, proposals))
+    wanted = list(_wanted(documents, proposals))
+    sheets = [_sheet(*one) for one in wanted[:MOST_PAGES]]
     template = Environment(loader=PackageLoader("pfl_audit.importing"), autoescape=True).get_template("sheet.html")
-    html = template.render(mark=PAGE_MARK, sheets=sheets[:MOST_PAGES], left_out=max(0, len(sheets) - MOST_PAGES))
+    html = template.render(mark=PAGE_MARK, sheets=sheets, left_out=len(wanted) - len(sheets))
     write_page(path, html)
-    return max(0, len(sheets) - MOST_PAGES)
+    return len(wanted) - len(sheets)
 
 
-def _sheets(
+def _wanted(
     documents: Mapping[str, Sequence[ReadPage]], proposals: Mapping[str, Sequence[Proposal]]
-) -> Iterator[_Sheet]:
-    """The first page of each document, and every other with a value."""
-    for made, (name, pages) in enumerate(documents.items()):
+) -> Iterator[tuple[str, ReadPage, list[Proposal]]]:
+    """The first page of each document, and every other with a value: document, page and its proposals."""
+    for name, pages in documents.items():
         for at, page in enumerate(pages):
             here = [one for one in proposals.get(name, ()) if one.page == at]
-            if at and not here:
-                continue
-            picture = _thumbnail(page) if made < MOST_PAGES else ""
-            boxes = [(one.key, _around(page, one.words)) for one in here]
-            yield _Sheet(f"{name}, page {page.number}", picture, boxes, [(one.key, one.value) for one in here])
+            if here or not at:
+                yield name, page, here
+
+
+def _sheet(name: str, page: ReadPage, here: Sequence[Proposal]) -> _Sheet:
+    boxes = [(one.key, _around(page, one.words)) for one in here]
+    return _Sheet(f"{name}, page {page.number}", _thumbnail(page), boxes, [(one.key, one.value) for one in here])
 
 
 def _around(page: ReadPage, words: tuple[int, int]) -> Box:

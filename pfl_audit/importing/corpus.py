@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.record_validation import MAX_NAME
 from pfl_audit.importing.labels import Row
 from pfl_audit.importing.questions import Questions
 from pfl_audit.importing.reading import ReadPage
@@ -50,6 +51,9 @@ def build_corpus(
         for key, answers in row.values.items():
             at = _page_of(pages, answers)
             page = made.setdefault(at, _document(pages[at], provider, row))
+            if len(f"{page.id}-{key}") > MAX_NAME:
+                problems.append(Problem(name, f"its name and a key have more than {MAX_NAME:,} letters", is_page=True))
+                continue
             question = questions.draw(key, page.id, seed)
             queries.append(Query(f"{page.id}-{key}", page, question, answers, key))
     return Corpus(tuple(queries), membership, FORMAT, tuple(problems))

@@ -85,7 +85,7 @@ def import_folder(settings: FolderSettings, progress: Progress) -> Imported:
         NotAuditableError: The folder has no document, or none that can be read.
     """
     require_input(settings.path, "Give the folder of the documents")
-    files = find_documents(settings.path)
+    files = find_documents(settings.path, settings.out)
     require_pdf_reader(files)
     if settings.reading.ocr != "never":
         require_language(settings.reading.language)

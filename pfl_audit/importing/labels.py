@@ -154,7 +154,7 @@ def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         yield from _json_rows(path)
         return
     rows = _spreadsheet(path) if kind in (".xlsx", ".xlsm") else _csv(path)
-    names = [name.strip().lower().replace(" ", "_") for name in next(rows, [])]
+    names = list(map(_named, next(rows, [])))
     if "file" not in names:
         raise AuditError(f"{path} has no column 'file'", "Name the columns in the first row: file, provider, member")
     if len(set(names)) < len(names) or not all(names):
@@ -165,6 +165,11 @@ def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         if any(cell.strip() for cell in row):
             cells = dict(zip(names, map(_plain, row), strict=False))
             yield number, {name: cell if name == "file" else cell.strip() for name, cell in cells.items()}
+
+
+def _named(name: str) -> str:
+    """Name of a column."""
+    return name.strip().lower().replace(" ", "_")
 
 
 def _plain(cell: str) -> str:
@@ -212,7 +217,10 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             continue
         try:
             found = parse_json_line(line)
-            yield number, {str(name).lower(): _joined(value) for name, value in found.items()}
+            cells = {_named(name): _joined(value) for name, value in found.items()}
+            if len(cells) < len(found) or "" in cells:
+                raise RecordError("it has a key without a name, or two of one name")
+            yield number, cells
         except RECORD_ERRORS as error:
             raise AuditError(f"{path} row {number}: {reason_of(error)}", "Correct the row") from error
 

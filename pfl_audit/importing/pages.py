@@ -51,17 +51,23 @@ def is_documents(path: Path) -> bool:
     return bool(files_below(path, SUFFIXES)) if path.is_dir() else _is_document(path)
 
 
-def find_documents(path: Path) -> list[SourceFile]:
+def find_documents(path: Path, out: Path) -> list[SourceFile]:
     """Documents of a folder, at any depth, sorted by name; a document alone is a folder of one.
+
+    Args:
+        out: Output folder, whose pictures are none if it is below ``path``.
 
     Raises:
         NotAuditableError: There is none.
     """
     root = path if path.is_dir() else path.parent
     files = files_below(path, SUFFIXES) if path.is_dir() else [path] if _is_document(path) else []
-    if not files:
+    whole, apart = root.resolve(), out.resolve()
+    names = [file.relative_to(root) for file in files]
+    names = [name for name in names if apart == whole or apart not in (whole / name).parents]
+    if not names:
         raise NotAuditableError(f"{path} holds no document", f"Give a folder with {', '.join(SUFFIXES)} files")
-    return [SourceFile(file, file.relative_to(root).as_posix()) for file in files]
+    return [SourceFile(root / name, name.as_posix()) for name in names]
 
 
 def name_problem(name: str) -> str | None:

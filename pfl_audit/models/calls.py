@@ -21,6 +21,7 @@ from pfl_audit.errors import (
     WorkersError,
 )
 from pfl_audit.models.call_progress import CallProgress, Told
+from pfl_audit.models.device import is_out_of_memory
 from pfl_audit.models.placement import tokens_found
 from pfl_audit.progress import Silent, Task
 
@@ -348,6 +349,6 @@ def reply(
 def failed(error: Exception, fewer: str) -> Reply[Any]:
     """What no call foresees, without its text, which may hold a value."""
     kind = type(error).__name__
-    if isinstance(error, MemoryError) or kind == "OutOfMemoryError":  # the latter is torch's
+    if is_out_of_memory(error):
         return Reply(failed=("out of memory", f"Repeat the command with {fewer}: it goes on", ""))
     return Reply(failed=(f"internal error: {kind}", "Repeat the command with one process, and report it", ""))

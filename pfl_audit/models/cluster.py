@@ -14,6 +14,7 @@ import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, floor
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -146,7 +147,7 @@ class _Machines:
         count = min(self._each, processors)
         if not self._device.startswith("cuda"):
             gpus = 0
-        return _Share(count, processors // count, gpus // count if gpus >= count else gpus / count)
+        return _Share(count, processors // count, _part(gpus, count))
 
     def start(self) -> Actor:
         free = [name for name, share in self._machines.items() if self._used[name] < share.count]
@@ -159,6 +160,13 @@ class _Machines:
 
         done, _ = ray.wait([one.reference for one in busy], num_returns=1)
         return [one for one in busy if one.reference in done]
+
+
+def _part(gpus: int, count: int) -> float:
+    """GPUs of each of some actors: whole ones, or a part of one, since Ray gives no actor parts of two."""
+    if gpus >= count or not gpus:
+        return gpus // count
+    return floor(10_000 / ceil(count / gpus)) / 10_000  # the unit that Ray counts in
 
 
 class Actor:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pfl_audit.models.adapter_folder import base_of
 from pfl_audit.models.family import Capability, DescribedFamily
 from pfl_audit.models.open import family_of
-from pfl_audit.models.weights import checkpoint_files, fingerprint_files, read_config, read_entries
+from pfl_audit.models.weights import checkpoint_files, read_config, read_entries
 
 _STATISTICS = re.compile(r".*\.(running_mean|running_var)")
 """Floating-point buffers of batch normalisation, which are no parameters."""
@@ -28,7 +27,6 @@ class CheckpointFacts:
             can exceed the number of parameters of the opened network.
         capabilities: What it can be asked for.
         way: How it is asked, or empty.
-        files: File name to SHA-256 of all files that determine what the model answers; empty if not requested.
     """
 
     family: str
@@ -36,14 +34,10 @@ class CheckpointFacts:
     parameters: int
     capabilities: frozenset[Capability]
     way: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
 
 
-def describe_checkpoint(folder: Path, *, digests: bool = True) -> CheckpointFacts:
-    """Describe a checkpoint folder.
-
-    Args:
-        digests: Whether to read the files whole for their SHA-256, which takes time in proportion to their size.
+def describe_checkpoint(folder: Path) -> CheckpointFacts:
+    """Describe a checkpoint folder, by the headers of its files alone.
 
     Raises:
         UsageError: There is no such folder.
@@ -64,5 +58,4 @@ def describe_checkpoint(folder: Path, *, digests: bool = True) -> CheckpointFact
         parameters=sum(math.prod(entry.shape) for entries in stored for entry in entries),
         capabilities=family.capabilities(config, tensors),
         way=family.way(config) if isinstance(family, DescribedFamily) else "",
-        files=fingerprint_files(base) if digests else {},
     )

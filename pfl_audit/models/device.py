@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pfl_audit.errors import UsageError
 from pfl_audit.models.family import Precision
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 AUTO: Final = "auto"
 _ORDER: Final = ("cuda", "mps", "cpu")
@@ -20,6 +23,8 @@ _EXHAUSTED: Final = (
     "cublas_status_alloc_failed",
 )
 """Parts of what torch's allocators say, in small letters."""
+SINGLE: Final = ("mps",)
+"""Kinds of devices that have no float64."""
 
 
 def usable_device(name: str) -> str:
@@ -67,6 +72,11 @@ def arithmetic_of(device: str, precision: Precision) -> tuple[str, ...]:
     """
     kind = device.partition(":")[0]
     return () if (kind, precision) == ("cpu", "fp32") else (kind, precision)
+
+
+def in_double(values: Tensor) -> Tensor:
+    """Values in float64, on the CPU where their own device has none."""
+    return (values.cpu() if values.device.type in SINGLE else values).double()
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

@@ -6,14 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import torch
 from PIL import Image
 from torch import Tensor
 
+from pfl_audit.inputs import is_there
 from pfl_audit.models.settings import whole
+from pfl_audit.models.weights import CONFIG, read_settings
 
+PREPROCESSOR = "preprocessor_config.json"
+PROCESSOR = "processor_config.json"
 _MIDDLE = (0.5, 0.5, 0.5)
 
 
@@ -46,8 +51,22 @@ class Normalisation(ABC):
         return (pixels - mean) / std
 
 
+def image_settings(folder: Path) -> tuple[str, Any]:
+    """What a checkpoint folder says of image preprocessing, and the name of the file.
+
+    It is ``image_processor`` in ``processor_config.json``, as transformers 5 writes it, else
+    ``preprocessor_config.json``, in this order as there; nothing, of ``config.json``, without either.
+    """
+    content = read_settings(folder / PROCESSOR)
+    if not isinstance(content, Mapping):
+        return PROCESSOR, content
+    if content.get("image_processor") is not None:
+        return PROCESSOR, content["image_processor"]
+    return (PREPROCESSOR, read_settings(folder / PREPROCESSOR)) if is_there(folder / PREPROCESSOR) else (CONFIG, {})
+
+
 def normalisation(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the fields of Normalisation from a ``preprocessor_config.json``; transformers' values where it has none.
+    """Read the fields of Normalisation from ``image_settings``; transformers' values where there are none.
 
     Raises:
         ValueError: With the name of the setting; or TypeError, KeyError or OverflowError.

@@ -19,13 +19,14 @@ from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.models.checkpoint import TOKENIZER_FILES, write_checkpoint
 from pfl_audit.models.page_store import PageStore
 from pfl_audit.models.protocol import Response
+from pfl_audit.models.weights import BESIDE_CONFIG, CONFIG
 from pfl_audit.progress import Progress
 
 _PAGES_AT_ONCE = 16
 _VALIDATION_BATCH = 32
 _IGNORED = -100
 """Label that takes no part in a loss."""
-_COPIED = ("config.json", "preprocessor_config.json", *TOKENIZER_FILES)
+_COPIED = (CONFIG, *BESIDE_CONFIG, *TOKENIZER_FILES)
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,9 +84,8 @@ class _Unpickler(pickle.Unpickler):
         raise RefusedError(f"asks for the global '{name[:200]}'")
 
     def persistent_load(self, pid: Any) -> Any:
-        if not isinstance(pid, tuple) or len(pid) != 5 or pid[0] != "storage" or not all(
-            isinstance(part, str) for part in pid[1:3]
-        ):  # fmt: skip
+        known = isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage" and pid[1] in STORAGES
+        if not known or not isinstance(pid[2], str):
             raise RefusedError("it is damaged: a storage is none")
         self.seen.add(pid[2])
         return _Storage(pid[1], pid[2])

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CONFIG = "config.json"
+BESIDE_CONFIG = ("generation_config.json", "preprocessor_config.json", "processor_config.json")
+"""Further files of settings."""
 LARGEST_SETTINGS = 4 * MIB
 """Largest size of ``config.json`` and other files of settings; real ones have a few kilobytes."""
 _LARGEST_INDEX = 16 * MIB
@@ -107,7 +109,7 @@ def tensor_names(folder: Path) -> frozenset[str]:
 def fingerprint_files(folder: Path) -> dict[str, str]:
     """File name to SHA-256, for all files that determine what the model answers."""
     tokenizer = (folder / name for name in _TOKENIZER)
-    settings = (folder / name for name in (CONFIG, "generation_config.json", "preprocessor_config.json"))
+    settings = (folder / name for name in (CONFIG, *BESIDE_CONFIG))
     wanted = [*checkpoint_files(folder), *settings, *tokenizer]
     return {path.name: sha256_input(path) for path in wanted if is_there(path)}
 

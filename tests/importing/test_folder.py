@@ -82,6 +82,17 @@ def test_proposed_values_are_used_when_a_person_says_so(folder: Path, capsys: An
     assert answers == {"office@acme.example", "12/31/2021", "$1,234.50"}
 
 
+def test_pictures_of_an_output_folder_among_the_documents_are_none(folder: Path) -> None:
+    out = folder / "in/sub/out"
+    command = ["data", "import", str(folder / "in"), "--out", str(out), "--ocr", "never", "-q"]
+    assert run(command) == 0
+    assert list((out / "images").iterdir())
+    table = (out / "labels.csv").read_text()
+    (out / "labels.csv").unlink()
+    assert run(command) == 0
+    assert (out / "labels.csv").read_text() == table
+
+
 def test_a_table_without_values_is_kept_in_the_proposed_one(folder: Path) -> None:
     (folder / "given.csv").write_text("file,provider,member\na.pdf,Acme,yes\nsub/b.PDF,Other,no\n")
     assert data_import(folder, "--ocr", "never", "--labels", folder / "given.csv") == 0

@@ -44,6 +44,16 @@ def test_spreadsheets_and_json_lines_say_the_same_as_csv(tmp_path: Path) -> None
     assert found[0] == found[1] == found[2]
 
 
+def test_keys_of_json_lines_are_named_as_columns_are(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"File": "a.pdf", " Net Weight": 3}\n')
+    assert read_labels(path, FILES).rows["a.pdf"].values == {"net_weight": ("3",)}
+    for twice in ('"total": 1, "Total": 2', '"": 1'):
+        path.write_text(f'{{"file": "a.pdf", {twice}}}\n')
+        with pytest.raises(AuditError, match="row 1: it has a key without a name, or two of one name"):
+            read_labels(path, FILES)
+
+
 def test_a_value_of_json_lines_may_hold_a_separator_of_lines(tmp_path: Path) -> None:
     row = {"file": "a.pdf", "provider": "Acme", "total": "1\u2028\x852"}
     path = table(tmp_path, json.dumps(row, ensure_ascii=False) + "\r\n", "labels.jsonl")

@@ -251,6 +251,7 @@ def test_fingerprint_follows_every_file_that_matters(folder: Path) -> None:
         ({"vt5_max_input_tokens": 0}, "vt5_max_input_tokens is not a whole number of 2 to"),
         ({"vt5_max_input_tokens": 1}, "vt5_max_input_tokens"),
         ({"max_2d_position_embeddings": "many"}, "max_2d_position_embeddings"),
+        ({"max_2d_position_embeddings": 1000}, "max_2d_position_embeddings is not a whole number of 1001 to"),
         ({"layer_norm_eps": []}, "layer_norm_eps is not a number of 0 to 1000"),
         ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon is not a number"),
         ({"vt5_visual": [1]}, "vt5_visual is not a JSON object"),
@@ -281,6 +282,15 @@ def test_a_picture_part_that_makes_no_network(folder: Path, name: str, value: ob
         load_vt5(folder)
         return
     with pytest.raises(AuditError, match=r"config\.json does not describe a VT5"):
+        load_vt5(folder)
+
+
+def test_layers_are_counted_before_transformers_lists_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """BEiT's configuration has a text for each layer, and 10^9 of them take all memory."""
+    monkeypatch.setattr("pfl_audit.models.vt5.config.BeitConfig", lambda **settings: pytest.fail("it was made"))
+    visual = json.loads((folder / "config.json").read_text())["vt5_visual"]
+    edit_config(folder, vt5_visual={**visual, "num_hidden_layers": 10**9})
+    with pytest.raises(AuditError, match=r"vt5_visual\.num_hidden_layers is not a whole number of 1 to 1000"):
         load_vt5(folder)
 
 

@@ -13,7 +13,7 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.models.cluster import Cluster
+from pfl_audit.models.cluster import Cluster, _Machines
 from pfl_audit.models.open import open_model
 from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.progress import Silent
@@ -87,6 +87,15 @@ def test_another_version_or_checkpoint_is_not_asked(cluster: Cluster, opening: A
         list(cluster.calls(AnswerOpening(**{**facts, "version": "0"})).each([pid]))
     with pytest.raises(AuditError, match="has changed since"):
         list(cluster.calls(AnswerOpening(**{**facts, "fingerprint": "other"})).each([pid]))
+
+
+def test_gpus_that_actors_do_not_divide_evenly() -> None:
+    """Three actors on two GPUs had two thirds of one each, so that the third waited for ever."""
+    for gpus in range(1, 9):
+        for count in range(1, 20):
+            share = _Machines(count, "cuda")._share({"CPU": 64.0, "GPU": float(gpus)})
+            assert share is not None
+            assert share.gpus * count <= gpus if share.gpus >= 1 else gpus * int(1 / share.gpus) >= count
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:port", "http://host:1", "local:", "a b:1", "-x"])

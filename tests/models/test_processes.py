@@ -13,7 +13,7 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UnanswerableError, WorkersError
-from pfl_audit.models.calls import Calls, InTurn
+from pfl_audit.models.calls import Calls, InTurn, failed
 from pfl_audit.models.open import open_model
 from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.models.processes import Processes
@@ -115,6 +115,11 @@ def test_what_a_call_raises_comes_back(calls: Calls[DocumentModel]) -> None:
     with pytest.raises(AuditError) as caught:
         list(calls.each([fail]))
     assert caught.value.problem == "internal error: ValueError"
+
+
+def test_memory_of_torch_that_is_full_is_named() -> None:
+    reply = failed(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."), "less")
+    assert reply.failed == ("out of memory", "Repeat the command with less: it goes on", "")
 
 
 def test_a_checkpoint_that_changes_is_not_asked(processes: Processes, opening: AnswerOpening) -> None:

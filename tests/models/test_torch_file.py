@@ -84,6 +84,7 @@ def test_hidden_globals_are_refused(path: Path, opcodes: bytes) -> None:
         bytes(range(256)) * 40,
         tensor(key="1"),
         tensor(kind="Tensor"),
+        tensor().replace(b"ctorch\nFloatStorage\n", b"X\x05\0\0\0Float"),  # a text in place of the class
         tensor(-1),
         tensor(2.0),
         tensor(1 << 62),

@@ -156,6 +156,13 @@ def test_every_page_is_encoded_once(model: Vt5Model, red: Corpus, monkeypatch: p
     assert sum(seen) == len({query.document.id for query in queries})
 
 
+def test_a_batch_with_more_pages_than_are_kept(model: Vt5Model, red: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = list(red.queries[:6])
+    true = model.respond(queries)
+    monkeypatch.setattr("pfl_audit.models.vt5.model._FEATURE_BYTES", 1)
+    assert model.respond(queries) == true
+
+
 def test_nothing_is_left_in_training_mode_or_with_gradients(model: Vt5Model, red: Corpus) -> None:
     model.network.train()
     fresh = Vt5Model(model.folder)

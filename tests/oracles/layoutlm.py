@@ -1,6 +1,7 @@
 """LayoutLM question answering as transformers does it: one query, one window at a time, every span tried."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def network_of(folder: Path, kind: str) -> Any:
 def windows(query: Query, tokenizer: Any, kind: str, longest: int) -> list[dict[str, Any]]:
     """The pair, truncated and overlapping as the library does it, with a box for every token."""
     words = list(query.document.words)
-    boxes = [[int(float(edge) * 1000) for edge in box] for box in query.document.boxes]
+    boxes = [[int(Decimal(str(edge)) * 1000) for edge in box] for box in query.document.boxes]
     options = {"truncation": "only_second", "max_length": longest, "return_overflowing_tokens": True}
     question = query.question.split()
     specials = 3 if kind == "v1" else 4

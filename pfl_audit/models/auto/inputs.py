@@ -15,7 +15,7 @@ from torch import Tensor
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import UnanswerableError
 from pfl_audit.models.auto.load import LONGEST_ANSWER, LoadedAuto
-from pfl_audit.models.auto.processor import TURN
+from pfl_audit.models.auto.processor import TURN, longest_input
 from pfl_audit.models.auto.token_filter import TokenFilter
 from pfl_audit.models.prompt_template import fill
 
@@ -142,8 +142,7 @@ class TextInputs:
         names = ("max_position_embeddings", "n_positions", "max_source_positions")
         sizes = [size for name in names if isinstance(size := getattr(inner, name, None), int) and size > 0]
         free = 0 if self.encoder_decoder else LONGEST_ANSWER
-        limit = self.tokenizer.model_max_length
-        return max(1, min([self.longest_input, *(size - free for size in [*sizes, int(min(limit, 1 << 30))])]))
+        return max(1, min([self.longest_input, *(size - free for size in [*sizes, longest_input(self.tokenizer)])]))
 
 
 class ImageInputs(TextInputs):

@@ -17,6 +17,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.models.auto.batch import SEQUENCES, collate, groups
 from pfl_audit.models.auto.inputs import INPUTS, Tensors, TextInputs
 from pfl_audit.models.auto.load import LONGEST_ANSWER, load_auto
+from pfl_audit.models.device import in_double
 from pfl_audit.models.family import QUESTIONS, Capability
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
@@ -124,7 +125,7 @@ class AutoModel(OpenedCheckpoint):
             out = self.network.generate(**self._placed(batch), return_dict_in_generate=True, output_logits=True)
         logits = torch.stack([step.float() for step in out.logits], dim=1)
         emitted = out.sequences[:, -logits.shape[1] :]
-        chosen = logits.log_softmax(dim=-1).gather(2, emitted[:, :, None])[:, :, 0].double()
+        chosen = in_double(logits.log_softmax(dim=-1).gather(2, emitted[:, :, None])[:, :, 0])
         return [self._read(ids, logs) for ids, logs in zip(emitted.tolist(), chosen.tolist(), strict=True)]
 
     def _read(self, ids: Sequence[int], logarithms: Sequence[float]) -> tuple[str, float]:

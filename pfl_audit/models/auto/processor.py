@@ -12,6 +12,7 @@ from pfl_audit.models.auto.kinds import Kind
 LOCAL: Final[dict[str, Any]] = {"local_files_only": True, "trust_remote_code": False}
 TURN: Final = "PFLAUDITTURN"
 """Text that takes the place of the prompt when a chat template is rendered."""
+_NO_LIMIT: Final = 1 << 30
 
 
 def open_config(folder: Path) -> Any:
@@ -27,6 +28,12 @@ def open_tokenizer(folder: Path) -> Any:
 
     opened: Any = AutoTokenizer
     return opened.from_pretrained(folder, **LOCAL)
+
+
+def longest_input(tokenizer: Any) -> int:
+    """Tokens that a tokenizer gives out at most by its ``model_max_length``, which may be anything in a file."""
+    said = tokenizer.model_max_length
+    return int(min(said, _NO_LIMIT)) if isinstance(said, int | float) and said >= 1 else _NO_LIMIT
 
 
 def open_processor(folder: Path, kind: Kind, config: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Image preprocessing of Donut, by ``preprocessor_config.json``."""
+"""Image preprocessing of Donut, by what its folder says of it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from PIL import Image
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
-from pfl_audit.inputs import is_there
 from pfl_audit.models.donut.config import LARGEST_SIDE, DonutConfig
-from pfl_audit.models.pixels import Normalisation, normalisation
+from pfl_audit.models.pixels import Normalisation, image_settings, normalisation
 from pfl_audit.models.settings import whole
-from pfl_audit.models.weights import read_settings
 
-PREPROCESSOR = "preprocessor_config.json"
-_PROCESSOR = "processor_config.json"
 _ALWAYS = ("do_resize", "do_thumbnail", "do_pad", "do_rescale")
 
 
@@ -59,14 +55,12 @@ class PixelSettings(Normalisation):
 
 
 def pixel_settings(folder: Path, config: DonutConfig) -> PixelSettings:
-    """Read a folder's ``preprocessor_config.json``, or what newer releases write instead.
-
-    ``processor_config.json`` is that. Without either: the model's own page and transformers' values.
+    """Read a folder's ``image_settings``; without any, the model's own page and transformers' values.
 
     Raises:
         AuditError: A setting that is none, or a page that the network cannot see.
     """
-    name, content = _content(folder)
+    name, content = image_settings(folder)
     try:
         if not isinstance(content, Mapping):
             raise TypeError("it is not a JSON object")
@@ -86,16 +80,6 @@ def pixel_settings(folder: Path, config: DonutConfig) -> PixelSettings:
             f"{folder / name} cannot be used: {' '.join(str(error).split())[:200]}",
             "Compare it with the checkpoint's source",
         ) from error
-
-
-def _content(folder: Path) -> tuple[str, Any]:
-    """Name and content of the file with the settings."""
-    if is_there(folder / PREPROCESSOR):
-        return PREPROCESSOR, read_settings(folder / PREPROCESSOR)
-    if is_there(folder / _PROCESSOR):
-        content = read_settings(folder / _PROCESSOR)
-        return _PROCESSOR, content.get("image_processor", {}) if isinstance(content, Mapping) else content
-    return "config.json", {}
 
 
 def _page(value: Any) -> tuple[int, int]:

@@ -14,8 +14,9 @@ from pfl_audit.errors import UsageError
 from pfl_audit.models.checkpoint import write_checkpoint
 from pfl_audit.models.donut.config import DonutConfig
 from pfl_audit.models.donut.network import build, own_tensors
-from pfl_audit.models.donut.pixels import PREPROCESSOR, PixelSettings
+from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.tokenizer import BOS, EOS, MARKS, PAD, UNK
+from pfl_audit.models.pixels import PREPROCESSOR
 from pfl_audit.models.tokenizer_files import train_unigrams
 
 BIASES = "relative_position_bias_table"

@@ -14,6 +14,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from pfl_audit.documents.document import Document
 from pfl_audit.errors import AuditError
 from pfl_audit.models.beam import Advance, Rows
+from pfl_audit.models.device import in_double
 from pfl_audit.models.donut.checkpoint import LoadedDonut
 from pfl_audit.models.donut.inputs import IGNORED, Example
 from pfl_audit.models.donut.network import page_features
@@ -118,7 +119,7 @@ class DonutWriter:
                 input_ids=step, encoder_hidden_states=pages, past_key_values=cache, use_cache=True, logits_to_keep=1
             )
             cache = out.past_key_values
-            self._choose(rows, ends, out.logits[:, -1].double().log_softmax(dim=-1).cpu(), place)
+            self._choose(rows, ends, in_double(out.logits[:, -1]).log_softmax(dim=-1).cpu(), place)
             done, place = place, place + 1
         return rows
 
@@ -139,7 +140,7 @@ class DonutWriter:
                 use_cache=True,
                 logits_to_keep=1,
             )
-            scores: Tensor = out.logits[:, -1].double().log_softmax(dim=-1)
+            scores: Tensor = in_double(out.logits[:, -1]).log_softmax(dim=-1)
             return scores
 
         def advance(parents: Tensor, tokens: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.layoutlm.config import QaConfig
 from pfl_audit.models.layoutlm.spans import find_answer
 from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
+from pfl_audit.models.thousandths import thousandths
 
 OVERLAP = 128
 """Tokens that a window shares with the one before it, as in the usual training on SQuAD."""
@@ -147,7 +148,7 @@ class InputBuilder:
             return known[1]
         pieces = self.tokenizer.words(document.words)
         words = np.repeat(np.arange(len(pieces)), [len(piece) for piece in pieces])
-        boxes = np.clip((document.boxes.astype(np.float64) * 1000).astype(np.int64), 0, self.config.highest_box)
+        boxes = thousandths(document.boxes, self.config.highest_box)
         page = _Page(np.array([token for piece in pieces for token in piece], dtype=np.int64), boxes[words], words)
         if len(self._pages) > 4096:
             self._pages.clear()

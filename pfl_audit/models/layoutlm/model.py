@@ -24,7 +24,7 @@ from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.protocol import Response
 from pfl_audit.models.weights import fingerprint_files
 
-ADAPTER_VERSION = 1
+ADAPTER_VERSION = 2
 """Incremented whenever the adapter's results change, so that stored answers are not reused."""
 
 _ATTENTION_BYTES = 192 << 20

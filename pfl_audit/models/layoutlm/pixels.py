@@ -1,4 +1,4 @@
-"""Image preprocessing of LayoutLMv3, by ``preprocessor_config.json``."""
+"""Image preprocessing of LayoutLMv3, by what its folder says of it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from torch import Tensor
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.layoutlm.config import QaConfig
-from pfl_audit.models.pixels import Normalisation, normalisation
+from pfl_audit.models.pixels import Normalisation, image_settings, normalisation
 from pfl_audit.models.settings import whole
-from pfl_audit.models.weights import read_settings
 
-_FILE = "preprocessor_config.json"
 _LARGEST = 1 << 12
 
 
@@ -41,22 +39,24 @@ class PixelSettings(Normalisation):
 
 
 def pixel_settings(folder: Path, config: QaConfig) -> PixelSettings:
-    """Read a folder's ``preprocessor_config.json``; without one, the model's size and transformers' values.
+    """Read a folder's ``image_settings``; without any, the model's size and transformers' values.
 
     Raises:
         AuditError: A setting that is none, or that the model's patches do not fit.
     """
-    content = read_settings(folder / _FILE)
+    file, content = image_settings(folder)
     try:
         if not isinstance(content, Mapping):
             raise TypeError("it is not a JSON object")
         said = {name: value for name, value in content.items() if value is not None}
         if not all(said.get(name, True) is True for name in ("do_resize", "do_rescale")):
             raise ValueError("it leaves out resizing or rescaling")
+        if said.get("do_center_crop", False) is not False:
+            raise ValueError("it crops pages, which LayoutLMv3's does not")
         return PixelSettings(_size(said.get("size", int(config.network.input_size)), config), **normalisation(said))
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise AuditError(
-            f"{folder / _FILE} cannot be used: {' '.join(str(error).split())[:200]}", "Correct it, or delete it"
+            f"{folder / file} cannot be used: {' '.join(str(error).split())[:200]}", "Correct it, or delete it"
         ) from error
 
 

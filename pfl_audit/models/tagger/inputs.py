@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from pfl_audit.documents.document import Document
+from pfl_audit.models.auto.processor import longest_input
 from pfl_audit.models.auto.token_filter import TokenFilter
+from pfl_audit.models.thousandths import thousandths
 
 SHARE: Final = 4
 """Windows overlap by a fourth of what fits."""
@@ -52,12 +54,14 @@ class TaggerInputs:
         special = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
         self._clean = TokenFilter([*tokenizer.all_special_tokens, *special])
         self._backend, self._highest, self._types = tokenizer.backend_tokenizer, highest, types
+        self._backend.no_truncation()  # which a tokenizer.json may state, as of the training
+        self._backend.no_padding()
         self._before = _some(tokenizer.cls_token_id, tokenizer.bos_token_id)
         self._after = _some(tokenizer.sep_token_id, tokenizer.eos_token_id)
         self._last = [highest if far else 0] * 4
         self.pad = int(tokenizer.pad_token_id or 0)
-        limit = int(min(tokenizer.model_max_length, LONGEST))
-        self.longest = max(len(self._before) + len(self._after) + 2, min(positions, limit))
+        limit = min(positions, longest_input(tokenizer), LONGEST)
+        self.longest = max(len(self._before) + len(self._after) + 2, limit)
 
     def windows(self, document: Document) -> list[Window]:
         """The page in windows that overlap by whole words; a word longer than a window is cut. None without words."""
@@ -92,7 +96,7 @@ class TaggerInputs:
         if self._types:
             tensors["token_type_ids"] = torch.zeros(1, len(ids), dtype=torch.int64)
         if self._highest:
-            scaled = (document.boxes.astype(float) * 1000).astype(int).clip(0, self._highest).tolist()
+            scaled = thousandths(document.boxes, self._highest).tolist()
             rows = [scaled[word] for word, part in zip(words, parts, strict=True) for _ in part]
             rows = [*([[0] * 4] * len(self._before)), *rows, *([self._last] * len(self._after))]
             tensors["bbox"] = torch.tensor([rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,7 +57,7 @@ class Labels:
         ends = [place for place, label in enumerate(labels) if not self.parts[label][1]] + [len(labels)]
         found = []
         for start, following in pairwise([*starts, len(labels)]):
-            stop = min(following, next(end for end in ends if end > start))
+            stop = min(following, ends[bisect_right(ends, start)])
             found.append((self.parts[labels[start]][1], start, stop))
         return found
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.models.auto.batch import collate
+from pfl_audit.models.device import in_double
 from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.field_keys import listed, no_field, normal_key, occurrence
 from pfl_audit.models.layoutlm.spans import find_answers
@@ -25,7 +26,7 @@ from pfl_audit.models.tagger.inputs import Window
 from pfl_audit.models.tagger.kinds import AUTO
 from pfl_audit.models.tagger.load import load_tagger
 
-ADAPTER_VERSION = 1
+ADAPTER_VERSION = 2
 """Incremented whenever the adapter's results change, so that stored answers are not reused."""
 
 _BATCH_BYTES = 192 << 20
@@ -167,7 +168,7 @@ class TokenTagger(OpenedCheckpoint):
         if pixels is not None:
             batch["pixel_values"] = pixels.expand(len(windows), -1, -1, -1)
         logits = self.logits({name: tensor.to(self._device) for name, tensor in batch.items()})
-        return list(logits.double().log_softmax(dim=-1).cpu().numpy())
+        return list(in_double(logits).log_softmax(dim=-1).cpu().numpy())
 
     def logits(self, inputs: dict[str, Any]) -> Tensor:
         """Logits of labels, float (batch, tokens, labels).

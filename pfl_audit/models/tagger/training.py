@@ -83,9 +83,9 @@ class TrainableTagger(TokenTagger, FieldTraining):
         return functional.cross_entropy(logits.transpose(1, 2), labels.to(self._device), ignore_index=IGNORED)
 
     def own_tensors(self) -> Mapping[str, Tensor]:
-        """The network's tensors."""
-        tensors: Mapping[str, Tensor] = self.network.state_dict()
-        return tensors
+        """The network's tensors, tied ones once."""
+        first = {tensor.data_ptr(): name for name, tensor in reversed(self.network.state_dict().items())}
+        return {name: tensor for name, tensor in self.network.state_dict().items() if first[tensor.data_ptr()] == name}
 
     def _page_labels(self, document: Document, queries: Sequence[Query]) -> tuple[list[int], dict[str, int]]:
         """Label of each word, and the first word of each query's field by the query's id."""

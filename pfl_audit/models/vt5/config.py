@@ -35,6 +35,8 @@ _VISUAL_SIZES = (
 )  # fmt: skip
 KIND, REMEDY = "a VT5", "Compare it with the released file"
 """Of the error of settings that make no network."""
+HIGHEST_BOX = 1000
+"""Largest row of the position tables that an input looks up."""
 _MOST_LAYERS = 1000
 _LONGEST_ANSWER = 4096
 
@@ -130,7 +132,7 @@ def config_from_folder(
             max_input_tokens=whole("vt5_max_input_tokens", config.get("vt5_max_input_tokens", 512), least=2),
             max_answer_tokens=longest_answer,
             max_2d_position_embeddings=whole(
-                "max_2d_position_embeddings", config.get("max_2d_position_embeddings", 1024)
+                "max_2d_position_embeddings", config.get("max_2d_position_embeddings", 1024), least=HIGHEST_BOX + 1
             ),
             spatial_layer_norm_eps=float(config.get("layer_norm_eps", 1e-12)),
             spatial_dropout=float(config.get("hidden_dropout_prob", 0.1)),
@@ -144,9 +146,7 @@ def _refuse_sizes(text: T5Config, visual: BeitConfig) -> None:
     Raises:
         ValueError: With the name of the setting.
     """
-    for config, names, where in ((text, _TEXT_SIZES, ""), (visual, _VISUAL_SIZES, "vt5_visual.")):
-        for name in names:
-            whole(where + name, getattr(config, name), most=_MOST_LAYERS if "layers" in name else LARGEST_SIZE)
+    _require_sizes({name: getattr(text, name) for name in _TEXT_SIZES})
     for name in ("pad_token_id", "decoder_start_token_id"):
         if (token := getattr(text, name, None)) is not None:
             whole(name, token, least=0, most=int(text.vocab_size) - 1)
@@ -155,6 +155,11 @@ def _refuse_sizes(text: T5Config, visual: BeitConfig) -> None:
     whole("relative_attention_max_distance", text.relative_attention_max_distance, least=buckets // 2 + 1)
     whole("vt5_visual.num_channels", visual.num_channels, least=3, most=3)
     whole("vt5_visual.patch_size", visual.patch_size, most=int(visual.image_size))
+
+
+def _require_sizes(sizes: Mapping[str, Any], where: str = "") -> None:
+    for name, size in sizes.items():
+        whole(where + name, size, most=_MOST_LAYERS if "layers" in name else LARGEST_SIZE)
 
 
 def _markers(first: Any, rows: int) -> int | None:
@@ -178,22 +183,29 @@ def _visual(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
         if not isinstance(declared, Mapping):
             raise TypeError("vt5_visual is not a JSON object")
         require_numbers(declared, _NUMBERS, "vt5_visual.")
-        return visual_config(**{key: value for key, value in declared.items() if key in _VISUAL_KEYS})
+        return _sized({key: value for key, value in declared.items() if key in _VISUAL_KEYS})
     # Everything but the heads stands in the shapes; DiT-base and DiT-large both have heads of 64.
     prefix = "visual_embedding.image_model."
     width, channels, patch, _ = shapes[prefix + "embeddings.patch_embeddings.projection.weight"]
     positions = shapes[prefix + "embeddings.position_embeddings"][1]
     layers = {name.split(".")[4] for name in shapes if name.startswith(prefix + "encoder.layer.")}
-    return visual_config(
-        hidden_size=width,
-        num_hidden_layers=len(layers),
-        num_attention_heads=max(width // 64, 1),
-        intermediate_size=shapes[prefix + "encoder.layer.0.intermediate.dense.weight"][0],
-        image_size=int((positions - 1) ** 0.5) * patch,
-        patch_size=patch,
-        num_channels=channels,
-        layer_norm_eps=1e-12,
-    )
+    settings = {
+        "hidden_size": width,
+        "num_hidden_layers": len(layers),
+        "num_attention_heads": max(width // 64, 1),
+        "intermediate_size": shapes[prefix + "encoder.layer.0.intermediate.dense.weight"][0],
+        "image_size": int((positions - 1) ** 0.5) * patch,
+        "patch_size": patch,
+        "num_channels": channels,
+        "layer_norm_eps": 1e-12,
+    }
+    return _sized(settings)
+
+
+def _sized(settings: Mapping[str, Any]) -> BeitConfig:
+    """A DiT's settings, refused before BEiT lists as many layers as they say."""
+    _require_sizes({name: settings[name] for name in _VISUAL_SIZES if name in settings}, "vt5_visual.")
+    return visual_config(**settings)
 
 
 def visual_config(**settings: Any) -> BeitConfig:

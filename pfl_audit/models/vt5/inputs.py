@@ -16,13 +16,13 @@ from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
-from pfl_audit.models.vt5.config import BoxScale, Vt5Config
+from pfl_audit.models.vt5.config import HIGHEST_BOX, BoxScale, Vt5Config
 from pfl_audit.models.vt5.modeling import TextBatch
 from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
 
 PROMPT = "question: {}  context: "
 """The question as it is put, two blanks before ``context``."""
-PROMPT_BOX = (0, 0, 1000, 1000)
+PROMPT_BOX = (0, 0, HIGHEST_BOX, HIGHEST_BOX)
 """Rows of the tables of coordinates that the prompt has, of all of the page."""
 IGNORED = -100
 """Label that the loss ignores."""
@@ -92,8 +92,7 @@ class InputBuilder:
 def box_indices(boxes: NDArray[np.float32], config: Vt5Config) -> NDArray[np.int64]:
     """Boxes in shares of the page to rows of the position tables, int64 (words, 4)."""
     scale = 1000.0 if config.box_scale is BoxScale.THOUSANDTHS else 1.0
-    highest = min(1000, config.max_2d_position_embeddings - 1)
-    return np.clip((boxes.astype(np.float64) * scale).astype(np.int64), 0, highest)
+    return np.clip((boxes.astype(np.float64) * scale).astype(np.int64), 0, HIGHEST_BOX)
 
 
 @lru_cache(maxsize=1024)

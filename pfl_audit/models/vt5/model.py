@@ -16,6 +16,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
 from pfl_audit.models.beam import Rows, beam_search
+from pfl_audit.models.device import in_double
 from pfl_audit.models.family import QUESTIONS, Capability
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
@@ -105,7 +106,7 @@ class Vt5Responder:
                 decoder_input_ids=tokens[:, None],
                 past_key_values=rows.cache,
             ).logits
-            return logits[:, -1].double().log_softmax(dim=-1)
+            return in_double(logits[:, -1]).log_softmax(dim=-1)
 
         def advance(parents: Tensor, tokens: Tensor) -> Tensor:
             rows.select(parents.to(self._device))
@@ -201,7 +202,7 @@ class Vt5Responder:
         stacked = torch.stack([self._features[name] for name in names])
         for name in names:
             self._features.move_to_end(name)
-        while len(self._features) * self._features[names[0]].nbytes > _FEATURE_BYTES:
+        while len(self._features) * stacked[0].nbytes > _FEATURE_BYTES:
             self._features.popitem(last=False)
         return stacked
 

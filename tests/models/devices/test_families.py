@@ -60,6 +60,19 @@ def near(found: list[Response], true: list[Response], loss: float = 1e-4) -> Non
     assert [one.confidence for one in found] == pytest.approx([one.confidence for one in true], rel=loss, abs=loss)
 
 
+@pytest.mark.parametrize("name", ["vt5", "tagger/lilt"])
+def test_a_device_without_float64_is_enough(name: str, opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pfl_audit.models.device.SINGLE", ("cuda",))
+    here, queries = opens(name)
+    with FakeGpu(doubles=False):
+        there, _ = opens(name, device="cuda")
+        near(there.respond(queries[:1]), here.respond(queries[:1]))
+        if isinstance(there, GuessingModel) and isinstance(here, GuessingModel):
+            assert [one.answer for one in there.guess(queries[:1], 2)[0]] == [
+                one.answer for one in here.guess(queries[:1], 2)[0]
+            ]
+
+
 @pytest.mark.parametrize("kind", GPUS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_tensor_is_left_on_another_device(name: str, kind: str, opens: Opens) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ import pytest
 
 from pfl_audit.cli.main import run
 from pfl_audit.errors import AuditError
+from pfl_audit.models.donut.config import config_from_folder
+from pfl_audit.models.donut.pixels import pixel_settings
+from pfl_audit.models.donut.tokenizer import special_tokens
 from pfl_audit.models.donut_fields.family import DonutFieldsFamily
 from pfl_audit.models.donut_fields.tags import field_tags
+from pfl_audit.models.donut_fields.training import open_training
 from pfl_audit.models.open import family_of
 from tests.models.donut.conftest import make_donut, save_as_transformers, train_unigram
 from tests.models.donut_fields.conftest import KEYS, TASK, tag_names
@@ -61,6 +66,25 @@ def test_an_unknown_task_costs_one_line(tmp_path: Path) -> None:
     save_as_transformers(tmp_path, train_unigram(["some words of a page", "and others"] * 9, tmp_path, marks))
     with pytest.raises(AuditError, match="its task token cannot be determined"):
         family_of(tmp_path)
+
+
+def test_a_trained_model_begins_with_the_task_and_sees_the_pages_of_its_start(start: Path, tmp_path: Path) -> None:
+    """Newer releases of transformers write both beside config.json."""
+    folder, out = Path(shutil.copytree(start, tmp_path / "start")), tmp_path / "trained"
+    tokenizer = (folder / "tokenizer.json").read_text().replace("<s_iitcdip>", "<s_other>")
+    (folder / "tokenizer.json").write_text(tokenizer)
+    task = special_tokens(folder)[TASK]
+    (folder / "generation_config.json").write_text(json.dumps({"decoder_start_token_id": task}))
+    settings = json.loads((folder / "preprocessor_config.json").read_text())
+    (folder / "preprocessor_config.json").rename(folder / "processor_config.json")
+    (folder / "processor_config.json").write_text(json.dumps({"image_processor": settings}))
+    family = family_of(folder)
+    assert isinstance(family, DonutFieldsFamily)
+    model = open_training(folder, family.tags)
+    model.save(out, {}, half=False)
+    assert family_of(out) == family
+    config = config_from_folder(out, json.loads((out / "config.json").read_text()))
+    assert pixel_settings(out, config) == pixel_settings(folder, config)
 
 
 def test_inspect_says_what_it_is(start: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from PIL import Image
 from pfl_audit.errors import AuditError
 from pfl_audit.models.layoutlm.config import QaConfig, config_from_folder
 from pfl_audit.models.layoutlm.pixels import PixelSettings, pixel_settings
+from pfl_audit.models.weights import fingerprint_files
 
 Make = Callable[[str], Path]
 
@@ -35,6 +36,15 @@ def test_what_the_file_does_not_say(folder: Path, config: QaConfig) -> None:
     assert settings(folder, config, {"apply_ocr": True, "feature_extractor_type": "evil"}) == plain
     (folder / "preprocessor_config.json").unlink()
     assert pixel_settings(folder, config) == plain
+
+
+def test_what_newer_releases_write_goes_before_the_older_file(folder: Path, config: QaConfig) -> None:
+    (folder / "processor_config.json").write_text(json.dumps({"image_processor": {"image_mean": [0.1, 0.2, 0.3]}}))
+    assert settings(folder, config, {"image_mean": [0.4] * 3}).mean == (0.1, 0.2, 0.3)
+    before = fingerprint_files(folder)
+    (folder / "processor_config.json").write_text(json.dumps({"processor_class": "LayoutLMv3Processor"}))
+    assert settings(folder, config, {"image_mean": [0.4] * 3}).mean == (0.4, 0.4, 0.4)
+    assert fingerprint_files(folder) != before
 
 
 def test_pixels_without_normalisation(folder: Path, config: QaConfig) -> None:
@@ -65,6 +75,7 @@ def test_a_page_without_an_image_is_white(folder: Path, config: QaConfig) -> Non
         ({"resample": 17}, "resample is not a whole number of 0 to 5"),
         ({"do_resize": False}, "leaves out resizing"),
         ({"do_rescale": False}, "leaves out resizing or rescaling"),
+        ({"do_center_crop": True}, "it crops pages"),
         ({"rescale_factor": 1}, "rescale_factor is not 1/255"),
         ({"rescale_factor": []}, "float"),
     ],

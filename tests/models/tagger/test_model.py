@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from math import exp
 from pathlib import Path
@@ -19,7 +22,8 @@ from pfl_audit.models.layoutlm.spans import find_answers
 from pfl_audit.models.open import open_model
 from pfl_audit.models.protocol import DocumentModel, FieldModel
 from pfl_audit.models.tagger.model import TokenTagger
-from tests.models.tagger.zoo import FAMILIES
+from pfl_audit.models.tagger.training import open_training
+from tests.models.tagger.zoo import BIO, FAMILIES, save, word_piece
 
 Make = Callable[..., Path]
 
@@ -37,7 +41,7 @@ def own_logits(folder: Path, name: str, page: Document) -> dict[int, np.ndarray[
 
     network = hf.AutoModelForTokenClassification.from_pretrained(folder).eval()
     tokenizer: Any = hf.AutoTokenizer.from_pretrained(folder)
-    boxes = (page.boxes.astype(float) * 1000).astype(int).tolist()
+    boxes = [[int(Decimal(str(edge)) * 1000) for edge in box] for box in page.boxes]
     if name in ("bert", "layoutlm"):
         made = tokenizer([list(page.words)], is_split_into_words=True, return_tensors="pt")
         if name == "layoutlm":
@@ -118,6 +122,38 @@ def test_a_long_page_is_tagged_in_windows(name: str, tagger: Make, here: None, q
     assert all(shared)
     (response,) = model.respond([queries[0]])
     assert response.loss
+
+
+def test_a_length_that_the_tokenizer_was_saved_with_cuts_no_page(
+    tagger: Make, here: None, queries: list[Query], tmp_path: Path
+) -> None:
+    whole, folder = opened(tagger("bert")), Path(shutil.copytree(tagger("bert"), tmp_path / "ckpt"))
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["truncation"] = {"direction": "Right", "max_length": 9, "strategy": "LongestFirst", "stride": 0}
+    content["padding"] = {"strategy": {"Fixed": 999}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+                          "pad_type_id": 0, "pad_token": "[PAD]"}  # fmt: skip
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    found, wanted = (model.inputs.windows(queries[0].document) for model in (opened(folder), whole))
+    assert [one.words for one in found] == [one.words for one in wanted]
+
+
+@pytest.mark.parametrize("limit", ["abc", None, -3, [], float("nan")])
+def test_a_limit_that_is_none_counts_as_none(limit: object, tagger: Make, here: None, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tagger("bert"), tmp_path / "ckpt"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": limit}))
+    assert opened(folder).inputs.longest == 512
+
+
+def test_tied_tensors_are_saved_once_and_read_back(here: None, tmp_path: Path) -> None:
+    from transformers import T5Config
+
+    tok = word_piece(["some words of a page"] * 5, 512)
+    config = T5Config(vocab_size=len(tok), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_decoder_layers=1, num_heads=2)
+    model = open_training(save(tmp_path / "start", config, BIO, tok))
+    model.save(tmp_path / "trained", {}, half=False)
+    found, wanted = opened(tmp_path / "trained").network.state_dict(), model.network.state_dict()
+    assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
