@@ -122,7 +122,7 @@ def require_pdf_reader(files: list[SourceFile]) -> None:
         UsageError: pypdfium2 is missing.
     """
     if any(file.name.lower().endswith(".pdf") for file in files) and find_spec("pypdfium2") is None:
-        raise UsageError("reading PDF files needs pypdfium2", "Run 'pip install pfl-audit[documents]'")
+        raise UsageError("reading PDF files needs pypdfium2", "Run: pip install 'pfl-audit[documents]'")
 
 
 def _is_document(path: Path) -> bool:
