@@ -9,7 +9,7 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
-from pfl_audit.cli.corpora import masked, report_corpora
+from pfl_audit.cli.corpora import list_left_out, report_corpora
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.files import require_new, write_text
@@ -194,8 +194,8 @@ def _show(imported: Imported, out: Path, *, reveal: bool, as_json: bool, quiet: 
         report_corpora({out: imported.corpus}, reveal=reveal, as_json=as_json, quiet=quiet)
         return
     table = imported.table
-    for problem in () if quiet else masked(imported.problems, reveal=reveal):
-        note(f"left out: {problem.record}: {problem.reason}")
+    if not quiet:
+        list_left_out(imported.problems, reveal=reveal)
     if as_json:
         print_json({"out": str(out), "pages": len(imported.pages), "labels": str(table), "proposed": imported.proposed})
     elif not quiet:

@@ -77,7 +77,9 @@ def test_proposed_values_are_used_when_a_person_says_so(folder: Path, capsys: An
     assert not (out / "corpus.jsonl").exists()
     corrected = (out / "labels.csv").read_text().replace("billing@acme.example", "office@acme.example")
     (out / "labels.csv").write_text(corrected)
-    assert data_import(folder, "--ocr", "never", "--accept") == 0
+    capsys.readouterr()
+    assert run(["data", "import", str(folder / "in"), "--out", str(out), "--ocr", "never", "--accept"]) == 0
+    assert "the membership of 2 of 2 providers is unknown" in capsys.readouterr().err
     answers = {query.answers[0] for query in open_corpus(out).queries}
     assert answers == {"office@acme.example", "12/31/2021", "$1,234.50"}
 
@@ -100,9 +102,11 @@ def test_documents_that_are_left_out_are_listed_without_their_names(folder: Path
     for reason in ("it is damaged", "its name has control characters", "the table has no row for it"):
         assert reason in printed
     assert "secret" not in printed
+    assert "names are masked; --reveal shows them" in printed
     assert run([*arguments, "--ocr", "never", "--reveal"]) == 0
     revealed = capsys.readouterr().err
     assert "secret.pdf" in revealed
+    assert "masked" not in revealed
     assert re.search(r"Screenshot at 3.45.PM.pdf.*damaged", revealed)
 
 
