@@ -9,7 +9,7 @@ from typing import Final
 from pfl_audit.core.audited import audited
 from pfl_audit.core.published import labels
 from pfl_audit.core.results import Check, Results
-from pfl_audit.reports.coverage import coverage
+from pfl_audit.reports.coverage import BESIDES, coverage
 from pfl_audit.reports.marks import mark_of
 from pfl_audit.reports.risk import Risk, risk_of
 
@@ -26,8 +26,6 @@ _HEADS: Final = {
     "incomplete": "The audit of {} is incomplete",
 }
 _MOST_TITLES: Final = 4
-_BESIDES: Final = "; the audit has "
-"""What an audit has instead of what a check needs is in the annex."""
 _LETTERS: Final = 26
 _LEVELS: Final = ("leak", "weak", "none", "unresolved")
 
@@ -166,7 +164,7 @@ def _missing(results: Results, letters: Mapping[str, str]) -> tuple[Missing, ...
     for check in results.checks:
         mark = mark_of(check)
         if check.status != "ran":
-            reason = (check.reason or check.status).partition(_BESIDES)[0]
+            reason = (check.reason or check.status).partition(BESIDES)[0]
             groups.setdefault((mark, reason), []).append(check.title)
         elif mark == "unresolved":
             reason = f"nothing can be said; see {letters[check.id]}" if check.id in letters else "no finding"
