@@ -141,6 +141,14 @@ def test_everything_that_init_comments_is_valid(corpus_folder: Path, make_checkp
     assert run(["validate", written(tmp_path, "\n".join(lines).replace("#         ", ""))]) == 0
 
 
+def test_init_asks_about_a_corpus_that_is_not_named_as_training() -> None:
+    from pfl_audit.cli.init import Found
+
+    found = Found(corpora=[("data/blue-2024", "jsonl"), ("data/red", "jsonl")])
+    assert tomllib.loads(as_toml(found))["red"] == "data/red"
+    assert '# blue = "data/blue-2024"' in as_toml(found)
+
+
 def test_init_quotes_what_a_path_may_hold(tmp_path: Path) -> None:
     from pfl_audit.cli.init import Found
 
