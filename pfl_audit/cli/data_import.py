@@ -95,6 +95,8 @@ def import_(
     require_input(path, "Give the folder to import")
     if not quiet and second is None:
         note(f"{path} is a folder of documents" if path.is_dir() else f"{path} is a document")
+    if not quiet and path.is_dir():
+        _list_unread(path)
     from pfl_audit.importing.folder import FolderSettings, import_folder
     from pfl_audit.importing.questions import default_questions, read_questions
     from pfl_audit.importing.reading import ReadingSettings
@@ -158,6 +160,16 @@ def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
         f"{path} is neither a data set in a known format nor a folder of documents",
         f"Give a folder with {', '.join(SUFFIXES)} files, or one of: {_sources()}",
     )
+
+
+def _list_unread(path: Path) -> None:
+    """Say how many files of a folder are documents of a kind that is not read."""
+    from pfl_audit.documents.readers.folder import files_below
+    from pfl_audit.importing.pages import SUFFIXES, UNREAD
+
+    if unread := files_below(path, UNREAD):
+        kinds = ", ".join(sorted({file.suffix.lower() for file in unread}))
+        note(f"files of a kind that is not read ({kinds}): {len(unread)}; save them as one of {', '.join(SUFFIXES)}")
 
 
 def _recognises(importer: Any, path: Path) -> bool:

@@ -93,6 +93,7 @@ def test_a_table_without_values_is_kept_in_the_proposed_one(folder: Path) -> Non
 
 def test_documents_that_are_left_out_are_listed_without_their_names(folder: Path, capsys: Any) -> None:
     (folder / "in/secret.pdf").write_bytes(b"%PDF-1.4 nothing")
+    (folder / "in/note.DOCX").write_bytes(b"PK")
     (folder / "in/line\nbreak.pdf").write_bytes(b"%PDF-1.4 nothing")
     (folder / "in/Screenshot at 3.45\u202fPM.pdf").write_bytes(b"%PDF-1.4 nothing")
     table = given(folder, "a.pdf,Acme,yes,billing@acme.example,")
@@ -103,6 +104,7 @@ def test_documents_that_are_left_out_are_listed_without_their_names(folder: Path
         assert reason in printed
     assert "secret" not in printed
     assert "names are masked; --reveal shows them" in printed
+    assert "files of a kind that is not read (.docx): 1" in printed
     assert run([*arguments, "--ocr", "never", "--reveal"]) == 0
     revealed = capsys.readouterr().err
     assert "secret.pdf" in revealed
