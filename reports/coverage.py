@@ -12,6 +12,8 @@ DISCLAIMER: Final = (
     "This is evidence about the attacks that were run. It determines neither whether the model is anonymous nor "
     "whether anything complies with the law. A passed test says nothing about other attacks."
 )
+BESIDES: Final = "; the audit has "
+"""Begins what an audit has instead of what a check needs, which is in the annex."""
 _NUMERALS: Final = ("i", "ii", "iii", "iv", "v")
 _OUT_OF_SCOPE: Final = {
     "exfiltration": (
@@ -77,7 +79,7 @@ def _covered(numeral: str, name: str, results: Results) -> Covered:
     missing: dict[str, list[str]] = {}
     for check in own:
         if check.status != "ran":
-            missing.setdefault(check.reason or check.status, []).append(check.title)
+            missing.setdefault((check.reason or check.status).partition(BESIDES)[0], []).append(check.title)
     declared = any(check.review for check in results.checks)
     unknown = "No check of this class was asked for." if declared or not results.checks else _UNDECLARED
     remark, atlas = ("", ()) if own else _OUT_OF_SCOPE.get(name, (unknown, ()))

@@ -9,7 +9,7 @@ from typing import Final
 from pfl_audit.core.audited import audited
 from pfl_audit.core.published import labels
 from pfl_audit.core.results import Check, Results
-from pfl_audit.reports.coverage import coverage
+from pfl_audit.reports.coverage import BESIDES, coverage
 from pfl_audit.reports.marks import mark_of
 from pfl_audit.reports.risk import Risk, risk_of
 
@@ -28,8 +28,6 @@ _HEADS: Final = {
 _SIGNS: Final = "Signs, but no proof, that {} gives away training data"
 """In place of "no evidence" where a finding is a weak sign of more than how well the model reads."""
 _MOST_TITLES: Final = 4
-_BESIDES: Final = "; the audit has "
-"""What an audit has instead of what a check needs is in the annex."""
 _LETTERS: Final = 26
 _LEVELS: Final = ("leak", "weak", "none", "unresolved")
 
@@ -173,7 +171,7 @@ def _missing(results: Results, letters: Mapping[str, str]) -> tuple[Missing, ...
     for check in results.checks:
         mark = mark_of(check)
         if check.status != "ran":
-            reason = (check.reason or check.status).partition(_BESIDES)[0]
+            reason = (check.reason or check.status).partition(BESIDES)[0]
             groups.setdefault((mark, reason), []).append(check.title)
         elif mark == "unresolved":
             reason = f"nothing can be said; see {letters[check.id]}" if check.id in letters else "no finding"

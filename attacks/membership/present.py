@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
-from pfl_audit.attacks.membership.rows import documents_spec
+from pfl_audit.attacks.membership.rows import ACCESS, documents_spec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric, resampled_over
 from pfl_audit.core.results import Check, Curve, Format, Metric, Role, Series, Table
@@ -72,6 +72,12 @@ def left_out(s: int, members: int, others: int, unit: Unit) -> Metric:
     )
 
 
+_FEATURES: Final = (
+    "Features: acc and nls, right and similar answers; conf, confidence; delta, less that of the public model; mem, on "
+    "pages without the value; loglik, log-likelihood of the true answers; llr, that less the public model's."
+)
+
+
 def accuracy_table(
     title: str, rows: Mapping[str, Sequence[Outcome]], unit: Unit, missing: Sequence[tuple[str, str]] = ()
 ) -> Table:
@@ -94,6 +100,9 @@ def accuracy_table(
     note = f"Mean ± deviation over the seeds, and the interval over {unit.many}. " + "; ".join(
         f"s = {s}: chance {sizes[s].chance:.1%}, {len(sizes[s].trials[0].test)} {unit.many} attacked" for s in every_s
     ).replace("%", " %")
+    known = {outcomes[0].row.access for outcomes in rows.values()}
+    sees = "; ".join(f"{key}: {what}" for key, what in ACCESS.items() if key in known)
+    note += f". Setting: {sees}; U: knows no {unit.noun} of training, S: is fitted to known ones. {_FEATURES}"
     return Table(
         title=title, columns=["Attack", "Features", "Setting", *(f"s = {s}" for s in every_s)], rows=cells, note=note
     )

@@ -50,17 +50,17 @@ class QuestionInputs(EndpointInputs):
     answers: Annotated[Path | None, Flag(shared=True)] = Field(
         default=None, description="Recorded answers (.jsonl) of a model that cannot be asked."
     )
-    pretrained: Annotated[str | None, Flag(shared=True)] = Field(
+    pretrained: Annotated[str | None, Flag(shared=True, checkpoint=True)] = Field(
         default=None, description="Public checkpoint that the model was trained from."
     )
     blue: Annotated[Path | InstanceOf[InMemory] | None, Flag(shared=True)] = Field(
         default=None, description="Training corpus, to recognise its secrets."
     )
-    control: Annotated[str | None, Flag(default="the pre-trained model", shared=True)] = Field(
+    control: Annotated[str | None, Flag(default="the pre-trained model", shared=True, checkpoint=True)] = Field(
         default=None,
         description="Checkpoint as competent as the model that saw neither members nor non-members (an out-model).",
     )
-    references: Annotated[tuple[str, ...], Flag("--reference", shared=True)] = Field(
+    references: Annotated[tuple[str, ...], Flag("--reference", shared=True, checkpoint=True)] = Field(
         default=(),
         description="Checkpoint like the model that saw neither members nor non-members (repeat; twice at least), for "
         "LiRA and RMIA.",

@@ -27,14 +27,14 @@ class FormInputs(Settings):
     forms: Annotated[Path | None, Flag(shared=True)] = Field(
         default=None, description="Forms: forms.jsonl, FUNSD, SROIE or fcc-adbuy."
     )
-    public: Annotated[str | None, Flag(shared=True)] = Field(
+    public: Annotated[str | None, Flag(shared=True, checkpoint=True)] = Field(
         default=None,
         description="Masked language model of public forms with the same vocabulary; another one is another attacker.",
     )
     label_map: Annotated[tuple[str, ...], Flag()] = Field(
         default=(), description="NAME=TAG: the model's tag, or O, for fields of the label NAME (repeat)."
     )
-    public_target: str | None = Field(
+    public_target: Annotated[str | None, Flag(checkpoint=True)] = Field(
         default=None,
         description="Model of the target's task, trained on public forms alone: fields are ranked by the ratio of "
         "likelihoods of the two as well.",

@@ -53,7 +53,8 @@ def errors_as_json(wanted: bool) -> None:
 def fail(problem: str, remedy: str, code: int) -> int:
     """Print an error on stderr, and as JSON on stdout if enabled; return the exit code."""
     problem, remedy = problem.strip().removesuffix("."), remedy.strip()
-    note(f"pfl-audit: {problem}. {remedy}." if remedy else f"pfl-audit: {problem}.")
+    said = problem if problem.endswith("?") else f"{problem}."
+    note(f"pfl-audit: {said} {remedy}." if remedy else f"pfl-audit: {said}")
     if _errors_as_json:
         error = {"code": code, "problem": visible(problem, _LONGEST_NOTE), "remedy": visible(remedy, _LONGEST_NOTE)}
         with contextlib.suppress(OSError):

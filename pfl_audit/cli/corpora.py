@@ -22,18 +22,35 @@ def masked(problems: Sequence[Problem], *, reveal: bool = False) -> tuple[Proble
     return tuple(replace(one, record=hide.page(one.record)) if one.is_page else one for one in problems)
 
 
+def list_left_out(problems: Sequence[Problem], *, reveal: bool | None) -> None:
+    """Print the records that are left out, and how their names are seen; None for a command without ``--reveal``."""
+    for problem in masked(problems, reveal=bool(reveal)):
+        note(f"left out: {problem.record}: {problem.reason}")
+    if reveal is False and any(problem.is_page for problem in problems):
+        note("names are masked; --reveal shows them")
+
+
+def unlabelled_line(corpus: Corpus) -> str | None:
+    """One line on the units whose membership nobody has given; None where there is none."""
+    if not (unknown := corpus.unlabelled()):
+        return None
+    return (
+        f"the membership of {len(unknown)} of {len(corpus.units)} {corpus.unit}s is unknown, and an audit of "
+        "membership leaves them out: it is the column 'member' of a table of labels, and 'membership' of corpus.jsonl"
+    )
+
+
 def report_corpora(
     written: Mapping[Path, Corpus],
     *,
     as_json: bool,
     quiet: bool,
-    reveal: bool = False,
+    reveal: bool | None = None,
     clients: Sequence[dict[str, Any]] = (),
 ) -> None:
     """Print the corpora that were written, the main corpus first, its clients, and the records left out."""
-    for corpus in () if quiet else written.values():
-        for problem in masked(corpus.problems, reveal=reveal):
-            note(f"left out: {problem.record}: {problem.reason}")
+    if not quiet:
+        list_left_out([problem for corpus in written.values() for problem in corpus.problems], reveal=reveal)
     counts = [
         {
             "out": str(out),
@@ -53,3 +70,5 @@ def report_corpora(
             note(held.format(**row) + ", ".join(row["sources"]))
         for row in counts:
             note("{pages} pages of {providers} providers with {questions} questions written to {out}".format(**row))
+        if line := unlabelled_line(next(iter(written.values()))):
+            note(line)

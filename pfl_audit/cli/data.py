@@ -14,7 +14,7 @@ import typer
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.corpora import masked as _masked
-from pfl_audit.cli.corpora import report_corpora
+from pfl_audit.cli.corpora import report_corpora, unlabelled_line
 from pfl_audit.cli.data_import import import_, make_documents_, questions_
 from pfl_audit.cli.help import App
 from pfl_audit.cli.unused import refuse_unused
@@ -89,6 +89,7 @@ def check(
     asked = _asked_paths(path, members, non_members, unit)
     progress = make_progress(quiet=quiet)
     found: CorpusCheck | FormCheck
+    corpus: Corpus | None = None
     power = fitness = None
     redactor = Redactor(secrets.token_hex(), reveal=reveal)
     if len(asked) == 1 and (reader := reader_of(asked[0])) is not None:
@@ -122,6 +123,8 @@ def check(
         for reason, count in Counter(problem.reason for problem in found.problems).most_common(_MOST_REASONS):
             typer.echo(visible(f"{count:>9}  {reason}", 1000))
         typer.echo(f"{len(found.problems)} records cannot be used")
+        if corpus is not None and (line := unlabelled_line(corpus)):
+            typer.echo(line)
         if power is not None:
             show_power(power, UNITS[unit].many)
         if fitness is not None:

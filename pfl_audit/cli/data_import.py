@@ -9,7 +9,7 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
-from pfl_audit.cli.corpora import masked, report_corpora
+from pfl_audit.cli.corpora import list_left_out, report_corpora
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.files import require_new, write_text
@@ -96,6 +96,8 @@ def import_(
         _import_data_set(source, path, out, seed, reveal=reveal, as_json=as_json, quiet=quiet)
         return
     require_input(path, "Give the folder to import")
+    if not quiet and path.is_dir():
+        _list_unread(path)
     from pfl_audit.importing.folder import FolderSettings, import_folder
     from pfl_audit.importing.questions import default_questions, read_questions
     from pfl_audit.importing.reading import ReadingSettings
@@ -159,6 +161,16 @@ def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
     )
 
 
+def _list_unread(path: Path) -> None:
+    """Say how many files of a folder are documents of a kind that is not read."""
+    from pfl_audit.documents.readers.folder import files_below
+    from pfl_audit.importing.pages import SUFFIXES, UNREAD
+
+    if unread := files_below(path, UNREAD):
+        kinds = ", ".join(sorted({file.suffix.lower() for file in unread}))
+        note(f"files of a kind that is not read ({kinds}): {len(unread)}; save them as one of {', '.join(SUFFIXES)}")
+
+
 def _recognises(importer: Any, path: Path) -> bool:
     """Whether an importer says that a folder is its source; it may have no such method."""
     check = getattr(importer, "recognises", None)
@@ -193,8 +205,8 @@ def _show(imported: Imported, out: Path, *, reveal: bool, as_json: bool, quiet: 
         report_corpora({out: imported.corpus}, reveal=reveal, as_json=as_json, quiet=quiet)
         return
     table = imported.table
-    for problem in () if quiet else masked(imported.problems, reveal=reveal):
-        note(f"left out: {problem.record}: {problem.reason}")
+    if not quiet:
+        list_left_out(imported.problems, reveal=reveal)
     if as_json:
         print_json({"out": str(out), "pages": len(imported.pages), "labels": str(table), "proposed": imported.proposed})
     elif not quiet:

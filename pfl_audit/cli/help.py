@@ -48,6 +48,10 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group whose help shows the summary of every command in full."""
 
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.suggest_commands = False  # click names near commands from 8.5 on, and typer would name them again
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands with the first paragraph of their help."""
         rows = []

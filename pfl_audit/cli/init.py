@@ -96,7 +96,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 def as_toml(found: Found) -> str:
     """The configuration: what was found, and every part of an audit with a comment."""
     model, *models = [path for path, _ in found.models] or [""]
-    red, *corpora = [path for path, _ in found.corpora] or [""]
+    red, *corpora = sorted((path for path, _ in found.corpora), key=_is_blue) or [""]
     forms, *_ = [path for path, _ in found.forms] or [""]
     lines = [
         "# Configuration of an audit: pfl-audit run audit.toml",
@@ -144,6 +144,11 @@ def as_toml(found: Found) -> str:
         "# expires = 2026-12-31",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _is_blue(path: str) -> bool:
+    """Whether a corpus is named as one of training, which an audit does not ask about."""
+    return "blue" in Path(path).name.lower()
 
 
 def _key(key: str, value: str, *, off: bool = False) -> str:

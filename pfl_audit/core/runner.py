@@ -30,7 +30,7 @@ from pfl_audit.core.resamples import keep_resamples
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
 from pfl_audit.core.run_folder import RunFolder
 from pfl_audit.core.run_log import RunLog
-from pfl_audit.core.settings import Settings, private_options, read_settings
+from pfl_audit.core.settings import Settings, checkpoints_of, private_options, read_settings
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened, asked_of
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
@@ -117,6 +117,9 @@ def validate_plan(plan: AuditPlan) -> dict[str, str | None]:
         for key, value in inputs:
             if isinstance(value, Path) and not value.exists():
                 raise UsageError(f"{value} does not exist", f"Correct '{key}' of {name}")
+        for key, folder in checkpoints_of(inputs):
+            if not plan.download and not Path(folder).is_dir():
+                raise UsageError(f"{folder} is no folder", f"Correct '{key}' of {name}, or add --download")
     return {key: audit.reasons.get(audit.subject_of(spec)) for key, spec in audit.specs.items()}
 
 

@@ -39,6 +39,7 @@ class Flag:
         shared: Whether ``pfl-audit audit`` has the option as well.
         hidden: Whether no command has the option, so that it is given by ``--set`` or a configuration file.
         private: Whether its value may be text of a document, which a report does not print.
+        checkpoint: Whether its value names checkpoints: folders, or hub ids where these may be fetched.
     """
 
     name: str | None = None
@@ -47,6 +48,7 @@ class Flag:
     shared: bool = False
     hidden: bool = False
     private: bool = False
+    checkpoint: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,16 @@ def private_options(model: type[Settings]) -> frozenset[str]:
     """Options whose value may be text of a document, such as ``--answer``, and their keys in ``--set``: ``answer``."""
     flags = {name: flag for name, info in model.model_fields.items() if (flag := flag_of(info)).private}
     return frozenset(flags) | {flag.name or f"--{name.replace('_', '-')}" for name, flag in flags.items()}
+
+
+def checkpoints_of(settings: Settings) -> list[tuple[str, str]]:
+    """Checkpoints that settings name, each with the name of its field."""
+    found = []
+    for name, info in type(settings).model_fields.items():
+        given = getattr(settings, name)
+        if flag_of(info).checkpoint and given is not None:
+            found += [(name, one) for one in ((given,) if isinstance(given, str) else given)]
+    return found
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)

@@ -24,7 +24,8 @@ COMPARED_ATTACKS: Final = 0.025
 """The same where resampling keeps the decisions of an attack, so that its bounds are too short."""
 
 NOTHING: Final = "any check"
-"""What is required of every audit: one check that ran, and of those with a finding one that is resolved."""
+"""What is required of every audit: one check that ran, and of those with a finding one that is resolved, by which more
+than utility could have come out where there is such a finding."""
 
 FailOn = Literal["leak", "weak", "never"]
 Bound = Callable[[float], float]
@@ -121,7 +122,8 @@ def decide(
     }
     ran = sum(map(len, found.values()))
     lacking = _unmet(policy.named, checks) + _unmet(policy.required, checks)
-    if not any(is_audited(check) and (check.finding or not ran) for check in checks):
+    made = [check for check in checks if check.finding]
+    if not any(map(is_audited, [check for check in made if not is_utility(check)] or made or checks)):
         lacking = lacking or [NOTHING]
     if found["leak"]:
         status: Literal["leaks", "no-evidence", "incomplete"] = "leaks"
@@ -131,11 +133,12 @@ def decide(
     elif lacking:
         status = "incomplete"
         what = "nothing could be" if lacking == [NOTHING] else f"{len(set(lacking))} of what was required could not be"
-        summary = f"No leak was found, but {what} audited."
+        reads = " except how well the model reads" if lacking == [NOTHING] and any(map(is_audited, made)) else ""
+        summary = f"No leak was found, but {what} audited{reads}."
     else:
         status = "no-evidence"
-        made = "The one finding is no leak" if ran == 1 else f"None of {ran} findings is a leak"
-        summary = f"{made}. That is no proof that there is none."
+        none = "The one finding is no leak" if ran == 1 else f"None of {ran} findings is a leak"
+        summary = f"{none}. That is no proof that there is none."
     if found["unresolved"] and status == "no-evidence":
         summary += f" {len(found['unresolved'])} could not be resolved with these documents."
     if found["weak"]:
@@ -167,6 +170,11 @@ def decide(
 def is_audited(check: Check) -> bool:
     """Whether a check ran and what it found is resolved."""
     return check.status == "ran" and (check.finding is None or check.finding.level != "unresolved")
+
+
+def is_utility(check: Check) -> bool:
+    """Whether a check says how well the model reads, by which no value and no membership comes out."""
+    return check.review is not None and check.review.obtains == "utility"
 
 
 def _unmet(required: Requirements, checks: Sequence[Check]) -> list[str]:

@@ -13,7 +13,7 @@ from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.errors import NotAuditableError, UnanswerableError
 from pfl_audit.files import sha256_json
 
-_LABEL = "Add documents of both classes: set_name red_test_positive or red_test_negative, or membership in corpus.jsonl"
+_BY = "'member' in the table of labels, membership in corpus.jsonl, or set_name red_test_positive or red_test_negative"
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,11 @@ class Corpus:
         """Known non-members, sorted."""
         return self._labelled(Membership.NON_MEMBER)
 
+    def unlabelled(self) -> tuple[str, ...]:
+        """Units that an audit asks about and whose membership is unknown, so that it leaves them out; sorted."""
+        asked = {page.unit for page in self.documents if is_asked(page)}
+        return tuple(unit for unit in sorted(asked) if self.label(unit) is Membership.UNKNOWN)
+
     def label(self, unit: str) -> Membership:
         """Membership of a unit."""
         return self.membership.get(unit, Membership.UNKNOWN)
@@ -144,11 +149,12 @@ def require_both_classes(corpus: Corpus) -> None:
     if not members and not others:
         raise NotAuditableError(
             f"the membership of none of the {len(corpus.units)} {corpus.unit}s is known",
-            "Label them: 'membership' in corpus.jsonl, or set_name red_test_positive and red_test_negative",
+            f"Label them: {_BY}",
         )
     if not members or not others:
         raise NotAuditableError(
-            f"the corpus has {members} member and {others} non-member {corpus.unit}s, and both are needed", _LABEL
+            f"the corpus has {members} member and {others} non-member {corpus.unit}s, and both are needed",
+            f"Add documents of both classes: {_BY}",
         )
 
 

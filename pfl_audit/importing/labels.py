@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from unicodedata import normalize
 
 from pfl_audit.documents.document import Membership
 from pfl_audit.documents.readers.gathered import membership_of, split_of
@@ -90,6 +92,7 @@ def read_labels(path: Path, files: Collection[str]) -> Labels:
     rows: dict[str, Row] = {}
     labels: dict[str, Membership] = {}
     keys: set[str] = set()
+    spelled = _by_spelling(files)
     for number, cells in _cells(path):
         where = f"{path} row {number}"
         try:
@@ -98,6 +101,8 @@ def read_labels(path: Path, files: Collection[str]) -> Labels:
             raise AuditError(f"{where}: {reason_of(error)}", "Correct the row") from error
         if row.file not in files:  # blanks around a cell, unless they are of the name
             row = replace(row, file=row.file.strip().removeprefix("./"))
+        if row.file not in files and (name := spelled.get(_spelling(row.file))):
+            row = replace(row, file=name)
         if row.file not in files:
             raise AuditError(f"{where}: the folder has no such file", "Give its path inside of the folder")
         if row.file in rows:
@@ -122,6 +127,17 @@ def write_labels(path: Path, rows: Sequence[Row], keys: Sequence[str]) -> None:
         cells = [row.file, row.provider, member, row.split, row.person, *values, "yes" if row.proposed else ""]
         table.writerow([f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells])
     write_text(path, out.getvalue())
+
+
+def _by_spelling(files: Collection[str]) -> dict[str, str]:
+    """Names of the files by their spelling, where no two have one."""
+    counts = Counter(map(_spelling, files))
+    return {spelling: name for name in files if counts[spelling := _spelling(name)] == 1}
+
+
+def _spelling(name: str) -> str:
+    """A path as a table may write it: accents composed as spreadsheets do, and not as macOS, and slashes of Windows."""
+    return normalize("NFC", name).replace("\\", "/").removeprefix("./")
 
 
 def _row(cells: Mapping[str, str]) -> Row:
@@ -198,7 +214,7 @@ def _csv(path: Path) -> Iterator[list[str]]:
 
 def _spreadsheet(path: Path) -> Iterator[list[str]]:
     if find_spec("openpyxl") is None:
-        raise UsageError(f"reading {path} needs openpyxl", "Run 'pip install pfl-audit[documents]', or save it as CSV")
+        raise UsageError(f"reading {path} needs openpyxl", "Run: pip install 'pfl-audit[documents]'; or save it as CSV")
     read_reason = {"memory": "it needs too much memory", "time": "it takes too long to read"}
     try:
         rows = call_sandboxed(

@@ -15,6 +15,22 @@ from pfl_audit.inputs import MIB, is_regular
 from pfl_audit.sandbox import Sandbox, SandboxError
 
 SUFFIXES: Final = (".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
+UNREAD: Final = (
+    ".gif",
+    ".heic",
+    ".heif",
+    ".avif",
+    ".jp2",
+    ".svg",
+    ".doc",
+    ".docx",
+    ".odt",
+    ".rtf",
+    ".xps",
+    ".eml",
+    ".msg",
+)
+"""Kinds of files that documents are kept in, and that are not read."""
 _CHILDREN: Final = {
     "pages": ("pfl_audit.importing.page_child:answer", 3072 * MIB, 30),
     "ocr": ("pfl_audit.importing.ocr_child:answer", 8192 * MIB, 600),
@@ -128,7 +144,7 @@ def require_pdf_reader(files: list[SourceFile]) -> None:
         UsageError: pypdfium2 is missing.
     """
     if any(file.name.lower().endswith(".pdf") for file in files) and find_spec("pypdfium2") is None:
-        raise UsageError("reading PDF files needs pypdfium2", "Run 'pip install pfl-audit[documents]'")
+        raise UsageError("reading PDF files needs pypdfium2", "Run: pip install 'pfl-audit[documents]'")
 
 
 def _is_document(path: Path) -> bool:

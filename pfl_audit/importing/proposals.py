@@ -63,7 +63,7 @@ def require_packages() -> None:
     """
     for module in ("phonenumbers", "stdnum"):
         if find_spec(module) is None:
-            raise UsageError(f"proposing values needs {module}", "Run 'pip install pfl-audit[documents]'")
+            raise UsageError(f"proposing values needs {module}", "Run: pip install 'pfl-audit[documents]'")
 
 
 def propose(pages: Sequence[ReadPage], region: str) -> list[Proposal]:

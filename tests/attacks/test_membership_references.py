@@ -200,6 +200,8 @@ def test_an_audit_shows_both_rows_beside_the_others(page: Callable[..., Document
     assert whole.finding is not None
     assert whole.finding.level == "leak"
     rows = {row[1]: row for row in whole.tables[0].rows}
+    note = next(table.note for table in whole.tables if table.title.startswith("Accuracy of all")) or ""
+    assert all(f"{setting}: answers" in note for setting in ("ZK", "RK"))  # abbreviations of the table
     assert len(rows) == 3
     assert rows["LiRA with reference models, offline"][0] != rows["AZK"][0]
 

@@ -41,6 +41,17 @@ def test_too_few_providers(corpus_folder: Path, capsys: pytest.CaptureFixture[st
     assert "share of audits" not in out
 
 
+def test_providers_of_unknown_membership_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = drawn(4, np.random.default_rng(0))
+    first = corpus.units[0]
+    write_jsonl(replace(corpus, membership={**corpus.membership, first: Membership.UNKNOWN}), tmp_path / "one")
+    assert run(["data", "check", str(tmp_path / "one"), "--no-images", "-q"]) == 0
+    assert f"the membership of 1 of {len(corpus.units)} providers is unknown" in capsys.readouterr().out
+    write_jsonl(corpus, tmp_path / "none")
+    assert run(["data", "check", str(tmp_path / "none"), "--no-images", "-q"]) == 0
+    assert "unknown" not in capsys.readouterr().out
+
+
 def test_the_embedded_corpus_is_fit(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["data", "check", str(RED), "--no-images", "-q", "--json"]) == 0
     fitness = json.loads(capsys.readouterr().out)["fitness"]

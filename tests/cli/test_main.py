@@ -48,6 +48,13 @@ def test_every_command_has_help_with_an_example(command: str, capsys: pytest.Cap
     assert f"Example: pfl-audit {command.split()[0]}" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_command_that_is_misspelt_is_suggested_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["aduit"]) == 4
+    assert capsys.readouterr().err.startswith(
+        "pfl-audit: No such command 'aduit'. Did you mean 'audit'? 'pfl-audit --help'"
+    )
+
+
 def test_no_arguments_show_help(capsys: pytest.CaptureFixture[str]) -> None:
     run([])
     assert "Usage: pfl-audit" in capsys.readouterr().out

@@ -66,6 +66,9 @@ def test_a_valid_file(audit: str, capsys: Capture) -> None:
         ('model = "nowhere"', "nowhere is no folder"),
         ('red = "nowhere"', "nowhere does not exist"),
         ('baseline = "nowhere"', "nowhere does not exist"),
+        ('pretrained = "nowhere"', "nowhere is no folder. Correct 'pretrained' of questions"),
+        ('reference = ["nowhere", "n"]', "nowhere is no folder. Correct 'references' of questions"),
+        ('public = "nowhere"', "nowhere is no folder. Correct 'public' of forms"),
         ("colour = 1", "no setting 'colour'"),
         ("waivers = 3", "'waivers' must be tables"),
         ('[[waivers]]\ncheck = "membership"', "waiver 1: 'reason' is wrong"),
@@ -147,6 +150,14 @@ def test_init_leaves_out_a_name_that_no_configuration_can_hold(
     monkeypatch.chdir(tmp_path)
     assert run(["init"]) == 0
     assert "model" not in tomllib.loads((tmp_path / "audit.toml").read_text())
+
+
+def test_init_asks_about_a_corpus_that_is_not_named_as_training() -> None:
+    from pfl_audit.cli.init import Found
+
+    found = Found(corpora=[("data/blue-2024", "jsonl"), ("data/red", "jsonl")])
+    assert tomllib.loads(as_toml(found))["red"] == "data/red"
+    assert '# blue = "data/blue-2024"' in as_toml(found)
 
 
 def test_init_quotes_what_a_path_may_hold(tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
 import pytest
 
 from pfl_audit.core.gate_policy import GatePolicy
-from pfl_audit.core.results import Check, Finding, Level
+from pfl_audit.core.results import Check, Finding, Level, ReviewFacts
+from pfl_audit.core.review import Obtained
 from pfl_audit.core.verdict import COMPARED, Budget, FailOn, at_most_weak, decide, exit_code, level_of
 
 
-def check(level: Level | None = None, status: str = "ran", name: str = "a.b") -> Check:
+def check(
+    level: Level | None = None, status: str = "ran", name: str = "a.b", obtains: Obtained = "membership"
+) -> Check:
     finding = Finding(level=level, text="", remedy="") if level else None
-    return Check(id=name, family="a", title="", status=status, finding=finding)
+    review = ReviewFacts(question="", classes=[], access="answers", obtains=obtains)
+    return Check(id=name, family="a", title="", status=status, finding=finding, review=review)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +68,16 @@ def test_what_is_unresolved_counts_where_it_was_asked_for() -> None:
 def test_weak_signs_are_more_than_leaks_and_some_of_the_rest(levels: str, said: str) -> None:
     checks = [check(level, name=f"a.{level}") for level in levels.split()]  # type: ignore[arg-type]
     assert said in decide(checks, "leak").summary
+
+
+@pytest.mark.parametrize("level", ["none", "weak"])
+def test_how_well_a_model_reads_is_no_evidence_about_leaks(level: Level) -> None:
+    reads = check(level, name="a.reads", obtains="utility")
+    verdict = decide([reads, check("unresolved")], "leak")
+    assert (verdict.status, exit_code(verdict)) == ("incomplete", 3)
+    assert "nothing could be audited except how well the model reads" in verdict.summary
+    assert decide([reads, check("none")], "leak").status == "no-evidence"
+    assert decide([reads], "leak").status == "no-evidence"  # nothing else was asked for
 
 
 def test_what_did_not_run_is_counted_in_the_summary() -> None:

@@ -77,7 +77,9 @@ def test_proposed_values_are_used_when_a_person_says_so(folder: Path, capsys: An
     assert not (out / "corpus.jsonl").exists()
     corrected = (out / "labels.csv").read_text().replace("billing@acme.example", "office@acme.example")
     (out / "labels.csv").write_text(corrected)
-    assert data_import(folder, "--ocr", "never", "--accept") == 0
+    capsys.readouterr()
+    assert run(["data", "import", str(folder / "in"), "--out", str(out), "--ocr", "never", "--accept"]) == 0
+    assert "the membership of 2 of 2 providers is unknown" in capsys.readouterr().err
     answers = {query.answers[0] for query in open_corpus(out).queries}
     assert answers == {"office@acme.example", "12/31/2021", "$1,234.50"}
 
@@ -102,6 +104,7 @@ def test_a_table_without_values_is_kept_in_the_proposed_one(folder: Path) -> Non
 
 def test_documents_that_are_left_out_are_listed_without_their_names(folder: Path, capsys: Any) -> None:
     (folder / "in/secret.pdf").write_bytes(b"%PDF-1.4 nothing")
+    (folder / "in/note.DOCX").write_bytes(b"PK")
     (folder / "in/line\nbreak.pdf").write_bytes(b"%PDF-1.4 nothing")
     (folder / "in/Screenshot at 3.45\u202fPM.pdf").write_bytes(b"%PDF-1.4 nothing")
     table = given(folder, "a.pdf,Acme,yes,billing@acme.example,")
@@ -111,9 +114,12 @@ def test_documents_that_are_left_out_are_listed_without_their_names(folder: Path
     for reason in ("it is damaged", "its name has control characters", "the table has no row for it"):
         assert reason in printed
     assert "secret" not in printed
+    assert "names are masked; --reveal shows them" in printed
+    assert "files of a kind that is not read (.docx): 1" in printed
     assert run([*arguments, "--ocr", "never", "--reveal"]) == 0
     revealed = capsys.readouterr().err
     assert "secret.pdf" in revealed
+    assert "masked" not in revealed
     assert re.search(r"Screenshot at 3.45.PM.pdf.*damaged", revealed)
 
 

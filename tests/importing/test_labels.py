@@ -30,6 +30,15 @@ def test_a_row_has_labels_and_accepted_answers(tmp_path: Path) -> None:
     )
 
 
+def test_accents_and_backslashes_of_another_system_name_the_same_file(tmp_path: Path) -> None:
+    composed, decomposed = "caf\u00e9/\u00fc.pdf", "cafe\u0301/u\u0308.pdf"  # as spreadsheets write it, and as macOS
+    content = HEAD + "caf\u00e9\\\u00fc.pdf,Acme,yes,,1\n"
+    for name in (composed, decomposed):
+        assert list(read_labels(table(tmp_path, content), {name}).rows) == [name]
+    with pytest.raises(AuditError, match="row 2: the folder has no such file"):
+        read_labels(table(tmp_path, content), {composed, decomposed})
+
+
 def test_spreadsheets_and_json_lines_say_the_same_as_csv(tmp_path: Path) -> None:
     rows = [["File", "Provider", "Member", "Net weight"], ["a.pdf", "Acme", "yes", 12.0], [None, None, None, None]]
     book = openpyxl.Workbook()

@@ -91,6 +91,12 @@ def test_each_remedy_comes_once_those_against_most_leaks_first() -> None:
     assert remedies[0].against == ("A", "B")
 
 
+def test_what_is_unresolved_asks_for_more_documents(tmp_path: Path) -> None:
+    html = to_html(results(whole(finding=found("unresolved"))), tmp_path)
+    assert "Unresolved: A. Before these are relied on, audit again" in html
+    assert "Unresolved: A" not in to_html(full(), tmp_path)
+
+
 def test_a_finding_of_an_earlier_version_is_told_in_its_own_words() -> None:
     old = found(plain=None, remedies=[], success=None, false_alarms=None)
     page = page_one(results(whole(finding=old, review=None)))

@@ -93,7 +93,7 @@ def call(action: str, file: Path, start: int = 0, columns: tuple[str, ...] = ())
         UsageError: pyarrow is missing.
     """
     if find_spec("pyarrow") is None:
-        raise UsageError(f"reading {file} needs pyarrow", "Run 'pip install pfl-audit[documents]'")
+        raise UsageError(f"reading {file} needs pyarrow", "Run: pip install 'pfl-audit[documents]'")
     arguments = (action, str(file.resolve()), start, columns)
     with _READING:
         for fresh in (False, True):

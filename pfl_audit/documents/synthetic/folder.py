@@ -89,7 +89,7 @@ def _scan(pdf: bytes, rng: np.random.Generator) -> bytes:
     try:
         import pypdfium2
     except ImportError as error:
-        raise UsageError("drawing scans needs pypdfium2", "Run 'pip install pfl-audit[documents]'") from error
+        raise UsageError("drawing scans needs pypdfium2", "Run: pip install 'pfl-audit[documents]'") from error
     page = pypdfium2.PdfDocument(pdf)[0].render(scale=_DPI / 72).to_pil().convert("RGB")
     turned = page.rotate(rng.uniform(-_TURN, _TURN), Image.Resampling.BICUBIC, fillcolor=(255, 255, 255))
     pixels = np.asarray(turned, dtype=np.float32) + rng.normal(0, _NOISE, (turned.height, turned.width, 1))

@@ -23,7 +23,7 @@ class PdfCanvas(Canvas):
         try:
             from reportlab.pdfgen import canvas
         except ImportError as error:
-            raise UsageError("drawing PDF files needs reportlab", "Run 'pip install pfl-audit[documents]'") from error
+            raise UsageError("drawing PDF files needs reportlab", "Run: pip install 'pfl-audit[documents]'") from error
         self._out = io.BytesIO()
         self._pdf: Any = canvas.Canvas(self._out, pagesize=(WIDTH, HEIGHT), invariant=1)
         self.draw: Any = _Shapes(self._pdf)
