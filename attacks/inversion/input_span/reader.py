@@ -81,8 +81,10 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     if ordered.words:
         own = [[token, *box] for box, tokens in ordered.words for token in tokens]
         pairs, candidates = np.unique(np.concatenate([pairs, np.array(own)]), axis=0), 0
-    traits = traits_of(seen.gradient, (table.name for table in (tables.word, *tables.edges.values())))
-    limits = (*limits, *found.limits, *restated(ordered.limits, traits))
+    limits = (*limits, *found.limits)
+    if ordered.limits:
+        traits = traits_of(seen.gradient, (table.name for table in (tables.word, *tables.edges.values())))
+        limits = (*limits, *restated(ordered.limits, traits))
     return Inputs(tokens, edges, boxes, pairs, candidates, ordered.words, ordered.page, limits)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
@@ -123,7 +122,8 @@ class _Read:
 
     def __call__(self, model: GradientModel, task: Task) -> _Record:
         own: dict[str, Tensor] = {name: part.detach().cpu() for name, part in model.network.named_parameters()}
-        seen = replace(self.seen, weights=ChainMap({}, self.seen.weights or {}, own))  # type: ignore[arg-type]
+        # Each tensor is read from its file once: a message and the model of its round fit into memory, all do not.
+        seen = replace(self.seen, gradient=dict(self.seen.gradient), weights=own | dict(self.seen.weights or {}))
         reader = reader_of(model)
         bag = reader.read(seen)
         quiet = reader.read(replace(seen, gradient=noise_like(seen.gradient, self.rng)))

@@ -19,6 +19,8 @@ _LEAST_SIDE = 16
 """Rows and columns of the matrices that are looked at."""
 _MOST = 1 << 18
 """Entries of a matrix that are looked at."""
+_SIZES = 100_000
+"""Of the entries, whose sizes are looked at: up to twice as many."""
 _SPARSE = 0.25
 """Share of zeros from which on entries were left out."""
 _TIES = 0.25
@@ -62,8 +64,7 @@ def traits_of(update: Mapping[str, Tensor], tables: Iterable[str] = ()) -> Trait
         return Traits(rounded=_rounded(update.values()))
     kept = sum(int(part.count_nonzero()) for part in dense) / sum(part.numel() for part in dense)
     samples = [part[: max(1, _MOST // part.shape[1])].float() for part in dense]
-    sizes = torch.cat([part[part != 0].abs() / part.abs().max() for part in samples])
-    low, high = sizes[:: max(1, len(sizes) // 100_000)].quantile(torch.tensor([0.1, 0.9]))
+    low, high = _some_sizes(samples).quantile(torch.tensor([0.1, 0.9]))
     signs = bool(low > _ALIKE * high) and kept > 1 - _SPARSE
     rounded = _rounded(dense)
     return Traits(
@@ -72,6 +73,17 @@ def traits_of(update: Mapping[str, Tensor], tables: Iterable[str] = ()) -> Trait
         kept=kept if kept < 1 - _SPARSE else 1.0,
         signs=signs,
     )
+
+
+def _some_sizes(parts: list[Tensor]) -> Tensor:
+    """Sizes of numbers that are not zero, over the largest of their matrix, float32 (n,): some of them, evenly."""
+    spoken = [part[part != 0] if part.count_nonzero() < part.numel() else part.flatten() for part in parts]
+    step, found, begin = max(1, sum(map(len, spoken)) // _SIZES), [], 0
+    for numbers in filter(len, spoken):
+        low, high = torch.aminmax(numbers)
+        found.append(numbers[-begin % step :: step].abs() / torch.maximum(-low, high))
+        begin += len(numbers)
+    return torch.cat(found)
 
 
 def _rounded(parts: Iterable[Tensor]) -> str | None:
@@ -91,7 +103,9 @@ def _levels(parts: list[Tensor]) -> int | None:
     A difference of weights has equal numbers in a matrix too, whole multiples of the weights' rounding.
     """
     tied, most = 0, 0
-    for part in parts:
+    for count, part in enumerate(parts):
+        if 2 * (tied + len(parts) - count) <= len(parts):  # whatever the rest is
+            return None
         rows = part[part.any(dim=1)]
         ordered = np.sort(rows.cpu().numpy(), axis=1)  # torch sorts their places too, and takes many times as long
         steps = torch.from_numpy((ordered[:, 1:] != ordered[:, :-1]).sum(axis=1) + 1)

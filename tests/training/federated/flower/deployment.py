@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import ssl
@@ -15,6 +16,8 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.training.federated.flower import app_server
 
 _SUPERLINK, _LISTED = "superlink", ("ListRuns", "list-runs")
 BIN = Path(sys.executable).parent  # not resolved: a venv's python is a link
@@ -80,6 +83,7 @@ class Deployment:
         self._started: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._refused: set[str] = set()
         self._port, *self._free = _free_ports(8)
+        self._programs, self._apps = folder / "programs", f"pfl-audit-{secrets.token_hex(8)}"
         (self.home / "config.toml").write_text(
             f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self._port}"\n'
             f'root-certificates = "{self.certificate}"\n'
@@ -89,13 +93,16 @@ class Deployment:
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",  # flower-superexec and the apps are looked up there
+            # flower-superexec and the apps are looked up there
+            "PATH": os.pathsep.join((str(self._programs), str(BIN), os.environ["PATH"])),
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
             "OMP_NUM_THREADS": "1",
             "NO_PROXY": "127.0.0.1,localhost",
         }
 
     def __enter__(self) -> Deployment:
+        app_server.write_programs(self._programs, self._apps)
+        self._start("apps", "python", "-P", app_server.__file__, self._apps)
         key = self.folder / "server.key"
         _make(
             "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "365",
