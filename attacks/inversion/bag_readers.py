@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, restated
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.batches.recovery import separate
 from pfl_audit.attacks.inversion.context import Observation
@@ -33,6 +33,7 @@ from pfl_audit.attacks.inversion.input_span.reader import sums_of
 from pfl_audit.attacks.inversion.question_answer import answer_of
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.template.template import Template
+from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.attacks.inversion.word_text import solve
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
@@ -167,7 +168,8 @@ class _OfDecoder:
         found = samples_of(queries, self._decoder, read.candidates, tokens, seen.batch, noise)
         every = [_beginnings(ids, [*range(len(ids))]) for ids in found.certain]
         items[SAMPLES] = frozenset[int]().union(*every)
-        return Bag(items, (*limits, *found.limits), pages=found.certain)
+        traits = traits_of(seen.gradient, (names.word, names.position, names.crossing))
+        return Bag(items, (*limits, *restated(found.limits, traits)), pages=found.certain)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, mask = answer_of(self._decoder, text)

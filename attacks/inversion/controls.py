@@ -25,7 +25,7 @@ ANY_ORDER, COORDINATES = "tokens in any order", "coordinates in any order"
 STRINGS = "strings in their fields"
 ALL_BOXES, PAIRS, WORDS = "boxes in any order", "tokens with their boxes", "words in place"
 PLACES, PAGES = "tokens at positions in boxes", "whole pages"
-SAMPLES = "tokens behind their beginnings"
+SAMPLES = "tokens with all before them"
 
 _UNITS = 1000
 """Of boxes, on a page."""
