@@ -22,6 +22,7 @@ from pfl_audit.inputs import is_there
 _DEPTH, _MOST = 3, 2_000
 """Levels below the folder, and folders, that are looked into."""
 _SHOWN = 20
+_DATA = (".csv", ".json", ".jsonl", ".npy", ".parquet", ".tsv")
 
 
 @dataclass
@@ -77,11 +78,21 @@ def look(folder: Path) -> Found:
                 found.models.append((str(place), describe_checkpoint(place).family))
             elif reader := recognise(FORMS, place):
                 found.forms.append((str(place), reader.name))
+            elif any(place.is_relative_to(path) for path, _ in found.corpora) or not _may_be_a_corpus(place, folder):
+                continue  # a part of a corpus, or a folder that has one in it
             elif corpus := recognise(CORPORA, place):
                 found.corpora.append((str(place), corpus.name))
         except (AuditError, UnicodeEncodeError):
             continue  # what cannot be opened or named is nothing to audit
     return found
+
+
+def _may_be_a_corpus(place: Path, folder: Path) -> bool:
+    """Whether a folder may be a corpus: the one that is looked into only if it holds data itself.
+
+    Some readers look into all folders below, so that a project with a corpus in it seems to be one.
+    """
+    return place != folder or any(file.suffix in _DATA for file in place.iterdir())
 
 
 def _folders(folder: Path) -> Iterator[Path]:

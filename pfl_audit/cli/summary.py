@@ -46,7 +46,7 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
     console.print(f"\n{_HEADS[results.verdict.status]}  {_plain(results.verdict.summary)}\n")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column, width in (("finding", 11), ("check", 32), ("number", 36), ("interval", 18), ("chance", 12)):
-        table.add_column(column, no_wrap=True, max_width=width)
+        table.add_column(column, no_wrap=column != "number", max_width=width)
     for check in results.checks:
         if check.status == "ran" and not check.part_of:
             table.add_row(*_cells(check))

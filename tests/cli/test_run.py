@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tomllib
 from collections.abc import Callable
 from datetime import date
@@ -158,6 +159,16 @@ def test_init_asks_about_a_corpus_that_is_not_named_as_training() -> None:
     found = Found(corpora=[("data/blue-2024", "jsonl"), ("data/red", "jsonl")])
     assert tomllib.loads(as_toml(found))["red"] == "data/red"
     assert '# blue = "data/blue-2024"' in as_toml(found)
+
+
+def test_init_finds_a_corpus_once(corpus_folder: Path, tmp_path: Path) -> None:
+    """Neither the project around it nor the parts in it."""
+    (tmp_path / "project").mkdir()
+    shutil.copytree(corpus_folder, tmp_path / "project/data", ignore=shutil.ignore_patterns("*.jpg"))
+    found = [("data", "pfl-docvqa")]
+    for place in (tmp_path / "project", tmp_path / "project/data"):
+        corpora = look(place).corpora
+        assert [(Path(path).name, name) for path, name in corpora] == found
 
 
 def test_init_quotes_what_a_path_may_hold(tmp_path: Path) -> None:
