@@ -24,6 +24,8 @@ KEPT: Final = 64
 """Beginnings that are extended."""
 _TRIES: Final = 24
 """Searches for each sample."""
+_WORK: Final = 4e11
+"""Multiplications of all searches for measuring each replacement once, at the most: they measure it about ten times."""
 _GUESSES: Final = 6
 """Mixtures of one search."""
 _FIT: Final = 1.3
@@ -41,7 +43,8 @@ def questions_in(places: Sequence[Ints], decoder: TextDecoder, basis: Basis, mos
         most: Number of samples.
     """
     rng, found = np.random.default_rng(_SEED), dict[tuple[int, ...], float]()
-    for choices, at, token in islice(_starts(places, decoder, rng), _TRIES * most):
+    once = sum(map(len, places)) * len(places) * 4 * len(basis.outside) ** 2
+    for choices, at, token in islice(_starts(places, decoder, rng), max(1, min(_TRIES * most, int(_WORK / once)))):
         length = len(choices)
         if any(len(row) == length and row[at] == token for row, far in found.items() if far <= _FIT):
             continue
