@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 
@@ -46,10 +46,10 @@ def share_dropped(basis: Basis, vector: Floats) -> float | None:
     equations = ((vector / basis.scales)[:, None] * basis.outside).T
     whole = equations.sum(axis=1)
     error = _ERRORS * float(np.sqrt(np.square(basis.turned(vector)).sum()))
-    bounds = np.concatenate([whole + error, error - whole])
+    near = LinearConstraint(equations, whole - error, whole + error)
     costs = np.ones(len(vector))
     for _ in range(_PROGRAMS):
-        solved = linprog(costs, A_ub=np.concatenate([equations, -equations]), b_ub=bounds, bounds=(0, 1))
+        solved = milp(costs, constraints=near, bounds=Bounds(0, 1))  # linprog has two rows for two bounds
         if solved.x is None:
             return None
         other = int((np.minimum(solved.x, 1 - solved.x) > _WHOLE).sum())
