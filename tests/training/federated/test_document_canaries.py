@@ -47,7 +47,7 @@ def rewrite(path: Path, **changes: Any) -> None:
 def memorized(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
     """A small model that was trained without privacy until it knows its canaries: the positive control."""
     folder = tmp_path_factory.mktemp("canaries")
-    settings = TrainSettings(steps=70, batch_size=8, learning_rate=1e-3, validate_every=1000, validation_queries=2)
+    settings = TrainSettings(steps=50, batch_size=8, learning_rate=1e-3, validate_every=1000, validation_queries=2)
     run = Federate(corpus_folder, START, folder).run("central", "central", canaries=ASKED, providers_share=0.1)
     with pytest.MonkeyPatch.context() as patch:  # the tests of chance have one outcome
         drawn = Random(0)
