@@ -164,7 +164,8 @@ def test_errors_are_json_where_that_is_asked_for(
     assert set(error) == {"code", "problem", "remedy"}
     assert error["code"] == code
     assert problem in error["problem"]
-    assert err == f"pfl-audit: {error['problem']}. {error['remedy']}.\n"
+    said = error["problem"] if error["problem"].endswith("?") else f"{error['problem']}."
+    assert err == f"pfl-audit: {said} {error['remedy']}.\n"
     assert run(["inspect", "nowhere"]) == 4
     assert capsys.readouterr().out == ""
 

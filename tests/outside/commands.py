@@ -63,7 +63,7 @@ def commands(place: Path) -> dict[str, list[str]]:
 
 
 def make_inputs(place: Path) -> None:
-    """A corpus, two checkpoints, a form, and the demo's folder of fixtures made of them."""
+    """A corpus, three checkpoints, a form, and the demo's folder of fixtures made of them."""
     from PIL import Image
 
     from pfl_audit.documents.readers import open_corpus
@@ -86,7 +86,7 @@ def make_inputs(place: Path) -> None:
     write_jsonl(open_corpus(given / "corpus", "red"), given / "red")
     (given / "red/corpus.jsonl").rename(given / "red/demo.jsonl")
     train_tokenizer(corpus, given, PIECES)
-    for seed in (0, 1):
+    for seed in (0, 1, 2):
         save_tiny_vt5(given, given / f"vt5-{seed}", seed)
     save_ours(sorted({text for query in corpus.queries for text in (query.question, *query.answers)}), given / "donut")
     save_form(given)
@@ -103,7 +103,7 @@ def make_inputs(place: Path) -> None:
     for name, target in {
         "red": given / "red", "blue-secrets": given / "corpus", "forms": place / "out/forms",
         "vt5-finetuned": given / "vt5-0", "vt5-pretrained": given / "vt5-1", "vt5-private": given / "vt5-0",
-        "vt5-out": given / "vt5-1",
+        "vt5-out": given / "vt5-2",
         "donut": given / "donut", "layoutlm-private": ROOT / "fixtures/layoutlm-private",
         "layoutlm-public": ROOT / "fixtures/layoutlm-public",
     }.items():  # fmt: skip

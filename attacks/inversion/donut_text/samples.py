@@ -29,8 +29,8 @@ from pfl_audit.models.text_decoder import TextDecoder
 Ints = NDArray[np.int64]
 Row = tuple[int, ...]
 
-_FAR: Final = log(1.1)
-"""Mean logarithm of the excess that a sequence of no sample has at least, else errors hide the difference."""
+_EXPLAINED: Final = log(1.1)
+"""Mean logarithm of the excess that errors explain: a sample has at most as much, a sequence of no sample has more."""
 _APART: Final = 2.0
 """Ratio of this mean of the next sequence to that of the last sample, from which on the samples are certain."""
 _NEAR: Final = log(1.01)
@@ -93,7 +93,7 @@ def _unknown(limit: Limit) -> Samples:
 
 
 def _apart(last: float, following: float) -> bool:
-    return following >= max(_FAR, _APART * max(last, _NEAR))
+    return last <= _EXPLAINED < following and following >= _APART * max(last, _NEAR)
 
 
 def _extended(questions: Sequence[Row], places: Sequence[Ints], decoder: TextDecoder, basis: Basis) -> dict[Row, float]:

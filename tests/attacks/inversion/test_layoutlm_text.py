@@ -100,11 +100,13 @@ def test_a_search_goes_on_from_what_the_closed_form_made_of_the_page(opened: Ope
     settings = InversionSettings(iterations=10)
     mask, truth = case.seen.template.mask(), case.truths[0].page / 255
     nearness, first = {}, {}
-    for name, start in (("closed form", given), ("empty form", replace(given, page=None))):
+    exact = replace(given, texts=[case.truths[0].text])
+    for name, start in (("closed form", given), ("empty form", replace(given, page=None)), ("truth", exact)):
         found_page = reconstruct(found.model, case.seen, start, METHODS["lbfgs"], settings, 0, Silent(), "a page")
         nearness[name] = psnr(found_page.pages[0] / 255, truth, mask)
         first[name] = found_page.trace.objective[0][1]
-    assert first["closed form"] < first["empty form"] / 9  # both at the best factor
+    assert first["closed form"] < first["empty form"] / 2  # both at the best factor
+    assert first["closed form"] == pytest.approx(first["truth"], rel=0.01)  # what the noise leaves
     assert nearness["closed form"] > nearness["empty form"] + 100
     assert nearness["closed form"] > psnr(picture_of(given.page) / 255, truth, mask) - 1
 
