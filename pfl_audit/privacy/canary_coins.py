@@ -93,7 +93,8 @@ class Manifest:
             salt, bits = bytes.fromhex(self.salt), bytes.fromhex(self.bits)
         except (UsageError, ValueError):
             return False
-        return len(salt) == _SALT_BYTES and len(bits) == -(-self.canaries // 8)
+        plain = (salt.hex(), bits.hex()) == (self.salt, self.bits)  # bytes.fromhex skips spaces
+        return plain and len(salt) == _SALT_BYTES and len(bits) == -(-self.canaries // 8)
 
 
 def check_numbers(canaries: int, guesses: int, nonce: str) -> None:

@@ -136,10 +136,10 @@ class SampledGaussian:
 
     @cached_property
     def _reach(self) -> float:
-        """Largest loss of the curve in absolute value."""
-        if self._closed:
-            return _Closed(self.sampling, self._noise).epsilon(_CURVE_DELTA)
-        return float(self._curve.losses[-1])
+        """Largest loss of the curve in absolute value, as far as exp does not overflow."""
+        closed = self._closed
+        last = _Closed(self.sampling, self._noise).epsilon(_CURVE_DELTA) if closed else float(self._curve.losses[-1])
+        return min(last, _HIGHEST_LOSS)
 
     def _deltas(self, epsilons: Floats) -> Floats:
         """Delta of removing at each epsilon, of any sign."""
@@ -181,17 +181,19 @@ class _Closed:
     def __init__(self, sampling: Sampling, noise: float) -> None:
         active = binom(sampling.rounds, sampling.client_rate)
         low, high = (int(end) for end in active.interval(1 - 1e-15)) if sampling.client_rate < 1 else (0, 0)
-        ends = np.unique(np.linspace(max(low - 1, 0), sampling.rounds if high == 0 else high, _GROUPS).astype(int))
+        parts = (max(low - 1, 0), high), (high, sampling.rounds)  # what is likely, and the rest
+        ends = np.unique(np.concatenate([np.linspace(*part, _GROUPS).astype(int) for part in parts]))
         ends = np.array([sampling.rounds]) if sampling.client_rate == 1 else ends
-        self._missing = float(active.sf(ends[-1]))
-        self._weights = np.diff(active.cdf(ends), prepend=0.0)  # a group counts as its largest number of rounds
+        # a group counts as its largest number of rounds; its probability is that of the smaller tail, which is precise
+        below, above = active.cdf(ends), active.sf(ends)
+        self._weights = np.where(below < 0.5, np.diff(below, prepend=0.0), -np.diff(above, prepend=1.0))
         self._shifts = np.sqrt(ends) / noise
 
     def deltas(self, epsilons: Floats) -> Floats:
         """Delta at each epsilon of any sign, float (n,)."""
         none = float(self._weights[self._shifts == 0].sum())
         shifts, weights = self._shifts[self._shifts > 0], self._weights[self._shifts > 0]
-        total = self._missing + none * np.maximum(-np.expm1(np.minimum(epsilons, 0.0)), 0.0)
+        total = none * np.maximum(-np.expm1(np.minimum(epsilons, 0.0)), 0.0)
         for place, epsilon in enumerate(epsilons):
             middle = epsilon / shifts
             apart = np.exp(log_ndtr(shifts / 2 - middle)) - np.exp(epsilon + log_ndtr(-shifts / 2 - middle))

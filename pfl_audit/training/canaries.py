@@ -15,7 +15,7 @@ from string import ascii_lowercase, digits
 from typing import Any
 
 from pfl_audit.documents.document import Query
-from pfl_audit.documents.synthetic.canaries import draw_canaries
+from pfl_audit.documents.synthetic.canaries import MOST_DRAWN, draw_canaries
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_json
 from pfl_audit.inputs import is_there, read_json
@@ -61,6 +61,11 @@ def check(settings: CanarySettings, privacy: PrivacySettings | None) -> None:
         UsageError: A number is out of range, or the guarantee is not one of adding or removing a provider.
     """
     check_numbers(settings.canaries, settings.guesses, settings.nonce)
+    if settings.canaries > MOST_DRAWN:
+        raise UsageError(
+            f"{settings.canaries:,} canaries are more than the {MOST_DRAWN:,} whose pages verify draws",
+            "Lower --audit-canaries",
+        )
     if privacy is not None and privacy.sampling == "fixed-size":
         raise UsageError(
             "a canary is added or left out, and groups of a fixed size protect against replacing a provider",

@@ -15,6 +15,11 @@ def split_queries(corpus: Corpus) -> tuple[list[Query], list[Query]]:
     return train, valid or [query for query in corpus.queries if "test" in query.document.split]
 
 
+def places(corpus: Corpus) -> str:
+    """SHA-256 of part, provider and client of every page, which their digests leave out; independent of their order."""
+    return sha256_json(sorted([page.id, page.split, page.provider, page.client] for page in corpus.documents))
+
+
 def of_some_providers(queries: list[Query], share: float, seed: int) -> list[Query]:
     """Queries of randomly drawn providers, in their order.
 

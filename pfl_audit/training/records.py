@@ -23,7 +23,7 @@ _PUBLIC = (
     "lora", "canaries", "identity", "version", "packages",
 )  # fmt: skip
 _PUBLIC_DATA = ("commitment", "commitments", "before")
-_PRIVATE_IDENTITY = ("data", "partition")
+_PRIVATE_IDENTITY = ("data", "places", "partition")
 
 
 def private_path(out: Path) -> Path:

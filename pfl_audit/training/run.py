@@ -34,7 +34,7 @@ from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secret
 from pfl_audit.training.federated.settings import Mode, PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
-from pfl_audit.training.parts import of_some_providers, split_queries
+from pfl_audit.training.parts import of_some_providers, places, split_queries
 from pfl_audit.training.pretraining import FOLDER, Pretraining
 from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.records import RECORD, public_part, read_record, write_private
@@ -235,7 +235,10 @@ def finished(out: Path, identity: dict[str, Any], progress: Progress) -> dict[st
     if not is_complete(out):
         return None
     record = read_record(out)
-    if record.get("identity") != identity:
+    held = record.get("identity")
+    if isinstance(held, dict) and "places" not in held:  # of an earlier version
+        identity = {name: value for name, value in identity.items() if name != "places"}
+    if held != identity:
         raise UsageError(f"{out} holds a model of another run", "Name another --out")
     progress.say(f"{out} is already trained")
     forget(out)
@@ -308,13 +311,14 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
     identity: dict[str, Any] = {
         "mode": run.mode,
         "data": corpus.digest,
+        "places": places(corpus),
         "start": fingerprint_files(run.start) if run.start else [run.size, run.vocabulary, settings.seed],
         "half": run.half,
         "settings": settings.to_dict(),
     }
-    if any(document.source for document in corpus.documents):  # of a partition; the digest knows no clients
-        places = sorted([document.id, document.source, document.client] for document in corpus.documents)
-        identity["partition"] = sha256_json(places)
+    if any(document.source for document in corpus.documents):  # of a partition
+        sources = sorted([document.id, document.source, document.client] for document in corpus.documents)
+        identity["partition"] = sha256_json(sources)
     if run.lora:
         identity["lora"] = run.lora
     if run.pretraining:

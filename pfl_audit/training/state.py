@@ -75,8 +75,9 @@ def restore_state(
         for key, value in tensors.items():
             if key.startswith(_OPTIMIZER):
                 moment, name = key.removeprefix(_OPTIMIZER).split("/", 1)
-                # Steps are counted off the device, as torch's own load_state_dict leaves them.
-                held = value if moment == "step" else value.to(parameters[name].device)
+                # Steps are counted off the device, except by fused kernels, as torch's own load_state_dict has it.
+                fused = optimizer.defaults.get("fused")
+                held = value if moment == "step" and not fused else value.to(parameters[name].device)
                 optimizer.state[parameters[name]][moment] = held
         torch.set_rng_state(tensors["rng"])
         if (device := _cuda(network)) is not None and "rng-cuda" in tensors:

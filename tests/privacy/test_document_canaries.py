@@ -55,6 +55,7 @@ def test_coins_that_cannot_be_are_no_manifest() -> None:
     for manifest in (
         Manifest("", 2, "00" * 31, 8, "ff"),
         Manifest("", 2, "zz" * 32, 8, "ff"),
+        Manifest("", 2, "00 " * 32, 8, "ff"),  # of which no page can be drawn
         Manifest("", 2, "00" * 32, 8, "ffff"),
         Manifest("", 9, "00" * 32, 8, "ff"),
         Manifest("a\nb", 2, "00" * 32, 8, "ff"),

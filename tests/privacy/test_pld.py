@@ -95,6 +95,20 @@ def test_known_participation_has_a_closed_form(client_rate: float, rounds: int, 
     assert found == pytest.approx(participation.epsilon(delta, client_rate, rounds, noise), rel=1e-9)
 
 
+@pytest.mark.parametrize("run", [Sampling(1.0, 0.01, 10), Sampling(0.01, 1.0, 10)])
+def test_the_curve_of_very_little_noise_hides_who_is_not_drawn(run: Sampling) -> None:
+    """The composed loss is above 709, where exp overflows; a provider that no round draws cannot be told."""
+    drawn, fprs = 1 - 0.99**10, np.array([0.0, 1e-4, 0.5])
+    found = SampledGaussian(run, 0.05).trade_off(fprs)
+    assert (found <= drawn + fprs + 1e-6).all()
+    assert (found >= np.where(fprs, drawn + (1 - drawn) * fprs - 1e-6, 0.0)).all()
+
+
+def test_known_participation_has_an_epsilon_at_a_delta_below_the_rarest_numbers_of_rounds() -> None:
+    run = SampledGaussian(Sampling(0.5, 1.0, 1000), 1.0)
+    assert participation.delta(run.epsilon(1e-20), 0.5, 1000, 1.0) == pytest.approx(1e-20, rel=1e-6)
+
+
 def test_a_thousand_clients_rounds_stay_on_the_safe_side() -> None:
     run = SampledGaussian(Sampling(0.01, 1.0, 100_000), 20.0)
     deltas = [run.delta(epsilon) for epsilon in (0.0, 2.0, 8.0)]

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.training.optimizers import make_optimizer
 from pfl_audit.training.pretraining import Pretraining
 from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.state import RunState, restore_state, save_state
 from tests.fake_gpu import GPUS, gpu
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, federate
 
 __all__ = ["federate"]
 SHORT = replace(QUICK, rounds=1, local_steps=1, batch_size=2, validate_every=9, validation_queries=2, optimizer="sgd")
 CENTRAL = TrainSettings(steps=2, batch_size=2, save_every=1, validate_every=9, validation_queries=2)
+
+
+def test_steps_of_a_fused_optimiser_are_restored_on_its_device(tmp_path: Path) -> None:
+    """A fused kernel on a GPU reads them there; "meta" stands for the GPU."""
+    network = nn.Linear(2, 1)
+    optimizer = make_optimizer("adamw", list(network.parameters()), 1e-3, 0.0)
+    network(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    save_state(tmp_path / "state", "run", RunState(step=1), network, optimizer)
+    other = nn.Linear(2, 1, device="meta")
+    for name, kept in (("adamw", "meta"), ("adafactor", "cpu")):
+        restored = make_optimizer(name, list(other.parameters()), 1e-3, 0.0)
+        restore_state(tmp_path / "state", "run", other, restored)
+        assert {str(state["step"].device) for state in restored.state.values()} == {kept}
 
 
 @pytest.mark.parametrize("kind", GPUS)

@@ -204,6 +204,8 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(federate: Federate) -> Non
         federate("a", "fl-dp", groups, replace(ONE, clients_per_round=2), canaries=ASKED)
     with pytest.raises(UsageError, match="41 guesses"):
         federate("a", "fl", settings=ONE, canaries=CanarySettings(40, 41))
+    with pytest.raises(UsageError, match="150,000 canaries"):  # about half would be drawn, and verify draws all
+        federate("a", "fl", settings=ONE, canaries=CanarySettings(150_000, 40))
     with pytest.raises(UsageError, match="clients a round"):
         federate("a", "fl", settings=replace(ONE, clients_per_round=99), canaries=ASKED)
     assert not (federate.folder / "a").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from pfl_audit.training.federated.clients import partition
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.run import run_training
 from pfl_audit.training.scores import mean_over_sources
+from pfl_audit.training.settings import TrainSettings
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate
 
 FRACTION = replace(QUICK, client_fraction=0.7)
@@ -60,6 +63,26 @@ def test_another_partition_is_another_run(federate: Federate, tmp_path: Path) ->
     run_training(run, QUICK, Silent())
     with pytest.raises(UsageError, match="another run"):
         run_training(replace(run, data=tmp_path / "data-1"), QUICK, Silent())
+
+
+@pytest.mark.parametrize("mode", ["central", "fl-dp"])
+def test_other_providers_of_the_same_pages_are_another_run(federate: Federate, tmp_path: Path, mode: str) -> None:
+    """As if labels had been corrected; the digest of a corpus knows of no page whose it is."""
+    data = tmp_path / "data"
+    shutil.copytree(federate.corpus, data)
+    privacy = PRIVATE if mode == "fl-dp" else None
+    settings = QUICK if privacy else TrainSettings(steps=1, batch_size=2, validation_queries=2)
+    run_training(run := federate.run("out", mode, data=data), settings, Silent(), privacy)
+    before = open_corpus(data).digest
+    names = json.loads((data / "doc2provider.json").read_text())
+    pages = {page.file: page.provider for page in open_corpus(data, "blue").documents if page.client == 0}
+    one = next(iter(pages))
+    other = next(name for name, provider in pages.items() if provider != pages[one])
+    names[one], names[other] = names[other], names[one]
+    (data / "doc2provider.json").write_text(json.dumps(names))
+    assert open_corpus(data).digest == before
+    with pytest.raises(UsageError, match="another run"):
+        run_training(run, settings, Silent(), privacy)
 
 
 def queries(**counts: int) -> list[Query]:

@@ -21,7 +21,7 @@ from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
 from pfl_audit.training.federated.messages import Report
 from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
-from pfl_audit.training.parts import split_queries
+from pfl_audit.training.parts import places, split_queries
 from pfl_audit.training.run import refuse_trained_start
 
 
@@ -75,6 +75,7 @@ class FlowerClient:
             {
                 "settings": self.agreement.digest,
                 "data": self._own.digest,
+                "places": places(self._own),
                 **counted,
                 "sigma": self._plan.sigma if self._plan else 0.0,
             }

@@ -150,6 +150,21 @@ def test_other_settings_do_not_continue_a_run(parties: Parties) -> None:
         parties.lead("out", parties.agreement(replace(PRIVATE, clip=5.0)))
 
 
+def test_a_page_that_changes_its_provider_does_not_continue_a_run(parties: Parties) -> None:
+    """The same round would have the same noise, and another sum."""
+    agreement = parties.agreement(PRIVATE)
+    grid = parties.grid(agreement)
+    grid.dead.add(1002)
+    with pytest.raises(AuditError, match="no answer from a node"):
+        parties.lead("out", agreement, grid)
+    table = Path(parties.nodes[0]["data"]) / "doc2provider.json"
+    held = {page.file: page.provider for page in open_corpus(table.parent).documents}
+    one, other = next((a, b) for a in held for b in held if held[a] != held[b])
+    table.write_text(json.dumps(json.loads(table.read_text()) | {one: held[other], other: held[one]}))
+    with pytest.raises(AuditError, match="client 0: its data, its start or the app's settings are not as when"):
+        parties.lead("out", agreement)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

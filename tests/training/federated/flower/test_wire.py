@@ -19,12 +19,29 @@ from pfl_audit.training.federated.flower.messenger import Absent
 from pfl_audit.training.federated.flower.nodes import Nodes
 from pfl_audit.training.federated.flower.round_config import question
 from pfl_audit.training.federated.flower.wire import read_report
+from pfl_audit.training.federated.nf4 import NF4
 
 ZEROS = np.zeros(3, dtype=np.float32)
+HUGE = b"\x93NUMPY\x01\x00\x60\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000,)}".ljust(
+    96
+)
 
 
 def content(vector: Any, **said: Any) -> RecordDict:
     return RecordDict({"vector": ArrayRecord({"vector": Array(vector)}), "report": ConfigRecord(said)})
+
+
+def damaged(data: bytes) -> RecordDict:
+    """With a vector that numpy cannot read."""
+    array = Array(dtype="float32", shape=(3,), stype="numpy.ndarray", data=data)
+    return RecordDict({"vector": ArrayRecord({"vector": array}), "report": ConfigRecord({"kept": 1})})
+
+
+def test_codes_that_are_no_half_bytes_are_one_line() -> None:
+    codes = {"codes": Array(np.full(2, 300, dtype=np.int16)), "scales": Array(np.ones(1, dtype=np.float32))}
+    answer = RecordDict({"vector": ArrayRecord(codes), "report": ConfigRecord({"kept": 1})})
+    with pytest.raises(AuditError, match="holds no update of this model"):
+        read_report(answer, NF4, 3)
 
 
 def test_a_report_is_read() -> None:
@@ -51,6 +68,8 @@ def test_a_report_is_read() -> None:
         content(ZEROS, kept=1, losses=3.0),
         content(ZEROS, kept=1, losses=["x"]),
         content(ZEROS, kept=1, losses=[float("nan")]),
+        content(ZEROS, kept=1, losses=[0.5] * 2),  # millions of them, and the server's state could not be read again
+        *map(damaged, [b"", b"PK\x03\x04", b"\x93NUMPY\x01\x00\x04\x00((((", HUGE]),
     ],
 )
 def test_a_report_that_cannot_be_is_one_line(answer: RecordDict) -> None:
