@@ -93,7 +93,7 @@ def _unknown(limit: Limit) -> Samples:
 
 
 def _apart(last: float, following: float) -> bool:
-    return following >= max(_FAR, _APART * max(last, _NEAR))
+    return last < _FAR and following >= max(_FAR, _APART * max(last, _NEAR))
 
 
 def _extended(questions: Sequence[Row], places: Sequence[Ints], decoder: TextDecoder, basis: Basis) -> dict[Row, float]:
