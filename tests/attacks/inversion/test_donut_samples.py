@@ -59,6 +59,14 @@ def test_answers_of_other_pages_are_no_evidence(room):
     assert room.in_any_order(case).level == "unresolved"
 
 
+def test_nothing_is_missing_where_all_samples_are_certain(room):
+    """Also where noise passes for tokens that are in none of them."""
+    case = room.case(1, batch=2)
+    bag = bag_of(room.model, room.case(1, batch=2, gradient=noisy(dict(case.seen.gradient), 1e-6)))
+    assert set(bag.pages) == texts_of(room, case)
+    assert not [limit for limit in bag.limits if limit.words.startswith("samples")]
+
+
 def test_noise_leaves_the_order_unknown_and_says_so(room):
     case = room.case(1, batch=2)
     bag = bag_of(room.model, room.case(1, batch=2, gradient=noisy(dict(case.seen.gradient), 1e-3)))
