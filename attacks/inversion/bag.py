@@ -109,6 +109,7 @@ def bag_of(model: GradientModel, case: Case) -> Bag:
 def _compare(model: GradientModel, case: Case, bag: Bag, rng: np.random.Generator) -> Bagged:
     quiet = noise_like(case.seen.gradient, rng)
     nothing = bag_of(model, Case(replace(case.seen, gradient=quiet)))
+    nothing = replace(nothing, items={measure: nothing.items.get(measure, frozenset()) for measure in bag.items})
     found = counts_of(model, case, bag)
     of_noise = counts_of(model, Case(case.seen, case.truths), nothing)
     return Bagged(

@@ -156,12 +156,12 @@ class _OfDecoder:
             if len(read.present):
                 return self._bag(seen, layer, read)
         tokens, _, limits = words_of_tables(seen.gradient, _tables_of(layer), weights, seen.steps)
-        return Bag(_items(tokens), limits)
+        return Bag(_items(tokens) | _no_samples(seen), limits)
 
     def _bag(self, seen: Observation, layer: FirstLayer, read: TextRecovery) -> Bag:
         items, limits = _items(read.present.tolist()), _of_rows(read.limits)
         if not read.mixed:
-            return Bag(items, limits)
+            return Bag(items | _no_samples(seen), limits)
         names, tokens = layer.parameters, frozenset(read.present.tolist())
         queries = find_tensor(seen.gradient, names.crossing, (layer.width, layer.width))
         noise = find_noise(read_tensors(seen.gradient, layer), layer)
@@ -178,6 +178,11 @@ class _OfDecoder:
             for part in (mask, ~mask)
         )
         return own, form
+
+
+def _no_samples(seen: Observation) -> dict[str, frozenset[int]]:
+    """Nothing of what is sought in every update of several samples."""
+    return {SAMPLES: frozenset()} if seen.batch > 1 else {}
 
 
 def _beginnings(ids: Sequence[int], ends: Sequence[int]) -> frozenset[int]:
@@ -267,7 +272,7 @@ def _numbers(rows: Sequence[Sequence[int]]) -> frozenset[int]:
 
 def together(parts: Sequence[Items]) -> Items:
     """All items of several samples, by measure."""
-    measures = {measure for part in parts for measure in part}
+    measures = dict.fromkeys(measure for part in parts for measure in part)
     return {measure: frozenset().union(*(part.get(measure, ()) for part in parts)) for measure in measures}
 
 

@@ -10,7 +10,9 @@ for those alone: it is printed, and shows nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import hypot
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +34,14 @@ class NoiseBound:
         apart: Largest distance between updates of two pages, as a norm over all entries.
         measured: Number of other fillings that it was measured on; None where it follows from clipping.
         unit: What the updates are apart in.
+        messages: Number of updates that are taken together.
     """
 
     sigma: float
     apart: float
     measured: int | None = None
     unit: str = "page"
+    messages: int = 1
 
     def largest(self, prior: float) -> float:
         """Largest chance to be right, of who is right with probability ``prior`` without the update."""
@@ -67,10 +71,24 @@ class NoiseBound:
             if self.measured is None
             else f"the largest distance of {self.measured} other fillings, for which alone this holds"
         )
+        who = f"an observer of {self.messages} messages" if self.messages > 1 else "an observer"
         text = (
-            f"With the stated noise of {self.sigma:.2g} an entry, an observer who chooses between the {self.unit} "
+            f"With the stated noise of {self.sigma:.2g} an entry, {who} who chooses between the {self.unit} "
             f"and one other is right in {100 * self.largest(HALF):.1f} % of cases at most (by guessing 50 %), by {of}."
         )
         if self.largest(HALF) > HALF + SMALL:
             text += f" Noise of {self.needed:.2g} would bring this to {100 * (HALF + SMALL):.0f} %."
         return text
+
+
+def together(bounds: Sequence[NoiseBound]) -> NoiseBound:
+    """What several updates of one client allow together, each with noise of its own.
+
+    Distances over the noise add up as squares (Dong, Roth and Su, Gaussian differential privacy, 2022, corollary 3.3).
+
+    Args:
+        bounds: At least one, all of one unit.
+    """
+    sigma = min(bound.sigma for bound in bounds)
+    apart = hypot(*(bound.apart / bound.sigma for bound in bounds)) * sigma
+    return replace(bounds[0], sigma=sigma, apart=apart, messages=len(bounds))

@@ -113,8 +113,9 @@ def noise_like(update: Mapping[str, Tensor], rng: np.random.Generator) -> dict[s
 
 
 def pooled(parts: Sequence[Mapping[str, Counts]]) -> dict[str, Counts]:
-    """Counts over observations, by measure."""
-    return {name: np.sum([part[name] for part in parts], axis=0) for name in (parts[0] if parts else ())}
+    """Counts over observations, by measure: of those observations that it was measured of."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: np.sum([part[name] for part in parts if name in part], axis=0) for name in names}
 
 
 def shares(counts: Counts) -> NDArray[np.float64]:

@@ -37,6 +37,7 @@ from pfl_audit.models.calls import Calls
 from pfl_audit.models.gradient_protocol import GradientModel, Sample
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.openings import GradientOpening
+from pfl_audit.models.word_tables import LooksUpWords
 
 _REMEMBERED = 8
 """Pages whose other fillings are kept for the next check; they take up to 30 MB a page."""
@@ -62,7 +63,7 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     if captured is not None and inputs.gradient is not None:
         require_stated(inputs.gradient, captured, inputs)
         if stated is not None:
-            hold_against(inputs.gradient, captured, stated, progress)
+            hold_against(inputs.gradient, captured, stated, progress, looked_up(opened))
     if opened.reads and (captured is None or inputs.document is not None):
         templates = tuple(with_print(template) for template in templates)
     placed = [place_template(opened, template, progress) for template in templates]
@@ -79,7 +80,8 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
         if captured is not None:
             truths, gradient = [own] if own else [], captured
         else:
-            numbers = range(number * (inputs.batch - 1), (number + 1) * (inputs.batch - 1))
+            first, forms = number * (inputs.batch - 1), len(templates)  # pages of an update are of one form
+            numbers = range(first * forms + number % forms, (first + inputs.batch - 1) * forms + number % forms, forms)
             truths = [own or clients.page("document", number), *(clients.page("batch", other) for other in numbers)]
             gradient = clients.noisy(clipped(share(opened, truths), inputs.clip), inputs.noise, number)
         place = placed[number % len(placed)]
@@ -93,6 +95,19 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     about = _data(inputs, templates, cases, stated, f"{_CAVEAT} {_BUILT}" if built else _CAVEAT)
     records, calls = Records(job.store), _calls(inputs, job, held, templates)
     return OpenedGradients(opened, tuple(cases), records, job.states, about, inputs.public_form, calls)
+
+
+def looked_up(model: GradientModel) -> list[str]:
+    """Names of the tables whose rows a sample looks up."""
+    if (encoder := model.word_encoder()) is not None:
+        return [table.name for table in encoder.layout.tables.values()]
+    if (decoder := model.text_decoder()) is not None:
+        names = decoder.first_layer().parameters
+        return [names.word, names.position]
+    if isinstance(model, LooksUpWords):
+        tables = model.word_tables()
+        return [tables.word.name, *(table.name for table in tables.edges.values())]
+    return []
 
 
 def _calls(inputs: GradientInputs, job: AuditJob, held: Held, templates: tuple[Template, ...]) -> Calls[Held] | None:

@@ -50,9 +50,9 @@ def bag_check(
     whole = decision is not None and decision.share == 1.0 and decision.measure == ANY_ORDER
     counted = f"{many(pages, 'page')} in {many(len(bagged), 'update')}"
     text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}"
-    if _every(bagged, WORDS, PAGES):
+    if every(bagged, WORDS, PAGES):
         text += ": the whole text of the pages."
-    elif _every(bagged, SAMPLES):
+    elif every(bagged, SAMPLES):
         text += ": the whole answers, each with its question."
     else:
         text += ": every word of the pages, not its order." if whole else ", in no order."
@@ -80,10 +80,10 @@ def bag_check(
     )
 
 
-def _every(bagged: Sequence[Bagged], *measures: str) -> bool:
-    """Whether these were measured, and all came back."""
-    found = [one.found[measure] for one in bagged for measure in measures if measure in one.found]
-    return bool(found) and all(right == wanted for right, wanted, _ in found)
+def every(bagged: Sequence[Bagged], *measures: str) -> bool:
+    """Whether one of these was measured of every update, and all came back."""
+    found = [[one.found[measure] for measure in measures if measure in one.found] for one in bagged]
+    return all(some and all(right == wanted > 0 for right, wanted, _ in some) for some in found)
 
 
 def many(count: int, noun: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -130,12 +130,15 @@ def require_stated(path: Path, update: Mapping[str, Tensor], inputs: GradientInp
         )
 
 
-def hold_against(path: Path, update: Mapping[str, Tensor], stated: Statement, progress: Progress) -> None:
+def hold_against(
+    path: Path, update: Mapping[str, Tensor], stated: Statement, progress: Progress, tables: Sequence[str] = ()
+) -> None:
     """Say what the numbers of an update contradict.
 
     Args:
         path: Of the update, for errors.
         update: By parameter.
+        tables: Endings of the names of tables whose rows are looked up, which are full of zeros by themselves.
 
     Raises:
         UsageError: Other tensors are there than stated.
@@ -144,7 +147,7 @@ def hold_against(path: Path, update: Mapping[str, Tensor], stated: Statement, pr
         name = min(set(stated.tensors) ^ update.keys())
         where = "is in it and not stated" if name in update else "is stated and not in it"
         raise UsageError(f"gradient {path}: tensor {name[:80]!r} {where}", "State the tensors that were sent")
-    for words in _contradictions(stated, traits_of(update)):
+    for words in _contradictions(stated, traits_of(update, tables)):
         progress.say(f"{path.with_suffix('.toml')} does not fit the numbers: {words}")
 
 

@@ -25,6 +25,8 @@ Bools = NDArray[np.bool_]
 
 MOST: Final = 2e10
 """Places that are tested at the most; about a minute."""
+MOST_PARTS: Final = 1 << 22
+"""Tokens at positions, and boxes, that are held at the most: some 500 bytes each."""
 _NULL: Final = 256
 """Random places."""
 _SKETCH: Final = 32
@@ -116,7 +118,8 @@ def places_in(
         return Placed(known[:0], np.zeros(0, bool), apart, bases[0].rank)
     sketch = _sketch(basis, inputs, rng)
     left, right = (
-        inputs.linear(part)[0] / basis.scales @ sketch for part in (inputs.words(heads), inputs.boxes(boxes))
+        np.concatenate([inputs.linear(of(some))[0] / basis.scales @ sketch for some in _blocks(rows)])
+        for of, rows in ((inputs.words, heads), (inputs.boxes, boxes))
     )
     random = inputs.linear(inputs.words(chance) + inputs.boxes(chance[:, BOX]))[0] / basis.scales @ sketch
     near = (_NEAR * float(np.median(np.linalg.norm(random, axis=1)))) ** 2
@@ -156,6 +159,11 @@ def _of_chance(inputs: TextInputs, positions: int, rng: np.random.Generator) -> 
     rows = [rng.integers(size, size=_NULL) for size in sizes]
     edges = [np.sort(rng.integers(1000, size=(_NULL, 2)), axis=1) for _ in range(2)]
     return np.stack([*rows, edges[0][:, 0], edges[1][:, 0], edges[0][:, 1], edges[1][:, 1]], axis=1)
+
+
+def _blocks(rows: Ints) -> list[Ints]:
+    """The same in blocks, one at least: vectors of all of them would not fit into memory."""
+    return [rows[at : at + _PART] for at in range(0, max(len(rows), 1), _PART)]
 
 
 def _sketch(basis: Basis, inputs: TextInputs, rng: np.random.Generator) -> Floats:

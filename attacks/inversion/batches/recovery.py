@@ -19,7 +19,7 @@ from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.batches.certificate import ERROR, error_of
 from pfl_audit.attacks.inversion.batches.inputs import POSITION, TOKEN, TextInputs
 from pfl_audit.attacks.inversion.batches.pages import Guess, page_with
-from pfl_audit.attacks.inversion.batches.places import MOST, Parts, Placed, places_in
+from pfl_audit.attacks.inversion.batches.places import MOST, MOST_PARTS, Parts, Placed, places_in
 from pfl_audit.attacks.inversion.batches.states import FeedInputs
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
@@ -111,7 +111,7 @@ def separate(model: GradientModel, encoder: WordEncoder, seen: Observation, toke
         why = Limit(Cause.MIXED, "pages: candidates, as their pictures are unknown and no gradient certifies them")
         return replace(alone, pages=tuple(pages), limits=(why,))
     error = error_of(model, encoder, pages, seen.gradient, blank(seen))
-    if error > ERROR + _errors(seen.gradient, noise):
+    if not error <= ERROR + _errors(seen.gradient, noise):  # NaN certifies nothing
         why = Limit(Cause.MIXED, f"pages: candidates, whose gradient leaves {error:.1%} of the update unexplained")
         return replace(alone, pages=tuple(pages), error=error, limits=(why,))
     every = np.unique(np.concatenate(pages), axis=0)
@@ -143,9 +143,10 @@ def _places(
     used = {name: rows_of(table, noise) for name, table in tables.items()}
     last = int(used["position"].max(initial=-1)) - encoder.layout.first
     parts = Parts(tokens, np.arange(last + 1), used["types"], {name: used[name] for name in ("x", "y", "h", "w")})
-    boxes = parts.count()
-    if (tests := len(tokens) * (last + 1) * len(used["types"]) * boxes) > MOST:
-        return Limit(Cause.CROWDED, f"places: {tests:.0e} are possible by the tables, too many to test")
+    heads, boxes = len(tokens) * max(0, last + 1) * len(used["types"]), parts.count()
+    if heads * boxes > MOST or max(heads, boxes) > MOST_PARTS:
+        words = f"places: {heads:,} tokens at positions and {boxes:,} boxes are possible by the tables"
+        return Limit(Cause.CROWDED, f"{words}, too many to test")
     known = np.array([[encoder.first.start, 0, 0, 0, 0, 0, 0]])
     inputs = TextInputs.of(encoder.layout, encoder.first, weights)
     found = places_in(basis, inputs, parts, known, np.random.default_rng(_SEED))

@@ -82,7 +82,7 @@ def samples_of(
     order = sorted(found, key=lambda row: (found[row], row))
     means = [*(found[row] for row in order), inf]
     certain = order[: next((at for at in range(1, min(most, len(order)) + 1) if _apart(*means[at - 1 : at + 1])), 0)]
-    if present <= frozenset[int]().union(*certain):
+    if 1 < most == len(certain) or present <= frozenset[int]().union(*certain):
         return Samples(tuple(certain), 0, ())
     words = f"samples: {len(certain)} of {most} at the most are certain, and lack tokens of the update"
     return Samples(tuple(certain), len(order) - len(certain), (Limit(Cause.MIXED, words),))

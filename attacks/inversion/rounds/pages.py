@@ -39,7 +39,7 @@ class Pages:
         self._clients = np.array([-1 if (client := queries[at].document.client) is None else client for at in order])
         self._columns: dict[str, dict[int, int]] = {}
         self._tables: dict[str, csr_matrix] = {}
-        for measure in {name for one in items for name in one}:
+        for measure in dict.fromkeys(name for one in items for name in one):
             own = [items[at].get(measure, frozenset()) for at in order]
             public = frozenset.intersection(*own) if len(own) > 1 else frozenset[int]()
             columns = {item: at for at, item in enumerate(sorted(frozenset().union(*own) - public))}

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
+from pfl_audit.attacks.inversion.bound import NoiseBound, together
 from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, PAIRS, Counts, pooled, shares
 from pfl_audit.attacks.inversion.decision import Decision, decide
 from pfl_audit.attacks.inversion.present_bag import NAMES, many
 from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, REMEDIES, unresolved
-from pfl_audit.attacks.inversion.rounds.opened import RoundContext
+from pfl_audit.attacks.inversion.rounds.opened import RoundContext, Sent
 from pfl_audit.attacks.inversion.rounds.read import ReadMessage
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
@@ -22,7 +23,7 @@ from pfl_audit.core.results import Check, Curve, Finding, Metric, Series, Table
 from pfl_audit.metrics.intervals import exact_share
 
 _WHAT = {**NAMES, ANY_ORDER: "pieces of words", ALL_BOXES: "boxes of words", PAIRS: "pieces of words with their boxes"}
-SAFE = "The noise on every message hides a company's documents, even from an observer who knows two candidates."
+SAFE = "The noise hides a company's documents, even from an observer of all messages who knows two candidates."
 _REMEDIES = REMEDIES[:-1]  # the last is about templates
 
 
@@ -134,12 +135,11 @@ def _finding(context: RoundContext, decision: Decision | None, read: Sequence[Re
             said.append(f"{right:,} of {wanted:,} different {what} came back, {named - right:,} false ones beside them")
     text = f"Of {of}: {'; '.join(said) or 'nothing could be counted'}. {_beside(context, decision, read)}"
     level = decision.level if decision is not None else "unresolved"
-    bounds = [one.sent.bound for one in read]
-    stated = [bound for bound in bounds if bound is not None]
-    if stated:
-        weakest = max(stated, key=lambda bound: bound.apart / bound.sigma)
+    bounds = _bounds(context.sent)
+    if bounds:
+        weakest = max(bounds, key=lambda bound: bound.apart / bound.sigma)
         text = f"{text} {weakest.words}"
-        if level == "unresolved" and len(stated) == len(bounds) and weakest.shows:
+        if level == "unresolved" and weakest.shows and all(one.bound is not None for one in context.sent):
             level = "none"
     if level == "unresolved":
         text = f"{text} {unresolved(causes)}"
@@ -154,6 +154,16 @@ def _finding(context: RoundContext, decision: Decision | None, read: Sequence[Re
         false_alarms=decision.chance if decision is not None else None,
         metric=decision.measure if decision is not None else ANY_ORDER,
     )
+
+
+def _bounds(sent: Sequence[Sent]) -> list[NoiseBound]:
+    """What the stated noise of all messages of a client together allows, of each client."""
+    found: dict[int, list[NoiseBound]] = defaultdict(list)
+    for one in sent:
+        if one.bound is not None:
+            for client in one.clients:
+                found[client].append(one.bound)
+    return [together(bounds) for bounds in found.values()]
 
 
 def _beside(context: RoundContext, decision: Decision | None, read: Sequence[ReadMessage]) -> str:

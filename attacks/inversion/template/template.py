@@ -89,9 +89,10 @@ class Template:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the pixels, the fields and the words."""
+        """SHA-256 of the pixels, the fields, and the words with their boxes."""
         fields = [[one.id, list(one.box), one.label] for one in self.fields]
-        return sha256_json([list(self.pixels.shape), self.pixels.tobytes().hex(), fields, list(self.words)])
+        printed = [list(self.words), self.boxes.tolist()]
+        return sha256_json([list(self.pixels.shape), self.pixels.tobytes().hex(), fields, *printed])
 
 
 def open_template(image: Path, fields: Path | None = None) -> Template:

@@ -63,7 +63,7 @@ def traits_of(update: Mapping[str, Tensor], tables: Iterable[str] = ()) -> Trait
     if not dense:
         return Traits(rounded=_rounded(update.values()))
     kept = sum(int(part.count_nonzero()) for part in dense) / sum(part.numel() for part in dense)
-    samples = [part[: max(1, _MOST // part.shape[1])].float() for part in dense]
+    samples = [_some_rows(part) for part in dense]
     low, high = _some_sizes(samples).quantile(torch.tensor([0.1, 0.9]))
     signs = bool(low > _ALIKE * high) and kept > 1 - _SPARSE
     rounded = _rounded(dense)
@@ -73,6 +73,13 @@ def traits_of(update: Mapping[str, Tensor], tables: Iterable[str] = ()) -> Trait
         kept=kept if kept < 1 - _SPARSE else 1.0,
         signs=signs,
     )
+
+
+def _some_rows(part: Tensor) -> Tensor:
+    """First rows of a matrix that is not zero, float32; where they are zero, the first that are not."""
+    count = max(1, _MOST // part.shape[1])
+    rows = part[:count]
+    return (rows if rows.any() else part[part.any(dim=1)][:count]).float()
 
 
 def _some_sizes(parts: list[Tensor]) -> Tensor:

@@ -1,5 +1,6 @@
 """Separation of batches: places, pages, certificate; and what must not come back."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause
+from pfl_audit.attacks.inversion.bag import Bagged
 from pfl_audit.attacks.inversion.batches.certificate import ERROR, error_of
 from pfl_audit.attacks.inversion.batches.inputs import TextInputs
 from pfl_audit.attacks.inversion.batches.pages import page_with
@@ -15,8 +17,9 @@ from pfl_audit.attacks.inversion.batches.places import Parts, alone, places_in
 from pfl_audit.attacks.inversion.batches.recovery import Separated, separate
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
-from pfl_audit.attacks.inversion.controls import PAGES, PLACES
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, PAGES, PLACES, WORDS
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
+from pfl_audit.attacks.inversion.present_bag import every
 from pfl_audit.attacks.inversion.word_text import blank, solve
 from pfl_audit.models.open import open_gradient_model
 from tests.attacks.inversion import updates
@@ -213,3 +216,30 @@ def test_measures_are_of_private_fields(room: Room) -> None:
     right, wanted, named = counts[PLACES][0].tolist()
     assert right == wanted == named > 0
     assert counts[PAGES][0].tolist() == [2, 2, 2]
+
+
+def test_pages_whose_gradient_is_no_number_are_candidates(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the model is so sure of them that it has none."""
+    monkeypatch.setattr("pfl_audit.attacks.inversion.batches.recovery.error_of", lambda *_: float("nan"))
+    found = separated(room, room.case(0, batch=2))
+    assert found.pages
+    assert not found.certified
+
+
+def test_too_many_tokens_at_positions_are_said_even_without_a_box(room: Room) -> None:
+    case, encoder = room.case(0, batch=2), room.model.word_encoder()
+    assert encoder is not None
+    update = dict(case.seen.gradient)
+    name = next(name for name in update if name.endswith("w_position_embeddings.weight"))
+    update[name] = torch.zeros_like(update[name]).index_fill(0, torch.tensor([1023]), 1.0)
+    found = separate(room.model, encoder, replace(case.seen, gradient=update), np.arange(1 << 20))
+    assert [limit.cause for limit in found.limits] == [Cause.CROWDED]
+
+
+def test_pages_without_anything_private_are_no_whole_pages() -> None:
+    nothing = Bagged("document 1", 2, {PAGES: (0, 0, 0)}, {}, {}, ())
+    whole = Bagged("document 2", 2, {PAGES: (2, 2, 2)}, {}, {}, ())
+    lines = Bagged("document 3", 1, {ANY_ORDER: (9, 9, 9)}, {}, {}, ())
+    assert every((whole,), WORDS, PAGES)
+    assert not every((whole, nothing), WORDS, PAGES)
+    assert not every((whole, lines), WORDS, PAGES)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pfl_audit.attacks.inversion.bound import HALF, SMALL, NoiseBound
+from pfl_audit.attacks.inversion.bound import HALF, SMALL, NoiseBound, together
 from pfl_audit.attacks.inversion.clients import clipped, norm_of
 from pfl_audit.attacks.inversion.decision import Decision
 from pfl_audit.attacks.inversion.present_decision import closed_finding
@@ -79,3 +79,15 @@ def test_a_wrong_statement_is_noticed() -> None:
         require_stated(Path("g"), given, GradientInputs(noise=1.0))
     with pytest.raises(UsageError, match="above the 1 that it was clipped to"):
         require_stated(Path("g"), given, GradientInputs(clip=1.0))
+
+
+def test_updates_of_one_client_are_held_together() -> None:
+    """A hundred updates that show nothing one by one are like one with a tenth of the noise."""
+    one = NoiseBound(100.0, 10.0)
+    hundred = together([one] * 100)
+    assert (one.shows, hundred.shows) == (True, False)
+    assert hundred.largest(HALF) == pytest.approx(NoiseBound(10.0, 10.0).largest(HALF))
+    assert "an observer of 100 messages who chooses" in hundred.words
+    assert together([one, NoiseBound(50.0, 10.0)]).largest(HALF) == pytest.approx(
+        NoiseBound(1.0, 0.05**0.5).largest(HALF)
+    )

@@ -22,6 +22,7 @@ from pfl_audit.attacks.inversion.controls import (
     in_place,
     inside,
     joint_p,
+    pooled,
     private_tokens,
 )
 from pfl_audit.attacks.inversion.decision import decide
@@ -181,3 +182,12 @@ def test_measures_of_several_observations_are_pooled() -> None:
     nothing = decide([{TOKENS: np.array([[0, 4]] * 1000)}], BUDGET)
     assert nothing is not None
     assert (nothing.level, nothing.p) == ("unresolved", 1.0)
+
+
+def test_a_measure_is_pooled_over_the_updates_that_have_it() -> None:
+    every, some = np.array([[1, 4], [0, 4]]), np.array([[2, 3], [1, 3]])
+    parts = [{TOKENS: every}, {TOKENS: every, BOXES: some}]
+    for order in (parts, parts[::-1]):
+        found = pooled(order)
+        assert found[TOKENS].tolist() == (2 * every).tolist()
+        assert found[BOXES].tolist() == some.tolist()

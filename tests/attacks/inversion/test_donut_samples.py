@@ -10,7 +10,7 @@ from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.bag import bag_of, counts_of
 from pfl_audit.attacks.inversion.clients import share
-from pfl_audit.attacks.inversion.controls import SAMPLES
+from pfl_audit.attacks.inversion.controls import SAMPLES, noise_like
 from pfl_audit.attacks.inversion.donut_text.samples import samples_of
 from pfl_audit.models.donut.small import SmallSize, new_donut
 from pfl_audit.models.donut.text import DonutText
@@ -59,6 +59,14 @@ def test_answers_of_other_pages_are_no_evidence(room):
     assert room.in_any_order(case).level == "unresolved"
 
 
+def test_nothing_is_missing_where_all_samples_are_certain(room):
+    """Also where noise passes for tokens that are in none of them."""
+    case = room.case(1, batch=2)
+    bag = bag_of(room.model, room.case(1, batch=2, gradient=noisy(dict(case.seen.gradient), 1e-6)))
+    assert set(bag.pages) == texts_of(room, case)
+    assert not [limit for limit in bag.limits if limit.words.startswith("samples")]
+
+
 def test_noise_leaves_the_order_unknown_and_says_so(room):
     case = room.case(1, batch=2)
     bag = bag_of(room.model, room.case(1, batch=2, gradient=noisy(dict(case.seen.gradient), 1e-3)))
@@ -99,3 +107,20 @@ def test_a_full_span_tells_nothing(room):
     found = samples_of(full, decoder, [[0], [5]], frozenset({0, 5}), 2, Noise(0.0, 1e-7, everywhere=False))
     assert not found.certain
     assert found.limits[0].cause is Cause.CROWDED
+
+
+def test_a_sequence_outside_the_span_is_not_certain_even_if_there_is_no_other(room):
+    decoder = room.model.text_decoder()
+    ids = decoder.ids(room.case(1).truths[0].text).tolist()
+    gradient = next(part for name, part in room.case(3).seen.gradient.items() if name.endswith(QUERIES))
+    options, noise = [[token] for token in ids], Noise(0.0, 3 * 2.0**-24, everywhere=False)
+    found = samples_of(gradient, decoder, options, frozenset(ids), 2, noise)
+    assert not found.certain
+    assert [limit.cause for limit in found.limits] == [Cause.MIXED]
+
+
+def test_samples_are_counted_of_every_batch(room):
+    """Also where nothing was separated, so that several updates and their noise are measured alike."""
+    case = room.case(1, batch=2)
+    noise = noise_like(case.seen.gradient, np.random.default_rng(0))
+    assert SAMPLES in bag_of(room.model, room.case(1, batch=2, gradient=noise)).items

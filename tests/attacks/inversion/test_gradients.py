@@ -382,3 +382,14 @@ def test_the_report_on_the_embedded_donut_says_that_it_was_built_to_be_read(tmp_
     assert "built so that a search can read the page" in told[0]
     assert "built" not in told[1]
     assert told[0].startswith(told[1])
+
+
+def test_the_pages_of_an_update_are_of_one_form(templates: Path, opened: Open) -> None:
+    found = opened(GradientInputs(template=templates, documents=5, batch=3), model=FakeGradients((224, 224)))
+    forms = [{page % 3 for page, _ in case.pages} for case in found.cases]
+    assert forms == [{0}, {1}, {2}, {0}, {1}]
+    others = [page for case in found.cases for page, _ in case.pages[1:]]
+    assert len(set(others)) == 10
+    for case in found.cases:
+        fields = {field.id for field in case.seen.template.fields}
+        assert all(set(truth.values or {}) == fields for truth in case.truths)

@@ -6,12 +6,16 @@ import torch
 from safetensors.torch import save_file
 
 from pfl_audit.attacks.inversion.captured import read_gradient
+from pfl_audit.attacks.inversion.gradients import looked_up
 from pfl_audit.attacks.inversion.statement import Statement, hold_against, read_statement, with_statement
 from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.models.open import open_gradient_model
 from pfl_audit.progress import Silent
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.gradient_fakes import FakeGradients
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
 class Telling(Silent):
@@ -77,9 +81,9 @@ def gradient() -> dict[str, torch.Tensor]:
     return {name: torch.randn(64, 48, generator=generator) for name in ("one", "other")}
 
 
-def said(update: dict[str, torch.Tensor], stated: Statement) -> str:
+def said(update: dict[str, torch.Tensor], stated: Statement, tables: tuple[str, ...] = ()) -> str:
     telling = Telling()
-    hold_against(Path("g.safetensors"), update, stated, telling)
+    hold_against(Path("g.safetensors"), update, stated, telling, tables)
     return " ".join(telling.said)
 
 
@@ -114,6 +118,25 @@ def test_a_wrong_statement_is_noticed(
         "sparse": lambda: updates.sparse(gradient),
     }
     assert message in said(changes[change](), Statement.model_validate(stated))
+
+
+def test_rows_that_no_page_looks_up_are_no_entries_left_out(gradient: dict[str, torch.Tensor]) -> None:
+    rows = torch.zeros(2000, 48).index_copy(0, torch.tensor([3, 50]), gradient["one"][:2])
+    update, stated = {**gradient, "bert.words.weight": rows}, Statement(codec="none")
+    assert not said(update, stated, ("words.weight",))
+    assert "of the entries are not zero" in said(updates.sparse(update), stated, ("words.weight",))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "table"),
+    [
+        ("donut", "decoder.model.decoder.embed_positions.weight"),
+        ("vt5-pretrained", "language_backbone.shared.weight"),
+    ],
+)
+def test_tables_that_are_looked_up_are_known_of_every_family(checkpoint: str, table: str) -> None:
+    tables = looked_up(open_gradient_model(str(FIXTURES / checkpoint), "cpu"))
+    assert any(name.endswith(table) or table.endswith(name) for name in tables)
 
 
 def test_other_tensors_than_stated(gradient: dict[str, torch.Tensor]) -> None:

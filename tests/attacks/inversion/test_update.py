@@ -105,3 +105,12 @@ def test_an_update_without_decay_stays_as_it_is() -> None:
         assert found.share == 0.0
         assert torch.equal(found.update["words"], given)
     assert without_decay({"other": table}, weights, ("words",)).share == 0.0
+
+
+def test_matrices_that_begin_with_rows_of_zeros_are_looked_at() -> None:
+    """As a sparse update may, or a layer of which a part is frozen."""
+    whole = {name: part.repeat(5, 1) for name, part in matrices().items()}
+    behind = {name: torch.cat([torch.zeros(1 << 13, 64), part]) for name, part in whole.items()}
+    assert traits_of(behind) == Traits(kept=200 / (200 + (1 << 13)))
+    signs = {name: torch.cat([torch.zeros(20, 1 << 19), torch.randn(16, 1 << 19)]) for name in ("query.weight",)}
+    assert not traits_of(signs).signs

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pfl_audit.attacks.inversion.bag_readers import together
 from pfl_audit.attacks.inversion.rounds.pages import Pages
 from pfl_audit.documents.document import Document, Query, as_boxes
 from tests.oracles.round_pages import counts
@@ -68,3 +69,13 @@ def test_rows_are_found_by_question_and_by_client() -> None:
     rows = pages.rows(sorted(of_one))
     assert rows is not None
     assert sorted(pages.rows_of([1]).tolist()) == sorted(rows.tolist())
+
+
+def test_measures_keep_their_order() -> None:
+    """Of two that show as much the first decides, in every run."""
+    queries, items = drawn(np.random.default_rng(0))
+    names = [f"measure {number}" for number in (3, 1, 4, 2, 5, 9, 6, 8)]
+    both = [together([dict.fromkeys(names, some), {}]) for some in items]
+    pages = Pages(queries, both)
+    assert list(both[0]) == names
+    assert list(pages.counts({}, np.array([0]), pages.permutations(2, np.random.default_rng(0)))) == names

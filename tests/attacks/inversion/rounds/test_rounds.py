@@ -218,7 +218,8 @@ def test_stated_noise_is_held_against_its_bound(copied: Federation, tmp_path: Pa
     _, results = audit(copied, tmp_path / "run")
     finding = check(results)["finding"]
     assert finding["level"] == "none"
-    assert "chooses between the company and one other is right in 50." in finding["text"]
+    both = "an observer of 2 messages who chooses between the company and one other is right in 51.1 %"
+    assert both in finding["text"]
 
 
 def test_a_message_of_no_question_is_not_scored(copied: Federation, tmp_path: Path) -> None:

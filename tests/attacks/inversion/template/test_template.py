@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pfl_audit.attacks.inversion.template.template import open_filled, open_template
+from pfl_audit.attacks.inversion.template.template import Template, TemplateField, open_filled, open_template
+from pfl_audit.documents.document import as_boxes
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from tests.attacks.inversion.template.drawn import SIZE, WINDOWS, draw_form, form, save_form
 
@@ -136,3 +137,10 @@ def test_a_document_of_another_size(tmp_path: Path) -> None:
         open_filled(tmp_path / "d.png", form())
     draw_form().save(tmp_path / "e.jpg")
     assert open_filled(tmp_path / "e.jpg", form()).shape == (160, 200, 3)
+
+
+def test_the_digest_is_of_where_words_stand_too() -> None:
+    """A defence that was made for other boxes is made again."""
+    page, fields = np.zeros((40, 40, 3), np.uint8), (TemplateField("field-1", (0.0, 0.0, 0.5, 0.5)),)
+    one, other = (Template(page, fields, ("Name:",), as_boxes([[0.5, 0.5, right, 1.0]], 1)) for right in (0.75, 1.0))
+    assert one.digest != other.digest
