@@ -135,7 +135,9 @@ def test_demo_runs_without_a_network_and_writes_its_report(installed: Installed,
     assert demo.target.path == "vt5-finetuned"
     report = (installed.cwd / "audit-demo/report.html").read_text()
     assert "The embedded demonstration model gives away training data" in report
-    assert {check.status for check in demo.checks if check.required} == {"ran"}
+    assert {check.status for check in demo.checks if check.required and check.part_of is None} == {"ran"}
+    skipped = {check.id for check in demo.checks if check.required and check.status != "ran"}
+    assert skipped == {"membership.lira", "membership.rmia"}  # they need reference models
 
 
 def test_demo_reads_a_filled_form_out_of_a_gradient(installed: Installed, demo: Results) -> None:
