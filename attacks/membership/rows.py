@@ -158,7 +158,7 @@ def every_row() -> tuple[AttackRow, ...]:
 
 @cache
 def _external() -> tuple[AttackRow, ...]:
-    """Attacks of other packages; one that cannot be told apart from ours, or states no access, is left out."""
+    """Attacks of other packages; one with the name of ours, or without a stated access, is left out."""
     ours, found = {row.id for row in ROWS}, []
     for name, one in provider_attacks().items():
         if one.name in ours or one.knowledge not in KNOWLEDGE:

@@ -29,10 +29,11 @@ def success(answers: GapEstimate | None) -> Success:
 def access_of(found: Memory, answers: GapEstimate | None) -> Access:
     """What the finding needs: answers alone where they come out right, else the scores that the other measures use."""
     head = found.headline
-    return "scores" if head is not None and head.name in (RATIO, EXPOSURE) and not _told(found, answers) else "answers"
+    by_scores = head is not None and head.name in (RATIO, EXPOSURE) and not _answer_gap(found, answers)
+    return "scores" if by_scores else "answers"
 
 
-def _told(found: Memory, answers: GapEstimate | None) -> tuple[Estimate, Estimate] | None:
+def _answer_gap(found: Memory, answers: GapEstimate | None) -> tuple[Estimate, Estimate] | None:
     """Shares of right answers on pages of members and of others, where these alone are a finding of this level."""
     alone = any(one.name == ACC and one.level == found.level for one in found.results)
     if not (alone and answers and answers.members and answers.non_members):
@@ -58,12 +59,12 @@ def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: 
         )
         return f"The model does not give the {name} of {unit.nouns} in training away more than {than}."
     sign = "" if found.level == "leak" else " (a sign, not proof)"
-    if answers and (told := _told(found, answers)):
-        cases, count = out_of(told[0].value, answers.pages[0], "pages")
+    if answers and (gap := _answer_gap(found, answers)):
+        cases, count = out_of(gap[0].value, answers.pages[0], "pages")
         return (
             f"{cases[:1].upper()}{cases[1:]} without their {name}, of {unit.nouns} in training, the model answers "
             f"{count} with the true one; of 100 pages of other {unit.nouns}, "
-            f"{hundredths(told[1].value)}{sign}."
+            f"{hundredths(gap[1].value)}{sign}."
         )
     none = bool(answers and answers.members and answers.members.value == 0)
     said = (

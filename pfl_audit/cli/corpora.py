@@ -31,7 +31,7 @@ def list_left_out(problems: Sequence[Problem], *, reveal: bool | None) -> None:
 
 
 def unlabelled_line(corpus: Corpus) -> str | None:
-    """One line on the units whose membership nobody has given; None where there is none."""
+    """One line on the units without a membership; None if every unit has one."""
     if not (unknown := corpus.unlabelled()):
         return None
     return (

@@ -63,7 +63,7 @@ def samples_of(
     """Separate the samples of an update.
 
     Args:
-        gradient: Of the parameter ``crossing`` of the decoder, (width, width); None where it was not shared.
+        gradient: Gradient of the decoder's parameter ``crossing``, (width, width); None if it was not shared.
         options: For every position the tokens that may stand there.
         present: All tokens of the update.
         most: Number of its samples.

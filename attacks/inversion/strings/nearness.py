@@ -26,7 +26,7 @@ class Nearness:
     """How far the patches of a line lie outside the span, over what errors explain; the worst of each line.
 
     Attributes:
-        own: Of the line; about 1 if it is on the page.
+        own: Excess of the line; about 1 if it is on the page.
         other: The least of all lines that differ in one letter.
         random: The least of random lines of as many letters.
         ink: Level of its ink, 0 to 255.

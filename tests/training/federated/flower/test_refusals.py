@@ -140,29 +140,30 @@ def test_a_server_that_asks_for_more_than_agreed_is_refused(parties: Parties) ->
             ask(*asked)
 
 
-def test_other_settings_do_not_continue_a_run(parties: Parties) -> None:
+def interrupted(parties: Parties) -> None:
+    """A private run into "out" that ended because a node did not answer."""
     agreement = parties.agreement(PRIVATE)
     grid = parties.grid(agreement)
     grid.dead.add(1002)
     with pytest.raises(AuditError, match="no answer from a node"):
         parties.lead("out", agreement, grid)
+
+
+def test_other_settings_do_not_continue_a_run(parties: Parties) -> None:
+    interrupted(parties)
     with pytest.raises(AuditError, match=r"client \d: its data, its start or the app's settings are not as when"):
         parties.lead("out", parties.agreement(replace(PRIVATE, clip=5.0)))
 
 
 def test_a_page_that_changes_its_provider_does_not_continue_a_run(parties: Parties) -> None:
     """The same round would have the same noise, and another sum."""
-    agreement = parties.agreement(PRIVATE)
-    grid = parties.grid(agreement)
-    grid.dead.add(1002)
-    with pytest.raises(AuditError, match="no answer from a node"):
-        parties.lead("out", agreement, grid)
+    interrupted(parties)
     table = Path(parties.nodes[0]["data"]) / "doc2provider.json"
     held = {page.file: page.provider for page in open_corpus(table.parent).documents}
     one, other = next((a, b) for a in held for b in held if held[a] != held[b])
     table.write_text(json.dumps(json.loads(table.read_text()) | {one: held[other], other: held[one]}))
     with pytest.raises(AuditError, match="client 0: its data, its start or the app's settings are not as when"):
-        parties.lead("out", agreement)
+        parties.lead("out", parties.agreement(PRIVATE))
 
 
 @pytest.mark.parametrize(
