@@ -65,6 +65,9 @@ class Request:
         as_json: Whether results are printed as JSON.
         quiet: Whether no progress is shown.
         preview: Whether the audit is only looked at, or shared out (--validate, --dry-run, --shard).
+        as_published: Whether settings that are not given take the papers' values.
+        release: Who can reach the model, as the user declares; None where it is not declared.
+        config: Configuration file, or None.
         out: Folder of the run, or None.
         store: Response store, or None.
         device: torch's name of the device.
@@ -86,6 +89,9 @@ class Request:
     as_json: bool = False
     quiet: bool = False
     preview: bool = False
+    as_published: bool = False
+    release: options.Release | None = None
+    config: Path | None = None
     out: Path | None = None
     store: Path | None = None
     device: str = "cpu"
@@ -190,7 +196,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         checks=request.checks,
         named=request.named,
         settings=request.settings,
-        as_published=given.get("as_published", False),
+        as_published=request.as_published,
         store=request.store or shared_store(request.out),
         seed=request.seed,
         device=request.device,
@@ -206,9 +212,9 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         published=_published(context),
         baseline=request.gating.baseline,
         reveal=request.reveal,
-        release=given["release"],
+        release=request.release,
         command=command_line(),
-        config=given["config"],
+        config=request.config,
     )
     if given.get("validate"):
         show_validated(plan, as_json=request.as_json)
@@ -248,6 +254,9 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
         as_json=given["as_json"],
         quiet=given["quiet"],
         preview=any(given.get(name) for name in ("validate", "dry_run", "shard")),
+        as_published=given.get("as_published", False),
+        release=given["release"],
+        config=given["config"],
         out=given["out"],
         store=given["store"],
         device=given["device"],
