@@ -124,7 +124,9 @@ def _plan(request: Request, one: Published | None, folder: Path, checks: tuple[s
         cluster=request.cluster,
         fail_on="never",
         reveal=request.reveal,
+        release=request.release,
         command=command_line(),
+        config=request.config,
     )
 
 

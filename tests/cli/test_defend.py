@@ -141,6 +141,16 @@ def test_budgets_and_one_json_document(defend: Defend, tmp_path: Path, capsys: C
     assert told["variants"][1]["template"] == "template-pgd-8.png"
 
 
+def test_every_audit_holds_who_can_reach_the_model_and_the_configuration(defend: Defend, tmp_path: Path) -> None:
+    config = tmp_path / "defend.toml"
+    config.write_text("budget = [8]\n")
+    assert defend("--release", "internal", "--config", config) == 0
+    for name in ("before", "pgd-8"):
+        found = json.loads((tmp_path / "run" / name / "results.json").read_text())
+        assert found["release"] == "internal"
+        assert found["provenance"]["config"] is not None
+
+
 def test_a_check_that_cannot_be_run_is_told(defend: Defend, capsys: Capture) -> None:
     assert defend("--budget", 8, "--method", "text") == 3
     assert "skipped: inversion.text: it looks at pages alone" in capsys.readouterr().out
