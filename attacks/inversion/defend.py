@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 FILE_NAME = "defence.json"
 NOTE = (
-    "This does nothing against attacks that need no template: closed forms (words, boxes and page of a LayoutLM by "
-    "--method analytic, question and answer by text, the words of all pages of an update of any model by words), "
-    "and searches that begin with noise (dlg, idlg, inverting-gradients, april). Nor does it help against an "
+    "A perturbed template does nothing against attacks that need no template: closed forms (words, boxes and page of a "
+    "LayoutLM by --method analytic, question and answer by text, the words of all pages of an update of any model by "
+    "words), and searches that begin with noise (dlg, idlg, inverting-gradients, april). Nor does it help against an "
     "attacker who has the clean form, or cleans the published one: on white paper, making almost white pixels white "
     "undoes most of it."
 )
@@ -72,7 +73,9 @@ def _defend(request: Request) -> bool:
             (run_and_show(plan, as_json=False, quiet=request.quiet, gate=False, show=False), plan.out)
             for plan in (_plan(request, one, folder, checks) for one in variants)
         ]
-        pages = render_comparison(compare(found), folder / "comparison.html")
+        comparison = compare(found)
+        noted = replace(comparison, notes=(*comparison.notes, NOTE))
+        pages = render_comparison(noted, folder / "comparison.html")
         audited = [(one, results) for one, (results, _) in zip(variants, found, strict=True)]
         summary = {"variants": [_summary(one, results) for one, results in audited], "note": NOTE}
         write_json(folder / FILE_NAME, summary)

@@ -104,7 +104,9 @@ def test_templates_are_written_and_attacked(defend: Defend, looking: Looking, tm
     assert words[0] == 1
     assert max(words[1:]) < 0.7
     assert (tmp_path / "run" / "before" / "report.html").is_file()
-    assert "Perturbed template: random, 8/255" in (tmp_path / "run" / "comparison.html").read_text()
+    page = (tmp_path / "run" / "comparison.html").read_text()
+    assert "Perturbed template: random, 8/255" in page
+    assert "does nothing against attacks that need no template" in page
     shown_text = capsys.readouterr().out
     assert "before    inversion.lbfgs  100.0 % words exact" in shown_text
     assert "does nothing against attacks that need no template" in shown_text
