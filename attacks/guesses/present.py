@@ -135,15 +135,17 @@ def no_secrets(words: Words, outcome: Outcome, reasons: tuple[str, str, str], no
         reasons: Texts for values that also occur on their page, in other documents, in public documents.
     """
     places = outcome.occurrences
-    holds = (
-        [found.on_page > 0 for found in places],
-        [found.elsewhere > 0 for found in places],
-        [found.public > 0 for found in places],
-    )
+    holds = {
+        reasons[0]: [found.on_page > 0 for found in places],
+        reasons[1]: [found.elsewhere > 0 for found in places],
+        reasons[2]: [found.public > 0 for found in places],
+    }
+    if any(empty := [found.empty for found in places]):
+        holds["has no letter and no digit"] = empty
     hit = [field.attack.within(max(outcome.every)) for field in outcome.private]
     left = [True] * len(places)
     rows: list[list[Cell]] = []
-    for reason, held in zip(reasons, holds, strict=True):
+    for reason, held in holds.items():
         mine = [a and b for a, b in zip(left, held, strict=True)]
         rows.append([reason, sum(mine), sum(a and b for a, b in zip(mine, hit, strict=True))])
         left = [a and not b for a, b in zip(left, held, strict=True)]
