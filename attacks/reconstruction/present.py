@@ -45,6 +45,10 @@ DISAGREE = (
     "A permutation of the units finds a difference between private and new forms, but an interval by resampling holds "
     "0: more units are needed to tell."
 )
+BELOW = (
+    "A permutation of the units finds a difference between private and new forms, but on private forms the attack does "
+    "no better than public knowledge alone: another --public, or --tune, may tell."
+)
 
 
 class Presenter:
@@ -159,14 +163,19 @@ class Presenter:
         if p_value is None:
             why = "That is a sign; without forms that are new to the model, it may know no more than their kind"
         none = "That is no evidence that these forms are remembered"
-        if smallest is not None and abs(smallest) < _ALIKE:
+        if smallest is None:
+            smallest, over = max(0.0, found.value - found.lower_bound(self.budget.weak)), "over public knowledge"
+        else:
+            over = "between private and new forms"
+        if abs(smallest) < _ALIKE:
             none += "; the attack does as public knowledge alone does"
-        elif smallest is not None:
-            none += f"; a difference of {smallest:.3f} between private and new forms would have been found"
+        else:
+            none += f"; a difference of {smallest:.3f} {over} would have been found"
+        apart = BELOW if found.high < 0.0 else DISAGREE
         end = {
             "weak": f" {why}.{self.apart()}",
             "none": f" {none}.{self.learnt_little()}",
-            "unresolved": f" {self.too_few(units) if units < FEWEST_UNITS else DISAGREE}",
+            "unresolved": f" {self.too_few(units) if units < FEWEST_UNITS else apart}",
         }[level]
         return finding_of(
             level,
