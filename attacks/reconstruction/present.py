@@ -14,7 +14,7 @@ from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
-from pfl_audit.attacks.reconstruction.finding import finding_of
+from pfl_audit.attacks.reconstruction.finding import ELSEWHERE, finding_of
 from pfl_audit.attacks.reconstruction.memory import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
 from pfl_audit.attacks.reconstruction.units import Units
@@ -23,7 +23,7 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import bootstrap_over, build_metric
-from pfl_audit.core.results import Check, Curve, Finding, Format, Metric, Series, SliceValue, Table
+from pfl_audit.core.results import Check, Curve, Finding, Format, Level, Metric, Series, SliceValue, Table
 from pfl_audit.metrics.intervals import Estimate
 
 IMPROVEMENT = "improvement factor"
@@ -158,7 +158,7 @@ class Presenter:
         units = min(some.units for some in _evaluations(outcome).values())
         if new is not None and p_value is not None:
             text += f"; permutation p {p_value:.4f}"
-        level = memory_level(found, new, p_value, units, self.budget)
+        level, elsewhere = self.unless_elsewhere(memory_level(found, new, p_value, units, self.budget))
         why = "Memory of these forms is detected, which is no value put back"
         if p_value is None:
             why = "That is a sign; without forms that are new to the model, it may know no more than their kind"
@@ -175,7 +175,7 @@ class Presenter:
         end = {
             "weak": f" {why}.{self.apart()}",
             "none": f" {none}.{self.learnt_little()}",
-            "unresolved": f" {self.too_few(units) if units < FEWEST_UNITS else apart}",
+            "unresolved": f" {self.too_few(units) if units < FEWEST_UNITS else ELSEWHERE if elsewhere else apart}",
         }[level]
         return finding_of(
             level,
@@ -184,7 +184,13 @@ class Presenter:
             (scores.attack.value, scores.baseline.value),
             metric,
             slice_of(PRIVATE, "the attack"),
+            elsewhere=elsewhere,
         )
+
+    def unless_elsewhere(self, level: Level) -> tuple[Level, bool]:
+        """The level, unresolved in place of none if the model was trained on other forms; and whether it is that."""
+        elsewhere = level == "none" and self._context.elsewhere
+        return ("unresolved" if elsewhere else level), elsewhere
 
     def apart(self) -> str:
         """A warning, where no provider has both private and new forms."""

@@ -155,6 +155,16 @@ def test_a_model_that_fills_new_forms_in_as_well_does_not_remember(opens: Opens)
     assert levels(context) == ["none"] * 3
 
 
+def test_no_evidence_on_forms_that_the_model_was_not_trained_on_is_unresolved(opens: Opens) -> None:
+    """As with the wrong --split-seed; what is found nevertheless stays a finding."""
+    for check in attack(opens(PRIVATE, NEW, target=memoriser((*PRIVATE, *NEW), "both"), elsewhere=True)):
+        assert check.finding
+        assert check.finding.level == "unresolved"
+        assert "names other forms than the private part" in check.finding.text
+        assert "the model names other forms" in check.finding.plain
+    assert levels(opens(PRIVATE, NEW, elsewhere=True)) == ["weak", "weak", "leak"]
+
+
 def test_without_new_forms_it_is_a_weak_sign(opens: Opens) -> None:
     for context, settings in (
         (opens(PRIVATE), SETTINGS),
