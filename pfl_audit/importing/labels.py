@@ -29,6 +29,7 @@ from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_text
 from pfl_audit.importing.table_child import MAX_COLUMNS, MAX_FILE, MAX_ROWS
 from pfl_audit.inputs import MIB, read_text, require_input
+from pfl_audit.provider_identity import provider_identity
 from pfl_audit.sandbox import SandboxError, call_sandboxed
 
 FILE_NAME: Final = "labels.csv"
@@ -107,7 +108,8 @@ def read_labels(path: Path, files: Collection[str]) -> Labels:
             raise AuditError(f"{where}: the folder has no such file", "Give its path inside of the folder")
         if row.file in rows:
             raise AuditError(f"{where}: an earlier row has its file", "Keep one row for each document")
-        if labels.setdefault(row.provider or row.file, row.membership) is not row.membership:
+        provider = provider_identity(row.provider or row.file)
+        if labels.setdefault(provider, row.membership) is not row.membership:
             raise AuditError(f"{where}: its provider has another membership in an earlier row", "Label each once")
         rows[row.file] = row
         keys |= {key for key in cells if key not in SPECIAL}
