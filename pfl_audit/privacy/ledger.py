@@ -114,6 +114,12 @@ class Ledger:
         content = self._read()
         return content is not None and run in content.runs
 
+    @property
+    def cap(self) -> float | None:
+        """Largest epsilon that a provider may spend, or None where no run has set one."""
+        content = self._read()
+        return None if content is None else content.cap
+
     def trained(self, runs: Iterable[str], names: Iterable[str]) -> bool:
         """Whether one of these runs trained on one of these providers."""
         content = self._read()
