@@ -100,8 +100,14 @@ class ClientConfig:
         cap = node.get("budget-cap")
         if cap is not None and not (isinstance(cap, int | float) and cap > 0):
             raise RefusalError("its budget-cap is no number above 0", "Correct its --node-config")
-        text = {
-            name: str(node.get(name, default)) for name, default in (("device", "cpu"), ("roll", ""), ("ledger", ""))
-        }
-        folders, simulated = (number, Path(found["data"]), Path(found["start"]), work), not node.get("data")
-        return cls(*folders, **text, budget_cap=cap, simulated=simulated)
+        return cls(
+            number,
+            Path(found["data"]),
+            Path(found["start"]),
+            work,
+            device=str(node.get("device", "cpu")),
+            roll=str(node.get("roll", "")),
+            ledger=str(node.get("ledger", "")),
+            budget_cap=cap,
+            simulated=not node.get("data"),
+        )
