@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,8 @@ SPECIAL: Final = ("file", "provider", "member", "membership", "split", "person",
 _SEPARATOR = "|"
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that spreadsheets take for a formula."""
+_STATED: Final = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?(?:\n|$)', re.IGNORECASE)
+"""First line by which Excel knows the delimiter; it is not shown and not counted as a row."""
 _REMEDY = "Save it as CSV in UTF-8, as XLSX, or as JSON lines"
 
 
@@ -199,8 +202,10 @@ def _csv(path: Path) -> Iterator[list[str]]:
     content = read_text(path, limit=MAX_FILE, remedy=_REMEDY)
     if "\0" in content:
         raise AuditError(f"{path} is no CSV file: it has zero bytes", _REMEDY)
-    head = content.split("\n", 1)[0]
-    delimiter = max(",;\t", key=head.count)
+    if stated := _STATED.match(content):
+        content, delimiter = content[stated.end() :], stated[1]
+    else:
+        delimiter = max(",;\t", key=content.split("\n", 1)[0].count)
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
     try:
         for count, row in enumerate(reader):
