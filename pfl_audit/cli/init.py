@@ -17,7 +17,7 @@ from pfl_audit.cli.console import print_json
 from pfl_audit.core.redaction import visible
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_text
-from pfl_audit.inputs import is_there
+from pfl_audit.inputs import is_there, require_folder
 
 _DEPTH, _MOST = 3, 2_000
 """Levels below the folder, and folders, that are looked into."""
@@ -47,8 +47,7 @@ def init(
     """
     if is_there(out):
         raise UsageError(f"{out} is there already", "Name another --out, or move it away")
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", "Give the folder with the checkpoint and the documents")
+    require_folder(folder, "Give the folder with the checkpoint and the documents")
     found = look(folder)
     write_text(out, as_toml(found), private=False)
     if as_json:

@@ -64,12 +64,12 @@ def test_a_valid_file(audit: str, capsys: Capture) -> None:
         ('gate = "nothing.x : tpr < 2 %"', "is about no check"),
         ('require = "nothing"', "there is no check 'nothing'"),
         ('check = "nothing"', "there is no check 'nothing'"),
-        ('model = "nowhere"', "nowhere is no folder"),
+        ('model = "nowhere"', "nowhere does not exist"),
         ('red = "nowhere"', "nowhere does not exist"),
         ('baseline = "nowhere"', "nowhere does not exist"),
-        ('pretrained = "nowhere"', "nowhere is no folder. Correct 'pretrained' of questions"),
-        ('reference = ["nowhere", "n"]', "nowhere is no folder. Correct 'references' of questions"),
-        ('public = "nowhere"', "nowhere is no folder. Correct 'public' of forms"),
+        ('pretrained = "nowhere"', "nowhere does not exist. Correct 'pretrained' of questions"),
+        ('reference = ["nowhere", "n"]', "nowhere does not exist. Correct 'references' of questions"),
+        ('public = "nowhere"', "nowhere does not exist. Correct 'public' of forms"),
         ("colour = 1", "no setting 'colour'"),
         ("waivers = 3", "'waivers' must be tables"),
         ('[[waivers]]\ncheck = "membership"', "waiver 1: 'reason' is wrong"),
@@ -127,6 +127,20 @@ def test_init_writes_a_file_that_is_valid(
     assert written["model"] == "models/one"
     assert run(["validate", "audit.toml", "--red", "data"]) == 0
     assert look(tmp_path / "models/broken").models == []
+
+
+def test_what_exists_and_is_no_folder_is_an_error_and_not_wrong_usage(
+    make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "file").touch()
+    audit = written(tmp_path, f'model = "{tmp_path}/file"\nred = "{corpus_folder}"\n')
+    init = ["init", str(tmp_path / "file"), "--out", str(tmp_path / "audit2.toml")]
+    for command in (["validate", audit], init):
+        assert run(command) == 2
+        assert "file is no folder" in capsys.readouterr().err
+    assert run(["init", str(tmp_path / "nowhere"), "--out", str(tmp_path / "audit2.toml")]) == 4
+    assert "nowhere does not exist" in capsys.readouterr().err
+    assert not (tmp_path / "audit2.toml").exists()
 
 
 def test_everything_that_init_comments_is_valid(corpus_folder: Path, make_checkpoint: Make, tmp_path: Path) -> None:
