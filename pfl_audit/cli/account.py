@@ -245,7 +245,7 @@ def read_review(path: Path) -> GuaranteeReview:
     require_input(path, remedy)
     record, found = read_training(file)
     if record is None:
-        raise AuditError(f"{file} {found.text if found else 'does not exist'}", remedy)
+        raise AuditError(f"{file} {found.text}" if found else f"{path} has no {FILE_NAME}", remedy)
     if found is None:
         raise NotAuditableError(f"{file} states no differential privacy", "Give that of a privately trained checkpoint")
     return found

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.canaries import draw_canaries
 from pfl_audit.errors import AuditError, NotAuditableError
-from pfl_audit.inputs import is_there, read_json
+from pfl_audit.inputs import is_there, read_json, require_folder
 from pfl_audit.models.open import open_model
 from pfl_audit.models.protocol import Capability, DocumentModel
 from pfl_audit.privacy.canary_coins import RECORD as CANARIES
@@ -61,11 +61,16 @@ def verify_records(checkpoint: Path, expected: Expected) -> tuple[list[Verified]
         Lines, and the review of the stated guarantee.
 
     Raises:
+        UsageError: There is no such folder.
         AuditError: The checkpoint has no readable record.
     """
-    record = read_json(checkpoint / RECORD, remedy="Give a checkpoint that train has made")
+    remedy = "Give a checkpoint that train has made"
+    require_folder(checkpoint, remedy)
+    if not is_there(checkpoint / RECORD):
+        raise AuditError(f"{checkpoint} has no {RECORD}", remedy)
+    record = read_json(checkpoint / RECORD, remedy=remedy)
     if not isinstance(record, dict):
-        raise AuditError(f"{checkpoint / RECORD} is no training record", "Give a checkpoint that train has made")
+        raise AuditError(f"{checkpoint / RECORD} is no training record", remedy)
     review = review_entry(record.get("privacy"))
     return [_guarantee(review), *_data(record, checkpoint, expected)], review
 
