@@ -175,6 +175,25 @@ def test_init_asks_about_a_corpus_that_is_not_named_as_training() -> None:
     assert '# blue = "data/blue-2024"' in as_toml(found)
 
 
+def test_init_says_which_checkpoint_it_chose_of_several(
+    make_checkpoint: Make, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models").mkdir()
+    for number, name in enumerate(("b-final", "a-base")):
+        (tmp_path / "models" / name).symlink_to(make_checkpoint(number))
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "--json", "--out", "one.toml"]) == 0
+    assert json.loads(capsys.readouterr().out)["chosen"] == {"model": None, "red": None, "forms": None}  # links
+    shutil.copytree(tmp_path / "models", tmp_path / "own")
+    assert run(["init", "own", "--out", "two.toml"]) == 0
+    said, text = capsys.readouterr().out, (tmp_path / "two.toml").read_text()
+    assert "model is own/a-base, the first of 2: change it if another is meant" in said
+    assert "# Checkpoint under audit; the first of 2 that were found" in text
+    assert '# pretrained = "own/b-final"' in text
+    assert run(["init", "own/a-base", "--out", "three.toml"]) == 0
+    assert "the first of" not in capsys.readouterr().out + (tmp_path / "three.toml").read_text()
+
+
 def test_init_finds_a_corpus_once(corpus_folder: Path, tmp_path: Path) -> None:
     """Neither the project around it nor the parts in it."""
     (tmp_path / "project").mkdir()
