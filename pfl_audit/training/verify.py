@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from pfl_audit.documents.synthetic.canaries import draw_canaries
 from pfl_audit.errors import AuditError, NotAuditableError
 from pfl_audit.inputs import is_there, read_json, require_folder
 from pfl_audit.models.open import open_model
-from pfl_audit.models.protocol import Capability, DocumentModel
+from pfl_audit.models.protocol import Capability, DocumentModel, Response
 from pfl_audit.privacy.canary_coins import RECORD as CANARIES
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.document_canaries import CanaryBounds, bound_epsilon, contradicted, guess_coins
@@ -139,13 +140,28 @@ def open_losses(checkpoint: Path, device: str) -> DocumentModel:
     return model
 
 
+def summed_loss(response: Response | None) -> float:
+    """Summed negative log-likelihood of a canary's value.
+
+    Raises:
+        AuditError: The model gives no finite one; 0, that of a certain answer, would decide the guess of its coin.
+    """
+    if response is None or response.loss is None or not isfinite(response.loss):
+        raise AuditError("the model gives no loss for the value of a canary", "Give a model that gives losses")
+    return response.loss * (response.tokens or 1)
+
+
 def canary_losses(model: DocumentModel, queries: Sequence[Query], progress: Progress) -> NDArray[np.float64]:
-    """Summed negative log-likelihood of the answer of every query, float64 (queries,)."""
+    """Summed negative log-likelihood of the answer of every query, float64 (queries,).
+
+    Raises:
+        AuditError: The model gives no loss for one.
+    """
     losses = np.empty(len(queries))
     with progress.task("questions about canaries", len(queries)) as task:
         for batch in _batches(model, queries):
             for at, response in zip(batch, model.respond([queries[at] for at in batch]), strict=True):
-                losses[at] = (response.loss or 0.0) * (response.tokens or 1)
+                losses[at] = summed_loss(response)
             task.advance(len(batch))
     return losses
 
