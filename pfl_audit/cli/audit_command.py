@@ -19,6 +19,7 @@ from pfl_audit.cli.config_file import CHOSEN, META, PUBLISHED, WAIVERS
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.outputs import Outputs, output_parameters, outputs_of
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
+from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import UsageError
 from pfl_audit.models.family import Precision
 from pfl_audit.registry import ExtensionWarning, Registry
@@ -185,6 +186,9 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         raise UsageError(
             f"--target {given['target']:.100} is none of a file's [[targets]]", "Give --config FILE with it"
         )
+    if given.get("shard") is not None:
+        written = ["out", *(parameter.name for parameter in output_parameters())]
+        refuse_unused(context, dict.fromkeys(written, "with --shard, which writes a store alone"), typed=True)
     request = request_of(command, context, given)
     if not command.prepare(request):
         return
