@@ -195,8 +195,9 @@ def closing(level: Level, found: PutBack, alpha: float, *, why: str, unit: str, 
     if level == "weak":
         return f"That is a sign; {why}."
     if level == "none":
-        smallest = f"{found.smallest(alpha)} secrets, each of another {unit}, would have been found"
-        return f"That is no evidence that values can be put back; {smallest}."
+        smallest = found.smallest(alpha) or 0
+        where = f"each of another {unit}" if smallest <= found.private.units else f"spread over all {units}"
+        return f"That is no evidence that values can be put back; {smallest} secrets, {where}, would have been found."
     if not found.enough:
         return too_few
     return f"Too few {units} to tell, even if all secrets were put back: {found.private.units}."

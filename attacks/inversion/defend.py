@@ -18,7 +18,7 @@ from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.options import embedded
 from pfl_audit.cli.settings_options import Options
 from pfl_audit.core.settings import Flag, Settings, read_settings
-from pfl_audit.errors import EXIT_NOT_AUDITED
+from pfl_audit.errors import EXIT_NOT_AUDITED, UsageError
 from pfl_audit.files import write_json
 from pfl_audit.out_folder import OutFolder
 
@@ -63,6 +63,8 @@ def _defend(request: Request) -> bool:
     inputs = request.inputs.setdefault("gradients", {})
     if "template" not in inputs:
         inputs |= {"template": embedded("templates", "form-01", "template.png"), "public_form": True}
+    if "public" in inputs:
+        raise UsageError("gradients.public is what defend writes", "Leave it out, or give --public to invert")
     folder = run_folder(request.out, "defend")
     checks = checks_of(choice.method, Path(request.model))
     request.store = request.store or shared_store(request.out) or folder / "responses.sqlite"

@@ -15,7 +15,7 @@ from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
 from pfl_audit.attacks.reconstruction.finding import ELSEWHERE, finding_of
-from pfl_audit.attacks.reconstruction.memory import memory_level
+from pfl_audit.attacks.reconstruction.memory import memory_level, smallest_difference
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
 from pfl_audit.attacks.reconstruction.units import Units
 from pfl_audit.attacks.reconstruction.worth import learnt_little
@@ -163,11 +163,9 @@ class Presenter:
         if p_value is None:
             why = "That is a sign; without forms that are new to the model, it may know no more than their kind"
         none = "That is no evidence that these forms are remembered"
-        if smallest is None:
-            smallest, over = max(0.0, found.value - found.lower_bound(self.budget.weak)), "over public knowledge"
-        else:
-            over = "between private and new forms"
-        if abs(smallest) < _ALIKE:
+        smallest = smallest_difference(found, new if p_value is not None else None, smallest, self.budget.weak)
+        over = "over public knowledge" if p_value is None else "between private and new forms"
+        if smallest < _ALIKE:
             none += "; the attack does as public knowledge alone does"
         else:
             none += f"; a difference of {smallest:.3f} {over} would have been found"

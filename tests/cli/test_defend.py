@@ -166,6 +166,7 @@ def test_a_check_that_cannot_be_run_is_told(defend: Defend, capsys: Capture) -> 
         (["--budget", "0"], 4, "--budget"),
         (["--budget", "256"], 4, "--budget"),
         (["--steps", "0"], 4, "--steps"),
+        (["--set", "gradients.public=other.png"], 4, "gradients.public is what defend writes"),
     ],
 )
 def test_bad_options_are_one_line(given: list[str], code: int, message: str, defend: Defend, capsys: Capture) -> None:

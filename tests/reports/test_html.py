@@ -201,6 +201,16 @@ def test_letters_that_turn_text_around_or_cover_it_do_not_reach_a_page(folder: P
     assert "\u0301" * 5 not in html
 
 
+def test_a_masked_picture_asks_nobody_to_compare(folder: Path) -> None:
+    facts = {"field": "•••"}
+    shown, masked = (
+        to_html(results(check(evidence=[Evidence(title="x", facts=some, picture="evidence/page.jpg")])), folder)
+        for some in (facts, {**facts, "picture": "the empty form"})
+    )
+    assert "Compare what was hidden with what came back." in shown
+    assert "Compare what was hidden" not in masked
+
+
 def test_a_picture_that_cannot_be_shown_is_said(folder: Path) -> None:
     html = to_html(results(check(evidence=[Evidence(title="x", picture="evidence/gone.jpg")])), folder)
     assert "The picture is missing" in html
