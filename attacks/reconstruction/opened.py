@@ -12,7 +12,7 @@ from pfl_audit.attacks.reconstruction.calls import FormCalls
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC, FormInputs
 from pfl_audit.core.context import AuditContext
-from pfl_audit.core.problems import list_problems
+from pfl_audit.core.problems import count_problems, list_problems
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
@@ -126,6 +126,7 @@ class OpenedForms:
                 f"near-duplicate, {parts['left_out']} were left out for it"
             },
             problems=list_problems(self.corpus.problems, self.unseen, redactor),
+            unusable=count_problems(self.corpus.problems, self.unseen, redactor),
         )
 
     def work(self) -> dict[str, int]:

@@ -243,3 +243,8 @@ def test_the_data_sets_of_all_subjects_are_printed(folder: Path) -> None:
     assert "<dt>Corpus (captions)</dt><dd>csv, <code>lines.csv</code>" in html
     assert "<dt>Caption</dt><dd>A line below a picture.</dd>" in html
     assert "2 records of the corpus could not be used" in html
+    many = captions.model_copy(update={"unusable": {"the image <b> cannot be opened": 4999, "it has no answer": 1}})
+    html = to_html(base.model_copy(update={"datasets": [*base.datasets, many]}), folder)
+    assert "5,000 records of the corpus could not be used" in html
+    assert "<dt>4,999</dt><dd>the image &lt;b&gt; cannot be opened</dd><dt>1</dt><dd>it has no answer</dd>" in html
+    assert "5,000 records could not be used (annex)" in html

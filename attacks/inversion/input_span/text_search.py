@@ -64,8 +64,10 @@ def search(
         rng: Generator of the starts.
 
     Returns:
-        Inputs of each word, in order; None where no sequence is certain.
+        Inputs of each word, in order; None where no sequence is certain, or a word can begin with no piece.
     """
+    if not all(part.first for part in line if isinstance(part, Word)):
+        return None
     found = _Search(distances, line, page, rng)
     for scale in _STARTS:
         if (words := found.from_start(scale)) is not None:
