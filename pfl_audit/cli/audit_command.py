@@ -182,10 +182,9 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
     from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.sharding import read_share
 
-    if given.get("target") is not None and context.meta.get(CHOSEN) != given["target"]:
-        raise UsageError(
-            f"--target {given['target']:.100} is none of a file's [[targets]]", "Give --config FILE with it"
-        )
+    target = given.get("target")
+    if target is not None and context.meta.get(CHOSEN) != target:
+        raise UsageError(f"--target {target:.100} is none of a file's [[targets]]", "Give --config FILE with it")
     if given.get("shard") is not None:
         written = ["out", *(parameter.name for parameter in output_parameters())]
         refuse_unused(context, dict.fromkeys(written, "with --shard, which writes a store alone"), typed=True)
@@ -284,12 +283,9 @@ def _gating(given: Mapping[str, Any], waivers: Sequence[Mapping[str, object]]) -
 
 
 def _published(context: typer.Context) -> tuple[PublishedNumber, ...]:
-    tables = context.meta.get(META, {}).get(PUBLISHED)
-    if not tables:
-        return ()
     from pfl_audit.core.published import read_published
 
-    return read_published(tables)
+    return read_published(context.meta.get(META, {}).get(PUBLISHED, ()))
 
 
 def parse_set(text: str) -> tuple[str, str, object]:
