@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Bools, Floats, blocks
+from pfl_audit.metrics.arrays import Bools, Floats, blocks, by_rows, permuted_rows
 from pfl_audit.metrics.intervals import Estimate, estimate
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted, standardised
 
@@ -91,7 +91,7 @@ def resampled(contrast: Contrast, labels: Bools, weights: Floats, chance: float 
         weights: How often each provider is drawn, float (resamples, n), from ``intervals.bootstrap_weights``.
         chance: Added to it all, such as 0.5 for an area.
     """
-    samples = contrast(weights * labels, weights * ~labels)
+    samples = by_rows(lambda rows: contrast(rows * labels, rows * ~labels), weights)
     return estimate(observed(contrast, labels) + chance, samples + chance)
 
 
@@ -108,6 +108,9 @@ def permuted(
         labels: bool (n,), membership.
         permutations: Number of permutations.
     """
-    drawn = np.vstack([labels, rng.permuted(np.tile(labels, (permutations, 1)), axis=1)])
-    members, others = drawn.astype(np.float64), (~drawn).astype(np.float64)
-    return standardised(np.nan_to_num(np.stack([contrast(members, others) for contrast in contrasts], axis=1)))
+
+    def found(drawn: Bools) -> Floats:
+        members, others = drawn.astype(np.float64), (~drawn).astype(np.float64)
+        return np.stack([contrast(members, others) for contrast in contrasts], axis=1)
+
+    return standardised(np.nan_to_num(by_rows(found, permuted_rows(labels, rng, permutations))))

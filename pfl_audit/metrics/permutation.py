@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Bools, Floats
+from pfl_audit.metrics.arrays import Bools, Floats, by_rows, permuted_rows
 
 PERMUTATIONS = 4000
 _TINY = 1e-12
@@ -50,8 +50,7 @@ def permute(values: Floats, labels: Bools, rng: np.random.Generator, permutation
         labels: bool (n,), membership; both classes.
         permutations: Number of permutations.
     """
-    drawn = rng.permuted(np.tile(labels, (permutations, 1)), axis=1)
-    return standardised(_gaps(values, np.vstack([labels, drawn])))
+    return standardised(by_rows(lambda rows: _gaps(values, rows), permuted_rows(labels, rng, permutations)))
 
 
 def standardised(gaps: Floats) -> Permuted:
