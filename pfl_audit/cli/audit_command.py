@@ -19,7 +19,6 @@ from pfl_audit.cli.config_file import CHOSEN, META, PUBLISHED, WAIVERS
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.outputs import Outputs, output_parameters, outputs_of
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
-from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import UsageError
 from pfl_audit.models.family import Precision
 from pfl_audit.registry import ExtensionWarning, Registry
@@ -178,16 +177,14 @@ def register(app: typer.Typer, command: AuditCommand) -> None:
 def run_command(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> None:
     """Read the options of a command and audit."""
     from pfl_audit.cli.preview import show_estimate, show_validated
-    from pfl_audit.cli.shares import show_share
+    from pfl_audit.cli.shares import refuse_outputs, show_share
     from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.sharding import read_share
 
-    target = given.get("target")
-    if target is not None and context.meta.get(CHOSEN) != target:
+    if (target := given.get("target")) is not None and context.meta.get(CHOSEN) != target:
         raise UsageError(f"--target {target:.100} is none of a file's [[targets]]", "Give --config FILE with it")
     if given.get("shard") is not None:
-        written = ["out", *(parameter.name for parameter in output_parameters())]
-        refuse_unused(context, dict.fromkeys(written, "with --shard, which writes a store alone"), typed=True)
+        refuse_outputs(context)
     request = request_of(command, context, given)
     if not command.prepare(request):
         return

@@ -1,4 +1,4 @@
-"""What an audit with ``--shard`` prints."""
+"""What an audit with ``--shard`` refuses, and what it prints."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING
 import typer
 
 from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.outputs import output_parameters
+from pfl_audit.cli.unused import refuse_unused
 
 if TYPE_CHECKING:
     from pfl_audit.core.plan import AuditPlan
+
+
+def refuse_outputs(context: typer.Context) -> None:
+    """Refuse ``--out`` and files for other tools.
+
+    Raises:
+        UsageError: One of them is given.
+    """
+    written = ["out", *(parameter.name for parameter in output_parameters())]
+    refuse_unused(context, dict.fromkeys(written, "with --shard, which writes a store alone"), typed=True)
 
 
 def show_share(plan: AuditPlan, *, as_json: bool, quiet: bool) -> None:

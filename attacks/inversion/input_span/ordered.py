@@ -17,6 +17,7 @@ from pfl_audit.attacks.inversion.analytic.noise import noise_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
+from pfl_audit.attacks.inversion.input_span.fits import Fits
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.page import EXACT, read_page
 from pfl_audit.attacks.inversion.input_span.pairs import Paired
@@ -76,30 +77,31 @@ def words_in_order(
     page = read_page(seen.gradient, tables.page(), weights, form)
     if isinstance(page, Limit):
         return Ordered((), None, (page,))
-    if page.error > EXACT:
-        return Ordered((), page.pixels, (Limit(Cause.NOISE, f"order: the page's pixels are off by {page.error:.1%}"),))
-    basis = _basis(seen.gradient, tables, weights)
-    if isinstance(basis, Limit):
-        return Ordered((), page.pixels, (basis,))
+    bases = _bases(seen.gradient, tables, weights)
+    if isinstance(bases, Limit):
+        return Ordered((), page.pixels, (bases,))
     allowed, pairs = found.allowed, found.pairs
     if found.boxes is None or allowed is None or pairs is None or seen.weights is not None or not seen.template.words:
         return Ordered((), page.pixels, ())
-    words = _search(seen.template, tables, weights, allowed, pairs, basis, page.pixels)
+    words = _search(seen.template, tables, weights, allowed, pairs, bases, page.pixels)
     if isinstance(words, Limit):
-        return Ordered((), page.pixels, (words,))
+        off = Limit(Cause.NOISE, f"order: the page's pixels are off by {page.error:.1%}")
+        return Ordered((), page.pixels, (words, off) if page.error > EXACT else (words,))
     return Ordered(tuple(words), page.pixels, ())
 
 
-def _basis(update: Mapping[str, Tensor], tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]) -> Basis | Limit:
+def _bases(
+    update: Mapping[str, Tensor], tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]
+) -> list[Basis] | Limit:
     parts = [find_tensor(update, name, tuple(_weight(weights, name).shape)) for name in tables.layer().feed]
     shared = [part for part in parts if part is not None]
     if not shared:
         return missing("the first feed-forward layer", "the order of words is unknown")
     noise = noise_of([], shared[0], None)
-    basis = bases_of(torch.cat(shared).double().numpy(), noise.rounding, noise.sigma)[0]
-    if basis.informative:
-        return basis
-    rank, width = basis.rank, len(basis.scales)
+    bases = bases_of(torch.cat(shared).double().numpy(), noise.rounding, noise.sigma)
+    if bases[0].informative:
+        return bases
+    rank, width = bases[0].rank, len(bases[0].scales)
     return Limit(Cause.CROWDED, f"order: too many inputs for the width, {rank} directions of {width} are taken")
 
 
@@ -109,7 +111,7 @@ def _search(
     weights: Mapping[str, Tensor],
     allowed: Allowed,
     pairs: Paired,
-    basis: Basis,
+    bases: list[Basis],
     page: Tensor,
 ) -> list[tuple[Box, tuple[int, ...]]] | Limit:
     names, parts = tables.summed(), InputParts.of(tables.summed(), weights)
@@ -147,8 +149,9 @@ def _search(
     rng = np.random.default_rng(_SEED)
     layer, vectors = first_layer(tables, weights), np.concatenate([inputs.vectors, patches])
     behind = range(len(inputs.known), len(vectors))
-    distances = Distances(layer, basis, vectors, _DIRECTIONS, rng)
-    words = search(distances, Residuals(layer, basis, vectors, behind, _DIRECTIONS, rng), line, rng)
+    distances = Distances(layer, bases[0], vectors, _DIRECTIONS, rng)
+    residuals = Residuals(layer, bases[0], vectors, behind, _DIRECTIONS, rng)
+    words = search(distances, Fits(layer, bases, vectors), residuals, line, rng)
     if words is None:
         return Limit(Cause.MIXED, "order: no sequence of pieces explains the update alone")
     token_of = [token for token, _ in inputs.known]

@@ -3,7 +3,8 @@
 The inputs of the first feed-forward layer (``sequence``), without their norm and projected onto directions outside the
 span, at the text's positions and at some of the page's patches:
 
-    r_p = P (x_p + sum_h N_hp / Z_hp),   N_hp = sum_j e_hpj O_h v_hj,   Z_hp = sum_j e_hpj,   e_hpj = exp(q_hp k_hj + b_h(j - p))
+    r_p = P (x_p + sum_h N_hp / Z_hp),   N_hp = sum_j e_hpj O_h v_hj,   Z_hp = sum_j e_hpj,
+    e_hpj = exp(q_hp k_hj + b_h(j - p))
 
 Another input c at place j changes one term of every sum, so that r is known for all c from the sums of one text.
 Single precision: these numbers steer a search, and certify nothing.

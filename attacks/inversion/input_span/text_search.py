@@ -22,13 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
+from pfl_audit.attacks.inversion.input_span.fits import Fits
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals, Text
 from pfl_audit.attacks.inversion.input_span.sequence import Distances
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_STARTS: Final = (1.0, 0.75, 0.5)
+_STARTS: Final = (1.0, 0.75, 0.5, 1.0, 0.75, 1.25)
 """Lengths of words over what their boxes' widths suggest, of the starts."""
 _ROUNDS: Final = 12
 """Times that all words are changed in all ways, at most, of a start."""
@@ -71,12 +72,13 @@ class Word:
 
 
 def search(
-    distances: Distances, residuals: Residuals, line: Sequence[int | Word], rng: np.random.Generator
+    distances: Distances, fits: Fits, residuals: Residuals, line: Sequence[int | Word], rng: np.random.Generator
 ) -> list[list[int]] | None:
     """Find the pieces of all words.
 
     Args:
-        distances: From the span, of sequences of inputs: the certificate's.
+        distances: From the span, of sequences of inputs: the certificate of updates without errors of their own.
+        fits: The certificate of others, of the same inputs.
         residuals: Outside the span, of texts of the same inputs with the page behind them: the search's.
         line: Inputs in their order: known ones, and words that are sought.
         rng: Generator of the starts.
@@ -86,7 +88,7 @@ def search(
     """
     if not all(part.first for part in line if isinstance(part, Word)):
         return None
-    found = _Search(distances, residuals, line, rng)
+    found = _Search(distances, fits, residuals, line, rng)
     for scale in _STARTS:
         if (words := found.from_start(scale)) is not None:
             return words
@@ -98,9 +100,15 @@ Words = list[list[int]]
 
 class _Search:
     def __init__(
-        self, distances: Distances, residuals: Residuals, line: Sequence[int | Word], rng: np.random.Generator
+        self,
+        distances: Distances,
+        fits: Fits,
+        residuals: Residuals,
+        line: Sequence[int | Word],
+        rng: np.random.Generator,
     ) -> None:
-        self._distances, self._residuals, self._line, self._rng = distances, residuals, line, rng
+        self._distances, self._fits, self._residuals = distances, fits, residuals
+        self._line, self._rng = line, rng
         self._sought = [part for part in line if isinstance(part, Word)]
 
     def from_start(self, scale: float) -> Words | None:
@@ -139,7 +147,9 @@ class _Search:
         text, places = self._text(words), self._laid(words)[1]
         left = text.residuals[:, :_SKETCH]
         most = max(2, _CHOICES // sum(map(len, words)))
-        effects, pieces, place, chosen, nearest = [], [], [], [], []
+        nearest: Words = []
+        pieces: list[int] = []
+        effects, place, chosen = [], [], []
         for at, word in enumerate(words):
             nearest.append(list(word))
             for number, (spot, held) in enumerate(zip(places[at], word, strict=True)):
@@ -202,12 +212,15 @@ class _Search:
         text, places = self._laid(words)
         sequence = np.array([*text, *self._residuals.page])
         most = float(self._distances.of(sequence[None])[0, : len(text)].max())
+        others = []
         for word, own, at in zip(self._sought, words, places, strict=True):
-            for place, held in zip(at, own, strict=True):
-                others = np.setdiff1d(np.union1d(word.first, word.others), [held]).astype(np.int64)
-                if len(others) and most > _CERTAIN * float(self._distances.at(sequence, place, others).min()):
-                    return False
-        return True
+            among = np.union1d(word.first, word.others).astype(np.int64)
+            others += [(place, np.setdiff1d(among, [held])) for place, held in zip(at, own, strict=True)]
+        nearest = min(
+            (float(self._distances.at(sequence, place, among).min()) for place, among in others if len(among)),
+            default=np.inf,
+        )
+        return most <= _CERTAIN * nearest or self._fits.alone(sequence, len(text), others)
 
     def _text(self, words: Words) -> Text:
         return self._residuals.of(self._laid(words)[0])

@@ -17,6 +17,7 @@ from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import PAIRS, WORDS
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
 from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
+from pfl_audit.attacks.inversion.input_span.fits import Fits
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.ordered import first_layer
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
@@ -49,11 +50,12 @@ class Page:
     """Inputs of a page in their order, and as many with the text reversed behind them."""
 
     distances: Distances
+    fits: Fits
     residuals: Residuals
     count: int
 
     def search(self, line: list[int | Word]) -> list[list[int]] | None:
-        return search(self.distances, self.residuals, line, np.random.default_rng(0))
+        return search(self.distances, self.fits, self.residuals, line, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +73,7 @@ def page(room: Room, case: Case) -> Page:
     )
     behind = range(len(words), len(words) + len(patches))
     residuals = Residuals(layer, basis, inputs, behind, basis.outside.shape[1], rng(0))
-    return Page(Distances(layer, basis, inputs, None, rng(0)), residuals, len(words))
+    return Page(Distances(layer, basis, inputs, None, rng(0)), Fits(layer, [basis], inputs), residuals, len(words))
 
 
 def test_distances_are_those_of_what_the_network_gives_the_layer(room: Room, case: Case, page: Page) -> None:
@@ -124,6 +126,22 @@ def test_residuals_of_another_input_are_those_of_its_text(page: Page, place: int
     for left, other in zip(found, others, strict=True):
         expected = page.residuals.of([*text[:place], other, *text[place + 1 :]]).residuals
         np.testing.assert_allclose(left, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_what_fits_is_tested_is_what_the_network_gives_the_layer(room: Room, case: Case, page: Page) -> None:
+    assert isinstance(room.model, Vt5Gradients)
+    inputs, length = feed_inputs_of(room.model, case.truths[0])
+    order = np.arange(page.count + 65)
+    for place in (0, 33, page.count - 1):
+        found = page.fits.at(order, place, order[[place]])[0]
+        np.testing.assert_allclose(found, inputs[place] * length[place], rtol=1e-3, atol=1e-4)
+
+
+def test_words_come_back_from_half_precision(room: Room, case: Case) -> None:
+    """Pixels are off by some levels, and the text is certain by what errors explain."""
+    half = updates.rounded(case.seen.gradient, torch.float16)
+    right, wanted, named = true_words(room, case, bag_of(room.model, room.case(0, gradient=half)))
+    assert right == wanted == named > 0
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,0 +1,69 @@
+"""Whether a text fits the span within the errors of the update, and no other piece in any place does.
+
+Distances alone do not tell where an update has errors of its own (half precision, noise): positions with a weak
+signal are outside by much more than others. ``Basis.excess_of`` divides by what errors make of each input, so that a
+text's positions are all at about 1, whatever their signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfl_audit.attacks.inversion.input_span.basis import Basis
+from pfl_audit.attacks.inversion.input_span.sequence import FirstLayer
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_FITS: Final = 2.0
+"""Excess of any position up to which errors explain a text."""
+_APART: Final = 2.0
+"""Times the excess of every position that the nearest other piece must have in any place."""
+
+
+class Fits:
+    """The test, for sequences of given inputs.
+
+    Args:
+        layer: Weights.
+        bases: Spans of what the feed-forward layer was given, of fewer and fewer directions.
+        inputs: float64 (n, width), before the first norm.
+    """
+
+    def __init__(self, layer: FirstLayer, bases: Sequence[Basis], inputs: Floats) -> None:
+        self._bases = [basis for basis in bases if basis.informative]
+        self._layer, self._own = layer, inputs * layer.second
+        self._query, self._key, self._moved = layer.heads_of(inputs, np.diag(layer.second))
+
+    def alone(self, sequence: Ints, text: int, others: Sequence[tuple[int, Ints]]) -> bool:
+        """Whether a text fits in one of the spans, and each other piece is far outside of it.
+
+        Args:
+            sequence: int64 (length,), a text and the page behind it.
+            text: Length of the text.
+            others: Places, and the other inputs that may stand in each.
+        """
+        every = np.concatenate([self.at(sequence, place, sequence[[place]]) for place in range(text)])
+        for basis in self._bases:
+            most = float(basis.excess_of(every).max())
+            if most <= _FITS and all(
+                _APART * most <= float(basis.excess_of(self.at(sequence, place, among)).min())
+                for place, among in others
+                if len(among)
+            ):
+                return True
+        return False
+
+    def at(self, sequence: Ints, place: int, candidates: Ints) -> Floats:
+        """What the layer is given at a place with other inputs in it, up to a factor each, float64 (n, width)."""
+        own, moved = self._moved[:, sequence], self._moved[:, candidates]
+        scores = self._query[:, candidates] @ self._key[:, sequence].transpose(0, 2, 1)
+        scores[..., place] = (self._query[:, candidates] * self._key[:, candidates]).sum(axis=2)
+        scores += self._layer.bias(len(sequence))[:, None, place]
+        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+        sums = weights @ own + weights[..., place, None] * (moved - own[:, place, None])
+        return np.asarray(self._own[candidates] + (sums / weights.sum(axis=2)[..., None]).sum(axis=0))
