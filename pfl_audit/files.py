@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from pfl_audit.errors import AuditError, StorageError, UsageError
-from pfl_audit.inputs import kind_of, open_input
+from pfl_audit.inputs import is_there, kind_of, open_input
 
 PAGE_MARK = '<meta name="generator" content="pfl-audit">'
 """Mark in the head of every HTML page of pfl-audit; only pages with it are overwritten."""
@@ -23,8 +23,8 @@ _NAMED = 200
 """Bytes of a name in that of its temporary file, which is longer, and a name has at most 255."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-_NO_NAME = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EILSEQ)
-_TAKEN = (*_NO_NAME, errno.EISDIR, errno.EEXIST, errno.ELOOP)
+_NO_NAME = (errno.ENAMETOOLONG, errno.EILSEQ)
+_TAKEN = (*_NO_NAME, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP)
 
 
 def require_new(folder: Path) -> None:
@@ -32,7 +32,7 @@ def require_new(folder: Path) -> None:
 
     Raises:
         UsageError: The folder is not empty, or its name is invalid.
-        AuditError: The path is not a folder.
+        AuditError: The path or one above it is not a folder.
     """
     if not is_new(folder):
         raise UsageError(f"{folder} is not empty", "Name a new folder")
@@ -43,7 +43,7 @@ def is_new(folder: Path) -> bool:
 
     Raises:
         UsageError: The name is invalid.
-        AuditError: The path is not a folder, or cannot be read.
+        AuditError: The path or one above it is not a folder, or cannot be read.
     """
     try:
         str(folder).encode()  # results contain the name
@@ -59,7 +59,10 @@ def is_new(folder: Path) -> bool:
         return True
     except OSError as error:
         kind = UsageError if error.errno in _NO_NAME else AuditError
-        raise kind(f"{folder} cannot be a folder: {error.strerror}", "Name another --out") from error
+        reason = error.strerror
+        if error.errno == errno.ENOTDIR:  # a parent is there, and is a file
+            reason = f"{next(place for place in folder.parents if is_there(place))} is not one"
+        raise kind(f"{folder} cannot be a folder: {reason}", "Name another --out") from error
     raise AuditError(f"{folder} is a {kind_of(mode)}, not a folder", "Name another --out")
 
 

@@ -58,6 +58,19 @@ def require_input(path: Path, remedy: str) -> None:
         _require_regular(path, found, remedy)
 
 
+def require_folder(path: Path, remedy: str) -> None:
+    """Check that a path is a folder.
+
+    Raises:
+        UsageError: Nothing is there; ``remedy`` is its remedy.
+        AuditError: It is something else, or must not be looked at.
+    """
+    with _opening(path, remedy):
+        found = path.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise AuditError(f"{path} is no folder", remedy)
+
+
 def kind_of(mode: int) -> str:
     """Kind of a file by its mode, for errors: "folder", "named pipe", "device"."""
     return next((name for test, name in _KINDS if test(mode)), "special file")

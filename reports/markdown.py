@@ -104,7 +104,10 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def _model_index(results: Results) -> list[str]:
-    """Metadata as YAML; every text is quoted as in JSON, which YAML reads."""
+    """Metadata as YAML; every text is quoted as in JSON, which YAML reads.
+
+    The number of an unresolved check is no result, and is left out.
+    """
     metrics = [
         {
             "type": slug(found.name) or "metric",
@@ -112,7 +115,9 @@ def _model_index(results: Results) -> list[str]:
             "value": found.value,
         }
         for check in results.checks
-        if (found := headline(check)) is not None and found.value is not None
+        if not (check.finding and check.finding.level == "unresolved")
+        and (found := headline(check)) is not None
+        and found.value is not None
     ]
     entries = [
         {

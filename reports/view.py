@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -93,7 +94,8 @@ class View:
     Attributes:
         guarantee: Privacy guarantee of the model under audit, or None.
         beside: Numbers of papers, with ours.
-        problems: Records of all data sets that could not be used.
+        problems: Records of all data sets that could not be used, the first of each.
+        unusable: Number of all of them by reason, the most frequent first.
     """
 
     page: PageOne
@@ -102,6 +104,12 @@ class View:
     guarantee: GuaranteeView | None
     beside: tuple[Beside, ...]
     problems: tuple[str, ...]
+    unusable: Mapping[str, int]
+
+    @property
+    def left_out(self) -> int:
+        """Number of records that could not be used; results of earlier versions have no more than their list."""
+        return max(sum(self.unusable.values()), len(self.problems))
 
 
 def arrange(results: Results) -> View:
@@ -128,7 +136,16 @@ def arrange(results: Results) -> View:
         guarantee=view_guarantee(results),
         beside=beside(results),
         problems=tuple(problem for data in results.datasets for problem in data.problems),
+        unusable=_summed(data.unusable for data in results.datasets),
     )
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts of all data sets, the largest first."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total.most_common())
 
 
 def _question(check: Check, whole: Check) -> str:

@@ -65,6 +65,10 @@ FORMS_GLOSSARY: Final = {
     "neither by it nor by the public model.",
     "Public knowledge alone": "The same procedure with a model that was trained on public forms only: what "
     "can be guessed without the private forms.",
+    "Secret": "A value that occurs in one private form, in no public one, and nowhere else on its page. It is put back "
+    "within k guesses if it is among the k values that the attacker tries first.",
+    "Over public knowledge": "The number of the attack minus that of public knowledge alone.",
+    "Right tokens": "Share of a field's tokens, its words or parts of words, that one attempt gets right.",
     "Improvement factor": "How many times better the attack is than public knowledge alone, averaged over perfect "
     "reconstructions and the three distances. One is no better.",
     "Perfect reconstructions": "Share of the fields of which every token is right.",
@@ -73,9 +77,9 @@ FORMS_GLOSSARY: Final = {
     "AccAt p, AccAUC": "Share of perfect reconstructions among the p % of the fields that the attacker believes in "
     "most; its mean over all p.",
     "HamAAC": "One minus the mean, over all p, of the Hamming distance among the p % believed in most.",
-    "Chance": "What is reached with nothing but public knowledge.",
-    "Interval": "Where the number would lie, in 95 of 100 cases, had other documents been drawn. It comes from "
-    "resampling whole documents.",
+    "Chance": "What a model that remembers nothing gives: over public knowledge, nothing.",
+    "Interval": "Where the number would lie, in 95 of 100 cases, had other forms been drawn. It comes from resampling "
+    "whole providers, or documents where no provider is known.",
 }
 GRADIENTS_GLOSSARY: Final = {
     "Gradient": "What a client of federated learning shares after looking at its pages: one number for every weight "

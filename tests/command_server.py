@@ -1,7 +1,7 @@
 """Runs commands in forks of one interpreter that has the libraries imported: an import takes longer than most commands.
 
-Started by ``CommandServer``. Each line of stdin is a command as JSON {"arguments", "cwd", "out", "err"}; two lines of
-stdout answer it: the id of its process, and its exit code, negative for a signal.
+Started by ``CommandServer``. Each line of stdin is a command as JSON {"arguments", "cwd", "out", "err", "forks"}; two
+lines of stdout answer it: the id of its process, and its exit code, negative for a signal.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -39,10 +40,14 @@ class CommandServer:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
-    def start(self, *arguments: object, cwd: Path | None = None) -> int:
-        """Start ``pfl-audit`` with these arguments, and return the id of its process; ``wait`` must follow."""
+    def start(self, *arguments: object, cwd: Path | None = None, forks: bool = False) -> int:
+        """Start ``pfl-audit`` with these arguments, and return the id of its process; ``wait`` must follow.
+
+        Args:
+            forks: Whether its workers are forks of it, without imports of their own, and not as a user has them.
+        """
         assert self._server.stdin
-        files = {"cwd": str(cwd or Path.cwd()), "out": str(self._out), "err": str(self._err)}
+        files = {"cwd": str(cwd or Path.cwd()), "out": str(self._out), "err": str(self._err), "forks": forks}
         self._server.stdin.write(json.dumps({"arguments": [*map(str, arguments)], **files}) + "\n")
         self._server.stdin.flush()
         return self._answer()
@@ -67,8 +72,10 @@ class CommandServer:
         return int(self._server.stdout.readline())
 
 
-def _become(arguments: list[str], cwd: str, out: str, err: str) -> None:
+def _become(arguments: list[str], cwd: str, out: str, err: str, *, forks: bool) -> None:
     os.chdir(cwd)
+    if forks:
+        import_module("pfl_audit.models.processes").__dict__["get_context"] = lambda how: get_context("fork")
     for number, name in ((1, out), (2, err)):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -80,12 +87,12 @@ def _become(arguments: list[str], cwd: str, out: str, err: str) -> None:
     main()
 
 
-def _fork(arguments: list[str], cwd: str, out: str, err: str) -> int:
+def _fork(arguments: list[str], cwd: str, out: str, err: str, *, forks: bool) -> int:
     child = os.fork()
     if child == 0:
         code: object = 99
         try:
-            _become(arguments, cwd, out, err)
+            _become(arguments, cwd, out, err, forks=forks)
         except SystemExit as end:
             code = end.code or 0
         finally:

@@ -19,6 +19,7 @@ from pfl_audit.metrics.arrays import Floats
 from pfl_audit.privacy.document_canaries import CanaryBounds, bound_epsilon, contradicted, guess_coins, smallest_epsilon
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import ERROR, Guesses, epsilon_lower_bound, p_value
+from pfl_audit.training.verify import summed_loss
 
 LARGEST_EPSILON: Final = 1.0
 """Epsilon of a canary that an audit must be able to find before it says that there is no evidence."""
@@ -82,10 +83,13 @@ def _plain(level: Level, guesses: Guesses, epsilon: float, *, contradicts: bool)
 
 
 def _losses(engine: QueryEngine, queries: list[Query]) -> Floats:
-    """Summed negative log-likelihood of every value, float64 (queries,)."""
+    """Summed negative log-likelihood of every value, float64 (queries,).
+
+    Raises:
+        AuditError: The model gives none for a value.
+    """
     answers = engine.ask(queries, "canaries")
-    found = [answers[query] for query in queries]
-    return np.array([(one.loss or 0.0) * (one.tokens or 1) for one in found])
+    return np.array([summed_loss(answers.responses.get(query.id)) for query in queries])
 
 
 def _sentence(

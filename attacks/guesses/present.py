@@ -135,15 +135,17 @@ def no_secrets(words: Words, outcome: Outcome, reasons: tuple[str, str, str], no
         reasons: Texts for values that also occur on their page, in other documents, in public documents.
     """
     places = outcome.occurrences
-    holds = (
-        [found.on_page > 0 for found in places],
-        [found.elsewhere > 0 for found in places],
-        [found.public > 0 for found in places],
-    )
+    holds = {
+        reasons[0]: [found.on_page > 0 for found in places],
+        reasons[1]: [found.elsewhere > 0 for found in places],
+        reasons[2]: [found.public > 0 for found in places],
+    }
+    if any(empty := [found.empty for found in places]):
+        holds["has no letter and no digit"] = empty
     hit = [field.attack.within(max(outcome.every)) for field in outcome.private]
     left = [True] * len(places)
     rows: list[list[Cell]] = []
-    for reason, held in zip(reasons, holds, strict=True):
+    for reason, held in holds.items():
         mine = [a and b for a, b in zip(left, held, strict=True)]
         rows.append([reason, sum(mine), sum(a and b for a, b in zip(mine, hit, strict=True))])
         left = [a and not b for a, b in zip(left, held, strict=True)]
@@ -193,8 +195,9 @@ def closing(level: Level, found: PutBack, alpha: float, *, why: str, unit: str, 
     if level == "weak":
         return f"That is a sign; {why}."
     if level == "none":
-        smallest = f"{found.smallest(alpha)} secrets, each of another {unit}, would have been found"
-        return f"That is no evidence that values can be put back; {smallest}."
+        smallest = found.smallest(alpha) or 0
+        where = f"each of another {unit}" if smallest <= found.private.units else f"spread over all {units}"
+        return f"That is no evidence that values can be put back; {smallest} secrets, {where}, would have been found."
     if not found.enough:
         return too_few
     return f"Too few {units} to tell, even if all secrets were put back: {found.private.units}."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import comb
+from math import ceil, comb
 
 import numpy as np
 
@@ -96,17 +96,23 @@ class PutBack:
         return min(some.units for some in (self.private, self.new) if some is not None) >= FEWEST_UNITS
 
     def smallest(self, alpha: float) -> int | None:
-        """Fewest fields, each of another unit, that would have been found at a level if none were put back otherwise.
+        """Fewest fields that would have been found at a level if none were put back otherwise.
+
+        They are of as many units as there are: each of another one, or more than the units, spread evenly over them.
 
         Returns:
-            None where all units together would not have been found.
+            None where all fields together would not have been found.
         """
-        new = self.new.units if self.new is not None else 0
-        for count in range(FEWEST_DIFFERENT, self.private.units + 1):
+        new, private = self.new.units if self.new is not None else 0, self.private
+        for count in range(FEWEST_DIFFERENT, private.units + 1):
             # All of them are private units: as likely by permutation as drawing only these from all units.
-            drawn = comb(self.private.units, count) / comb(self.private.units + new, count) if new else 0.0
-            if max(0.5**count, drawn) <= alpha:
+            drawn = comb(private.units, count) / comb(private.units + new, count) if new else 0.0
+            if max(0.5**count, drawn) > alpha:
+                continue
+            if _missed(private, count) <= alpha:
                 return count
+            if count == private.units:  # the public model reaches a share x of all with (1 - x) to the power of these
+                return max(count + 1, ceil(private.fields * (1.0 - float(alpha ** (1 / private.units)))))
         return None
 
     def level(self, budget: Budget) -> Level:
@@ -211,6 +217,20 @@ def put_back(
         excess,
         float(test.p_values[0]),
     )
+
+
+def _missed(private: Shares, count: int) -> float:
+    """Level at which the bound of the difference begins above 0, of so many fields that are each of another unit.
+
+    A resample draws a binomial number of these fields. Of the public model, which puts none back, draws are from
+    Beta(1, units) (``all_or_nothing``), and at or above a share x with the chance (1 - x) to the power of the units.
+    With many fields a unit a few of them are a small share, which the public model may reach as well.
+    """
+    from scipy.stats import binom
+
+    drawn = np.arange(private.units + 1)
+    chances = binom.pmf(drawn, private.units, count / private.units)
+    return float(chances @ (1.0 - drawn / private.fields) ** private.units)
 
 
 def _shares(fields: Sequence[Guessed], guesses: int, rng: np.random.Generator, resamples: int) -> Shares:

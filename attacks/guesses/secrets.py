@@ -18,15 +18,17 @@ class Occurrences:
         on_page: What of its own page still holds or identifies the value, exactly or approximately.
         elsewhere: Occurrences in the text of other audited documents.
         public: Occurrences in the text of public documents.
+        empty: Whether the value has no letter and no digit, so that none could be counted.
     """
 
     on_page: int
     elsewhere: int
     public: int
+    empty: bool = False
 
     @property
     def secret(self) -> bool:
-        """Whether there are none."""
+        """Whether there are none of a value that could have some."""
         return self == _NOWHERE
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.context import Truth
-from pfl_audit.attacks.inversion.template.fill import FilledPage, fill
+from pfl_audit.attacks.inversion.template.fill import FilledPage, fill, fitting
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.template.values import draw_values, question_for
 from pfl_audit.documents.document import as_boxes
@@ -96,8 +96,9 @@ class Clients:
         return tuple(Truth(self._model.see(Image.fromarray(page.image)), text, page.values) for text, page in made)
 
     def values(self, pages: Sequence[tuple[int, str]], number: int) -> tuple[dict[str, str], ...]:
-        """The values of the same fillings, by field; of fields too small for theirs as well."""
-        return tuple(draw_values(*self._of_filling(page, at, number)) for at, (page, _) in enumerate(pages))
+        """The values of the same fillings, by field; fields too small for theirs stay empty, as on the pages."""
+        made = (self._of_filling(page, at, number) for at, (page, _) in enumerate(pages))
+        return tuple(fitting(template, draw_values(template, seed), seed) for template, seed in made)
 
     def _of_filling(self, page: int, at: int, number: int) -> tuple[Template, int]:
         """Form and seed of a filling."""
@@ -137,16 +138,13 @@ class Clients:
 
     def _fill(self, at: int, template: Template, values: Mapping[str, str], seed: int) -> FilledPage:
         """The form with the values that fit it."""
-        try:
-            return fill(template, values, seed)
-        except UsageError:
-            fitting = {key: value for key, value in values.items() if _can_be_written(template, key, value, seed)}
-        if not fitting:
+        fit = fitting(template, values, seed)
+        if values and not fit:
             raise UsageError("no field of the template is large enough to be written in", "Give larger boxes")
-        if at not in self._told:
+        if len(fit) < len(values) and at not in self._told:
             self._told.add(at)
-            self._progress.say(f"{len(values) - len(fitting)} fields are too small for a value and stay empty")
-        return fill(template, fitting, seed)
+            self._progress.say(f"{len(values) - len(fit)} fields are too small for a value and stay empty")
+        return fill(template, fit, seed)
 
     def _text(
         self, template: Template, filled: FilledPage, rng: np.random.Generator, asked: tuple[str, str] | None
@@ -233,14 +231,6 @@ def place_template(model: GradientModel, template: Template, progress: Progress)
         )
     boxes = [model.place((box[0], box[1], box[2], box[3]), size) for box in template.boxes.tolist()]
     return Template(pixels, fields, template.words, as_boxes(boxes, len(boxes)))
-
-
-def _can_be_written(template: Template, key: str, value: str, seed: int) -> bool:
-    try:
-        fill(template, {key: value}, seed)
-    except UsageError:
-        return False
-    return True
 
 
 def _whole(box: Box, page: tuple[int, int]) -> Box:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,7 @@ from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.options import embedded
 from pfl_audit.cli.settings_options import Options
 from pfl_audit.core.settings import Flag, Settings, read_settings
-from pfl_audit.errors import EXIT_NOT_AUDITED
+from pfl_audit.errors import EXIT_NOT_AUDITED, UsageError
 from pfl_audit.files import write_json
 from pfl_audit.out_folder import OutFolder
 
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 FILE_NAME = "defence.json"
 NOTE = (
-    "This does nothing against attacks that need no template: closed forms (words, boxes and page of a LayoutLM by "
-    "--method analytic, question and answer by text, the words of all pages of an update of any model by words), "
-    "and searches that begin with noise (dlg, idlg, inverting-gradients, april). Nor does it help against an "
+    "A perturbed template does nothing against attacks that need no template: closed forms (words, boxes and page of a "
+    "LayoutLM by --method analytic, question and answer by text, the words of all pages of an update of any model by "
+    "words), and searches that begin with noise (dlg, idlg, inverting-gradients, april). Nor does it help against an "
     "attacker who has the clean form, or cleans the published one: on white paper, making almost white pixels white "
     "undoes most of it."
 )
@@ -62,6 +63,8 @@ def _defend(request: Request) -> bool:
     inputs = request.inputs.setdefault("gradients", {})
     if "template" not in inputs:
         inputs |= {"template": embedded("templates", "form-01", "template.png"), "public_form": True}
+    if "public" in inputs:
+        raise UsageError("gradients.public is what defend writes", "Leave it out, or give --public to invert")
     folder = run_folder(request.out, "defend")
     checks = checks_of(choice.method, Path(request.model))
     request.store = request.store or shared_store(request.out) or folder / "responses.sqlite"
@@ -72,7 +75,9 @@ def _defend(request: Request) -> bool:
             (run_and_show(plan, as_json=False, quiet=request.quiet, gate=False, show=False), plan.out)
             for plan in (_plan(request, one, folder, checks) for one in variants)
         ]
-        pages = render_comparison(compare(found), folder / "comparison.html")
+        comparison = compare(found)
+        noted = replace(comparison, notes=(*comparison.notes, NOTE))
+        pages = render_comparison(noted, folder / "comparison.html")
         audited = [(one, results) for one, (results, _) in zip(variants, found, strict=True)]
         summary = {"variants": [_summary(one, results) for one, results in audited], "note": NOTE}
         write_json(folder / FILE_NAME, summary)
@@ -124,7 +129,9 @@ def _plan(request: Request, one: Published | None, folder: Path, checks: tuple[s
         cluster=request.cluster,
         fail_on="never",
         reveal=request.reveal,
+        release=request.release,
         command=command_line(),
+        config=request.config,
     )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import TypeAdapter
 
+from pfl_audit import __version__
 from pfl_audit.attacks.inversion import bag, closed_form, question_answer
 from pfl_audit.attacks.inversion.attack import ANALYTIC, FEDERATION, STRINGS, TEXT, WORDS
 from pfl_audit.attacks.inversion.calls import Work, keeps_states, on_each
@@ -136,8 +137,8 @@ def _key(context: GradientContext, case: Case, settings: InversionSettings, name
     relevant = settings.model_dump(mode="json", exclude={"ocr", "ocr_weights"})
     given = [] if settings.known == "recovered" and method.text else [truth.text for truth in case.truths]
     texts = [sorted((part, value.tolist()) for part, value in text.items()) for text in given]
-    parts = ["inversion", name, asdict(method), relevant, context.seed, observed, *([texts] if texts else [])]
-    return sha256_json(parts)
+    parts = [__version__, "inversion", name, asdict(method), relevant, context.seed, observed]
+    return sha256_json([*parts, texts] if texts else parts)
 
 
 def _sought(

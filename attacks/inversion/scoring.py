@@ -67,15 +67,29 @@ def score(
     fields, whole = (image_scores(page / 255, truth.page / 255, where) for where in (mask, None))
     form = image_scores(template.pixels / 255, truth.page / 255, mask)
     read = read_fields(engine, template, truth.page, page, truth.values)
-    seeds = rng.integers(1 << 31, size=_GUESSES)
-    guesses = [draw_values(template, int(seed)) for seed in seeds]
-    guessed = _guessed(read, guesses)
+    guessed = _guessed(read, _other_values(case, rng))
     return Scored(case.seen.name, page, fields, whole, fields.psnr - form.psnr, read, guessed, steps, objective)
+
+
+def _other_values(case: Case, rng: np.random.Generator) -> list[Mapping[str, str]]:
+    """Values that clients might have written on the first page instead.
+
+    They are drawn for the form in the size that clients write in: on a smaller view of the model long values fit no
+    field, and short ones would stand for all.
+    """
+    if case.drawn is not None:
+        return [case.drawn(number)[0] for number in range(_GUESSES)]
+    return [draw_values(case.seen.template, int(seed)) for seed in rng.integers(1 << 31, size=_GUESSES)]
 
 
 def _guessed(read: Sequence[FieldReading], guesses: Sequence[Mapping[str, str]]) -> float:
     """Share of the words of other values that are found in what was read: chance, with this reader on these fields."""
-    tried = [FieldReading(one.field, guess[one.field], "", one.read) for guess in guesses for one in read]
+    tried = [
+        FieldReading(one.field, guess[one.field], "", one.read)
+        for guess in guesses
+        for one in read
+        if one.field in guess
+    ]
     words = sum(field.words for field in tried)
     return sum(field.exact for field in tried) / words if words else 0.0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from pfl_audit.attacks.questions.subject import QuestionInputs
 from pfl_audit.core.settings import InMemory
 from pfl_audit.documents.corpus import Corpus, require_questions
+from pfl_audit.documents.provider_names import with_one_name
 from pfl_audit.documents.readers import Part, open_corpus
 from pfl_audit.documents.sides import join_sides, regroup
 from pfl_audit.documents.units import PROVIDER, UNITS
@@ -67,7 +68,7 @@ def read_corpus(given: Path | InMemory, part: Part) -> Corpus:
         return open_corpus(given, part)
     if not isinstance(given, Corpus):
         raise UsageError(f"a {type(given).__name__} is no corpus", "Give a path or a Corpus")
-    return given
+    return with_one_name(given)
 
 
 def place_of(inputs: QuestionInputs) -> str:

@@ -13,7 +13,7 @@ from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.attacks.questions.precision import Difference, difference_of, facts_of, sample_of
 from pfl_audit.attacks.questions.subject import BLUE, BY_DOCUMENT, CANARIES, PRETRAINED, REFERENCES, QuestionInputs
 from pfl_audit.core.context import AuditContext
-from pfl_audit.core.problems import list_problems
+from pfl_audit.core.problems import count_problems, list_problems
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
 from pfl_audit.core.sharding import Share
@@ -91,6 +91,7 @@ class OpenedQuestions(QuestionParts):
             classes_random=self.inputs.classes_random,
             facts=dict(self.arithmetic),
             problems=list_problems(corpus.problems, unanswered, redactor),
+            unusable=count_problems(corpus.problems, unanswered, redactor),
         )
 
     def work(self) -> dict[str, int]:

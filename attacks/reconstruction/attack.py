@@ -82,7 +82,7 @@ class ReconstructionSettings(Settings):
     )
     public_temperature: Annotated[float, Flag(hidden=True)] = Field(
         default=0.3,
-        gt=0,
+        ge=1e-3,
         description="Temperature of the public model's softmax, or of an MLM target's (paper only: 0.2 to 0.4).",
     )
     decay_start: Annotated[float, Flag(hidden=True)] = Field(
@@ -93,7 +93,7 @@ class ReconstructionSettings(Settings):
     )
     target_temperature: Annotated[float, Flag(hidden=True)] = Field(
         default=0.3,
-        gt=0,
+        ge=1e-3,
         description="Temperature of the softmax over the target's losses, without decay (paper only: 0.2 to 0.4).",
     )
     shortest: Annotated[int, Flag(hidden=True)] = Field(

@@ -20,8 +20,9 @@ def _prepare(request: Request) -> bool:
     if len(missing) == len(given):
         request.model = str(embedded("layoutlm-private"))
         inputs |= {"public": str(embedded("layoutlm-public")), "forms": embedded("forms")}
-        given_settings = request.settings.get("reconstruction", {})
-        request.settings["reconstruction"] = embedded_settings("reconstruction") | given_settings
+        if not request.as_published:
+            given_settings = request.settings.get("reconstruction", {})
+            request.settings["reconstruction"] = embedded_settings("reconstruction") | given_settings
     elif missing:
         raise UsageError(
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
@@ -36,7 +37,8 @@ COMMAND = AuditCommand(
     title="Reconstruction of scrubbed fields",
     help="""Put scrubbed fields of the training forms back with the model's help, beside what public knowledge gives.
 
-    Without options the embedded model is attacked, with the settings that --tune found for it.
+    Without options the embedded model is attacked, with the settings that --tune found for it; with
+    --as-published, without these.
 
     Example: pfl-audit reconstruct --model ckpt/best-precision --public public/best-loss --forms data/forms
     """,

@@ -25,6 +25,7 @@ class FormContext(AuditContext):
         quick: The target in a coarser precision, used where it changes nothing, or None.
         public_target: A model of the target's task that was trained on public forms alone, or None.
         training: Training records of the public model and of the target, as JSON objects; empty where there is none.
+        elsewhere: Whether the target's training record names other forms than the private ones.
         states: Folder of what long searches keep, or None.
         device: torch's name of the device.
         calls: Other processes that fill in and rank fields; None for this one alone.
@@ -39,6 +40,7 @@ class FormContext(AuditContext):
     quick: FormModel | None = None
     public_target: FormModel | None = None
     training: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {})
+    elsewhere: bool = False
     states: Path | None = None
     device: str = "cpu"
     calls: FormCalls | None = None

@@ -19,6 +19,7 @@ from pfl_audit.progress import Silent
 
 _SAMPLE = 33
 _UNIT = "fields"
+_TUNED = "the training of the shadow models of --tune, about as long as that of --public and --model, as well"
 _BESIDE = "Statistics and the report come on top; a search that takes long for a few fields may not be in the sample"
 
 
@@ -31,8 +32,9 @@ def estimate_forms(inputs: FormInputs, job: AuditJob) -> Estimate:
     opened = open_subject(inputs, job)
     settings = read_settings(ReconstructionSettings, job.settings.get(ATTACK.name, {}), ATTACK.name)
     labels = attacked_labels(settings.labels, opened.corpus.labels)
-    forms = [opened.parts.private, *([opened.parts.validation] if settings.control else [])]
-    fields = [pair for some in forms for pair in fields_of(some, opened.target, settings, labels, job.seed)[0].fields]
+    parts = (opened.parts.private, opened.parts.validation if settings.control else ())
+    private, new = (fields_of(part, opened.target, settings, labels, job.seed)[0].fields for part in parts)
+    fields = [*private, *new]
     if opened.public is None:
         return Estimate(len(fields), 1, None, 0, None, "Without a public model no field is attacked", _UNIT)
     sample = fields[:: max(1, len(fields) // _SAMPLE)][:_SAMPLE]
@@ -43,7 +45,9 @@ def estimate_forms(inputs: FormInputs, job: AuditJob) -> Estimate:
     middle = time.monotonic()
     for one in by:
         rank_truths(sample[1:], one, settings.guesses, settings.expansions, progress=Silent())
-    spent = (middle - began) * (1 + len(opened.epochs)) + time.monotonic() - middle
+    attempts, guesses = middle - began, time.monotonic() - middle
     timed = max(0, len(sample) - 1)
-    seconds = spent * len(fields) / timed if timed else None
-    return Estimate(len(fields), 1, seconds, timed, peak_memory(), _BESIDE, _UNIT)
+    every = (attempts + guesses) * len(fields) + attempts * len(opened.epochs) * len(private)
+    seconds = every / timed if timed else None
+    beside = f"{_BESIDE}; {_TUNED}" if settings.tune else _BESIDE
+    return Estimate(len(fields), 1, seconds, timed, peak_memory(), beside, _UNIT)

@@ -22,6 +22,13 @@ PLAIN_ENDS: Final[dict[Level, str]] = {
 }
 
 
+ELSEWHERE: Final = (
+    "Nothing need be found: the training.json of the model names other forms than the private part. Check --forms and "
+    "--split-seed."
+)
+_PLAIN_ELSEWHERE: Final = " That says nothing: the model names other forms as those that it was trained on."
+
+
 def finding_of(
     level: Level,
     text: str,
@@ -29,6 +36,8 @@ def finding_of(
     shares: tuple[float, float],
     metric: str,
     about: dict[str, SliceValue],
+    *,
+    elsewhere: bool = False,
 ) -> Finding:
     """A finding of reconstruction.
 
@@ -39,13 +48,14 @@ def finding_of(
         shares: Shares of what is put back by the attack, and by public knowledge alone, 0 to 1.
         metric: Metric that it rests on.
         about: Slice of the metric.
+        elsewhere: Whether it is unresolved because the model was trained on other forms.
     """
     return Finding(
         level=level,
         text=text,
         remedy=" ".join(REMEDIES),
         remedies=REMEDIES if level in ("leak", "weak") else [],
-        plain=plain + PLAIN_ENDS[level],
+        plain=plain + (_PLAIN_ELSEWHERE if elsewhere else PLAIN_ENDS[level]),
         success=shares[0],
         false_alarms=shares[1],
         metric=metric,

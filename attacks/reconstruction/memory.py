@@ -26,3 +26,20 @@ def memory_level(found: Estimate, new: Estimate | None, p_value: float | None, u
         p_values.append(p_value)
     significant = any(p <= budget.weak for p in p_values)
     return at_most_weak(level_of(p_values, effects, budget, enough=units >= FEWEST_UNITS, resolved=not significant))
+
+
+def smallest_difference(found: Estimate, new: Estimate | None, permuted: float | None, alpha: float) -> float:
+    """Smallest difference that would have been found: every bound and test of ``memory_level`` begins above 0 there.
+
+    Args:
+        found: How far the attack lies above public knowledge on private forms.
+        new: The same on new forms, or None.
+        permuted: Smallest difference of the two that is significant by permutation, or None.
+        alpha: Level.
+
+    Returns:
+        Between private and new forms, or over public knowledge without new ones; 0 where nothing spreads.
+    """
+    bounded = [found] if new is None else [found, found.minus(new)]
+    needed = [one.value - one.lower_bound(alpha) for one in bounded]
+    return max(0.0, permuted or 0.0, *needed)

@@ -12,7 +12,7 @@ from pfl_audit.attacks.reconstruction.calls import FormCalls
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC, FormInputs
 from pfl_audit.core.context import AuditContext
-from pfl_audit.core.problems import list_problems
+from pfl_audit.core.problems import count_problems, list_problems
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
@@ -34,6 +34,7 @@ from pfl_audit.models.openings import FormOpening
 from pfl_audit.models.weights import tensor_names
 from pfl_audit.progress import Progress
 
+OTHER_FORMS = "training.json names other forms than the private part"
 _EPOCH = re.compile(r"epoch-([0-9]{1,9})")
 
 
@@ -48,6 +49,7 @@ class OpenedForms:
         quick: The target in a coarser precision, or None.
         public_target: A model of the target's task that was trained on public forms alone, or None.
         training: Training records of the public model and of the target.
+        elsewhere: As of FormContext.
         states: Folder of what long searches keep.
         device: torch's name of the device.
         calls: As of FormContext.
@@ -65,6 +67,7 @@ class OpenedForms:
     quick: FormModel | None = None
     public_target: FormModel | None = None
     training: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {})
+    elsewhere: bool = False
     states: Path | None = None
     device: str = "cpu"
     calls: FormCalls | None = None
@@ -89,6 +92,7 @@ class OpenedForms:
             quick=self.quick,
             public_target=self.public_target,
             training=self.training,
+            elsewhere=self.elsewhere,
             states=self.states,
             device=self.device,
             calls=self.calls,
@@ -122,6 +126,7 @@ class OpenedForms:
                 f"near-duplicate, {parts['left_out']} were left out for it"
             },
             problems=list_problems(self.corpus.problems, self.unseen, redactor),
+            unusable=count_problems(self.corpus.problems, self.unseen, redactor),
         )
 
     def work(self) -> dict[str, int]:
@@ -165,7 +170,10 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     _refuse_strangers(target, public, epochs)
     if public_target is not None:
         _refuse_reference(public_target, target, inputs.public_target or "", parts.private)
-    notes = _trained_elsewhere(model, parts.private, progress)
+    elsewhere = _trained_elsewhere(model, parts.private)
+    notes: tuple[str, ...] = (OTHER_FORMS,) if elsewhere else ()
+    if elsewhere:
+        progress.say(f"{model}: {OTHER_FORMS}; check --forms and --split-seed, unless that is meant")
     if inputs.public and FormCorpus(parts.private).digest in _trained_on(Path(inputs.public)):
         raise UsageError(
             f"{Path(inputs.public)} was trained on the private forms, so it is no public knowledge",
@@ -193,6 +201,7 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         epochs={epoch: partial(open_target, folder) for epoch, folder in epochs.items()},
         public_target=public_target,
         training=(_record(Path(inputs.public)) if inputs.public else {}, _record(model)),
+        elsewhere=elsewhere,
         states=job.states,
         device=device,
         calls=_calls(inputs, job, (public, target, quick), noise, label_map),
@@ -301,16 +310,10 @@ def _refuse_reference(reference: FormModel, target: FormModel, name: str, privat
         )
 
 
-def _trained_elsewhere(model: Path, private: tuple[Form, ...], progress: Progress) -> tuple[str, ...]:
-    """A note, where the target says itself that it was trained on other forms: then nothing can be found."""
+def _trained_elsewhere(model: Path, private: tuple[Form, ...]) -> bool:
+    """Whether the target says itself that it was trained on other forms: then nothing need be found."""
     digests = _trained_on(model)
-    if not digests or digests[0] == FormCorpus(private).digest:
-        return ()
-    progress.say(
-        f"{model}: training.json names other forms than the private part; check --forms and --split-seed, unless "
-        "that is meant"
-    )
-    return ("training.json names other forms than the private part",)
+    return bool(digests) and digests[0] != FormCorpus(private).digest
 
 
 def _trained_on(folder: Path) -> list[str]:

@@ -14,8 +14,8 @@ from pfl_audit.attacks.reconstruction import similarity
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
-from pfl_audit.attacks.reconstruction.finding import finding_of
-from pfl_audit.attacks.reconstruction.memory import memory_level
+from pfl_audit.attacks.reconstruction.finding import ELSEWHERE, finding_of
+from pfl_audit.attacks.reconstruction.memory import memory_level, smallest_difference
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
 from pfl_audit.attacks.reconstruction.units import Units
 from pfl_audit.attacks.reconstruction.worth import learnt_little
@@ -23,7 +23,7 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.metric import bootstrap_over, build_metric
-from pfl_audit.core.results import Check, Curve, Finding, Format, Metric, Series, SliceValue, Table
+from pfl_audit.core.results import Check, Curve, Finding, Format, Level, Metric, Series, SliceValue, Table
 from pfl_audit.metrics.intervals import Estimate
 
 IMPROVEMENT = "improvement factor"
@@ -44,6 +44,10 @@ _ALIKE = 1e-9
 DISAGREE = (
     "A permutation of the units finds a difference between private and new forms, but an interval by resampling holds "
     "0: more units are needed to tell."
+)
+BELOW = (
+    "A permutation of the units finds a difference between private and new forms, but on private forms the attack does "
+    "no better than public knowledge alone: another --public, or --tune, may tell."
 )
 
 
@@ -154,19 +158,22 @@ class Presenter:
         units = min(some.units for some in _evaluations(outcome).values())
         if new is not None and p_value is not None:
             text += f"; permutation p {p_value:.4f}"
-        level = memory_level(found, new, p_value, units, self.budget)
+        level, elsewhere = self.unless_elsewhere(memory_level(found, new, p_value, units, self.budget))
         why = "Memory of these forms is detected, which is no value put back"
         if p_value is None:
             why = "That is a sign; without forms that are new to the model, it may know no more than their kind"
         none = "That is no evidence that these forms are remembered"
-        if smallest is not None and abs(smallest) < _ALIKE:
+        smallest = smallest_difference(found, new if p_value is not None else None, smallest, self.budget.weak)
+        over = "over public knowledge" if p_value is None else "between private and new forms"
+        if smallest < _ALIKE:
             none += "; the attack does as public knowledge alone does"
-        elif smallest is not None:
-            none += f"; a difference of {smallest:.3f} between private and new forms would have been found"
+        else:
+            none += f"; a difference of {smallest:.3f} {over} would have been found"
+        apart = BELOW if found.high < 0.0 else DISAGREE
         end = {
             "weak": f" {why}.{self.apart()}",
             "none": f" {none}.{self.learnt_little()}",
-            "unresolved": f" {self.too_few(units) if units < FEWEST_UNITS else DISAGREE}",
+            "unresolved": f" {self.too_few(units) if units < FEWEST_UNITS else ELSEWHERE if elsewhere else apart}",
         }[level]
         return finding_of(
             level,
@@ -175,7 +182,13 @@ class Presenter:
             (scores.attack.value, scores.baseline.value),
             metric,
             slice_of(PRIVATE, "the attack"),
+            elsewhere=elsewhere,
         )
+
+    def unless_elsewhere(self, level: Level) -> tuple[Level, bool]:
+        """The level, unresolved in place of none if the model was trained on other forms; and whether it is that."""
+        elsewhere = level == "none" and self._context.elsewhere
+        return ("unresolved" if elsewhere else level), elsewhere
 
     def apart(self) -> str:
         """A warning, where no provider has both private and new forms."""

@@ -15,7 +15,7 @@ from pfl_audit.attacks.guesses.present import (
 )
 from pfl_audit.attacks.guesses.putting_back import Outcome
 from pfl_audit.attacks.reconstruction.evidence import place_of
-from pfl_audit.attacks.reconstruction.finding import REMEDIES, finding_of
+from pfl_audit.attacks.reconstruction.finding import ELSEWHERE, REMEDIES, finding_of
 from pfl_audit.attacks.reconstruction.plan import Truth
 from pfl_audit.attacks.reconstruction.present import NEW, PRIVATE, Presenter
 from pfl_audit.core.attack import CheckSpec
@@ -76,20 +76,25 @@ def _finding(say: Presenter, words: Words, outcome: Outcome) -> Finding:
         return Finding(level="unresolved", text=text, remedy=" ".join(REMEDIES), plain=text)
     most = max(outcome.secrets)
     found = outcome.secrets[most]
-    level, private = found.level(say.budget), found.private
+    level, elsewhere = say.unless_elsewhere(found.level(say.budget))
+    private = found.private
     text = (
         f"Of {private.fields} secrets of {private.units} {say.units.name} (values that occur in one form and nowhere "
         f"else), {numbers_of(words, outcome.secrets)}"
     )
     few = min(some.units for some in (private, found.new) if some is not None)
-    end = closing(
-        level,
-        found,
-        say.budget.weak,
-        why=why_weak(words, found),
-        unit="unit",
-        units=say.units.name,
-        too_few=say.too_few(few),
+    end = (
+        ELSEWHERE
+        if elsewhere
+        else closing(
+            level,
+            found,
+            say.budget.weak,
+            why=why_weak(words, found),
+            unit="unit",
+            units=say.units.name,
+            too_few=say.too_few(few),
+        )
     )
     end += say.apart() if level in ("leak", "weak") else say.learnt_little() if level == "none" else ""
     cases, count = out_of(private.attack.value, private.fields, "blacked-out values that occur nowhere else")
@@ -99,7 +104,7 @@ def _finding(say: Presenter, words: Words, outcome: Outcome) -> Finding:
     )
     shares = private.attack.value, private.public.value
     about = words.about(PRIVATE, words.attack, most)
-    return finding_of(level, f"{text}. {end}", plain, shares, words.headline, about)
+    return finding_of(level, f"{text}. {end}", plain, shares, words.headline, about, elsewhere=elsewhere)
 
 
 def _searched(outcome: Outcome) -> str:

@@ -1,6 +1,7 @@
 """Which fields hold a secret: a value that occurs in one private form, in no public one, and once on its page.
 
 A value that also occurs elsewhere on the page is read there, and one in other forms may have been learnt from these.
+A value without a letter or digit, such as a row of dashes, is none: occurrences of it are not counted.
 Counted are occurrences in the text of whole pages, not among labelled fields: k-eidetic memorization with k = 1
 (Carlini et al. 2021). Private and new forms count alike, so that new forms are a control for secrets too.
 """
@@ -40,4 +41,5 @@ class Texts:
             sum(len(find_value(some, form.text(field))) for some in beside),
             sum(count_in(page, value) for name, page in self._attacked.items() if name != form.id),
             sum(count_in(page, value) for page in self._public),
+            empty=not value,
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pfl_audit.documents.forms.form import Form
 from pfl_audit.documents.forms.partition import THRESHOLD, group_forms
+from pfl_audit.provider_identity import provider_identity
 
 
 @dataclass(frozen=True)
@@ -49,4 +50,4 @@ def units_of(private: Sequence[Form], new: Sequence[Form], threshold: float = TH
 
 
 def _provider(form: Form) -> str:
-    return form.document.provider.strip().casefold()
+    return provider_identity(form.document.provider)

@@ -113,10 +113,8 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         raise UsageError("--delta is missing", "Give a number below 1 / providers, such as 1e-5")
     if (choice.epsilon is None) == (noise is None):
         raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the one that is known")
-    if choice.fixed_size and choice.accountant != "auto":
-        raise UsageError(
-            f"the accountant {choice.accountant} does not cover groups of a fixed size", "Leave out --accountant"
-        )
+    if choice.fixed_size and choice.accountant == "prv":
+        raise UsageError("the accountant prv does not cover groups of a fixed size", "Leave out --accountant")
     if noise is None:
         make_progress(quiet=quiet).say("calibrating the noise multiplier")
         noise = calibrate_noise(choice.epsilon or 0.0, delta, sampling, choice.accounting, choice.accountant, kind)
@@ -127,7 +125,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
     if shown is valid and choice.fixed_size:
         prv, failure = None, "it covers Poisson sampling only"
     found, by = shown.epsilon, str(shown.accountant)
-    if choice.accountant == "renyi" and shown.renyi is not None:
+    if choice.accountant == "renyi":
         found, by = shown.renyi, "renyi"
     if choice.accountant == "prv":
         if prv is None:
@@ -247,7 +245,7 @@ def read_review(path: Path) -> GuaranteeReview:
     require_input(path, remedy)
     record, found = read_training(file)
     if record is None:
-        raise AuditError(f"{file} {found.text if found else 'does not exist'}", remedy)
+        raise AuditError(f"{file} {found.text}" if found else f"{path} has no {FILE_NAME}", remedy)
     if found is None:
         raise NotAuditableError(f"{file} states no differential privacy", "Give that of a privately trained checkpoint")
     return found
@@ -268,7 +266,7 @@ def _show_review(review: GuaranteeReview, *, as_json: bool) -> None:
     typer.echo(f"{'review':10}{visible(review.text, 1000)}")
     if review.epsilon is not None:
         typer.echo(f"{'PRV':10}{_or(review.prv, review.prv_failure)}")
-        typer.echo(f"{'Rényi':10}{_or(review.renyi, 'it covers Poisson sampling only')}")
+        typer.echo(f"{'Rényi':10}{_or(review.renyi, 'not computed')}")
     if review.largest_accuracy is not None:
         typer.echo(f"{'accuracy':10}{100 * review.largest_accuracy:.1f} % balanced, of any membership attack, at most")
     for warning in review.warnings:

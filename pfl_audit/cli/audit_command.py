@@ -19,6 +19,7 @@ from pfl_audit.cli.config_file import CHOSEN, META, PUBLISHED, WAIVERS
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.outputs import Outputs, output_parameters, outputs_of
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
+from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import UsageError
 from pfl_audit.models.family import Precision
 from pfl_audit.registry import ExtensionWarning, Registry
@@ -65,6 +66,9 @@ class Request:
         as_json: Whether results are printed as JSON.
         quiet: Whether no progress is shown.
         preview: Whether the audit is only looked at, or shared out (--validate, --dry-run, --shard).
+        as_published: Whether settings that are not given take the papers' values.
+        release: Who can reach the model, as the user declares; None where it is not declared.
+        config: Configuration file, or None.
         out: Folder of the run, or None.
         store: Response store, or None.
         device: torch's name of the device.
@@ -86,6 +90,9 @@ class Request:
     as_json: bool = False
     quiet: bool = False
     preview: bool = False
+    as_published: bool = False
+    release: options.Release | None = None
+    config: Path | None = None
     out: Path | None = None
     store: Path | None = None
     device: str = "cpu"
@@ -179,6 +186,9 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         raise UsageError(
             f"--target {given['target']:.100} is none of a file's [[targets]]", "Give --config FILE with it"
         )
+    if given.get("shard") is not None:
+        written = ["out", *(parameter.name for parameter in output_parameters())]
+        refuse_unused(context, dict.fromkeys(written, "with --shard, which writes a store alone"), typed=True)
     request = request_of(command, context, given)
     if not command.prepare(request):
         return
@@ -190,7 +200,7 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         checks=request.checks,
         named=request.named,
         settings=request.settings,
-        as_published=given.get("as_published", False),
+        as_published=request.as_published,
         store=request.store or shared_store(request.out),
         seed=request.seed,
         device=request.device,
@@ -206,9 +216,9 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         published=_published(context),
         baseline=request.gating.baseline,
         reveal=request.reveal,
-        release=given["release"],
+        release=request.release,
         command=command_line(),
-        config=given["config"],
+        config=request.config,
     )
     if given.get("validate"):
         show_validated(plan, as_json=request.as_json)
@@ -248,6 +258,9 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
         as_json=given["as_json"],
         quiet=given["quiet"],
         preview=any(given.get(name) for name in ("validate", "dry_run", "shard")),
+        as_published=given.get("as_published", False),
+        release=given["release"],
+        config=given["config"],
         out=given["out"],
         store=given["store"],
         device=given["device"],

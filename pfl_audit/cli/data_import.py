@@ -208,7 +208,8 @@ def _show(imported: Imported, out: Path, *, reveal: bool, as_json: bool, quiet: 
     if not quiet:
         list_left_out(imported.problems, reveal=reveal)
     if as_json:
-        print_json({"out": str(out), "pages": len(imported.pages), "labels": str(table), "proposed": imported.proposed})
+        counts = {"pages": len(imported.pages), "proposed": imported.proposed, "left_out": len(imported.problems)}
+        print_json({"out": str(out), "labels": str(table), **counts})
     elif not quiet:
         note(f"{imported.proposed} values are proposed in {table}, with their pages in {out / 'contact-sheet.html'}")
         note("Nothing is imported yet: correct the table, fill in provider and member, and repeat with --accept")

@@ -17,7 +17,7 @@ from pfl_audit.cli.console import print_json
 from pfl_audit.core.redaction import visible
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_text
-from pfl_audit.inputs import is_there
+from pfl_audit.inputs import is_there, require_folder
 
 _DEPTH, _MOST = 3, 2_000
 """Levels below the folder, and folders, that are looked into."""
@@ -33,6 +33,12 @@ class Found:
     corpora: list[tuple[str, str]] = field(default_factory=list)
     forms: list[tuple[str, str]] = field(default_factory=list)
 
+    def chosen(self) -> dict[str, str | None]:
+        """Option to the path that the configuration names for it: the first by name, and of corpora not BLUE."""
+        corpora = sorted((path for path, _ in self.corpora), key=_is_blue)
+        kinds = {"model": [path for path, _ in self.models], "red": corpora, "forms": [path for path, _ in self.forms]}
+        return {key: paths[0] if paths else None for key, paths in kinds.items()}
+
 
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to look for checkpoints and documents in.")] = Path(),
@@ -47,12 +53,13 @@ def init(
     """
     if is_there(out):
         raise UsageError(f"{out} is there already", "Name another --out, or move it away")
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", "Give the folder with the checkpoint and the documents")
+    require_folder(folder, "Give the folder with the checkpoint and the documents")
     found = look(folder)
+    chosen = found.chosen()
     write_text(out, as_toml(found), private=False)
     if as_json:
-        print_json({"file": str(out), "models": found.models, "corpora": found.corpora, "forms": found.forms})
+        content = {"models": found.models, "corpora": found.corpora, "forms": found.forms}
+        print_json({"file": str(out), **content, "chosen": chosen})
         return
     kinds = (("checkpoint", found.models), ("corpus", found.corpora), ("forms", found.forms))
     for kind, some in kinds:
@@ -60,6 +67,9 @@ def init(
             typer.echo(visible(f"{kind:12}{path} ({name})", 500))
         if not some:
             typer.echo(f"{kind:12}none found")
+    for key, some in zip(chosen, (found.models, found.corpora, found.forms), strict=True):
+        if len(some) > 1:
+            typer.echo(visible(f"{key} is {chosen[key]}, the first of {len(some)}: change it if another is meant", 500))
     typer.echo(visible(f"{out}: look at it, then: pfl-audit run {out} --dry-run", 500))
 
 
@@ -106,19 +116,19 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 def as_toml(found: Found) -> str:
     """The configuration: what was found, and every part of an audit with a comment."""
-    model, *models = [path for path, _ in found.models] or [""]
-    red, *corpora = sorted((path for path, _ in found.corpora), key=_is_blue) or [""]
-    forms, *_ = [path for path, _ in found.forms] or [""]
+    model, red, forms = (path or "" for path in found.chosen().values())
+    models = [path for path, _ in found.models if path != model]
+    corpora = [path for path in sorted((path for path, _ in found.corpora), key=_is_blue) if path != red]
     lines = [
         "# Configuration of an audit: pfl-audit run audit.toml",
         "# Keys are the options of 'pfl-audit audit' without dashes; 'pfl-audit audit --help' lists them all.",
         "# Paths are relative to the folder where the command runs.",
         "",
-        "# Checkpoint under audit",
+        f"# Checkpoint under audit{_first_of(found.models)}",
         _key("model", model, off=not model),
         *_others("pretrained", models, "Public checkpoint that it was trained from, if it is one of these"),
         "",
-        "# Corpus of documents that were trained on and of documents that were not",
+        f"# Corpus of documents that were trained on and of documents that were not{_first_of(found.corpora)}",
         _key("red", red, off=not red),
         *_others("blue", corpora, "Training corpus, to recognise its secrets, if it is one of these"),
         *(["# Forms, for a model of forms", _key("forms", forms, off=bool(red))] if forms else []),
@@ -155,6 +165,11 @@ def as_toml(found: Found) -> str:
         "# expires = 2026-12-31",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _first_of(found: Sequence[object]) -> str:
+    """Note that one of several was chosen."""
+    return f"; the first of {len(found)} that were found, change it if another is meant" if len(found) > 1 else ""
 
 
 def _is_blue(path: str) -> bool:

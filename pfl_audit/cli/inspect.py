@@ -9,9 +9,11 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.unused import refuse_unused
 
 
 def inspect(
+    context: typer.Context,
     model: Annotated[str, typer.Argument(help="Checkpoint folder.")],
     opened: Annotated[bool, typer.Option("--open", help="Open the model, and print how it was opened.")] = False,
     red: Annotated[
@@ -39,6 +41,10 @@ def inspect(
     from pfl_audit.core.subject import SUBJECTS
 
     make_progress(quiet=quiet)  # opening shows none of ours, but the hub may
+    if red is None:
+        refuse_unused(context, {"reveal": "without --red"})
+    if red is None and not (opened or download or prompt):
+        refuse_unused(context, {"device": "without --open or --red: headers alone are read"})
     if red is not None:
         facts = _asked(model, red, prompt, device, download=download, reveal=reveal)
     else:

@@ -66,8 +66,10 @@ def _audit_each(file: Path, names: list[str], more: list[str], table: Mapping[st
 
     out, more = _folder(file, more, table)
     as_json, instead = "--json" in more, any(_given(more, name) for name in _INSTEAD)
+    shared = _given(more, "--shard")  # its stores are all that is written
     audits = {
-        name: ["audit", "--config", str(file), "--target", name, *more, "--out", str(out / name)] for name in names
+        name: ["audit", "--config", str(file), "--target", name, *more, *([] if shared else ["--out", str(out / name)])]
+        for name in names
     }
     ended: dict[str, Ended] = {}
     if at_once > 1 or as_json:

@@ -61,8 +61,8 @@ def change_of(
         return None
     pair = _same_metric(before, after)
     steps = _RANK[after.finding.level] - _RANK[before.finding.level]
-    if pair is None:
-        note = "they rest on different metrics, so the levels alone are compared"
+    if isinstance(pair, str):
+        note = f"{pair}, so the levels alone are compared"
         return Change("worse" if steps > 0 else "better" if steps < 0 else "unclear", note=note, steps=steps)
     old, new = pair
     value, low, high = _unpaired(old, new)
@@ -81,14 +81,16 @@ def change_of(
     )
 
 
-def _same_metric(before: Check, after: Check) -> tuple[Metric, Metric] | None:
-    """The metric that the earlier finding rests on, in both audits; None where one has no value and interval."""
+def _same_metric(before: Check, after: Check) -> tuple[Metric, Metric] | str:
+    """The metric that the earlier finding rests on, in both audits; or why there is no such pair of intervals."""
     old = headline(before)
     if old is None:
-        return None
+        return "the earlier finding rests on no number"
     new = next((one for one in after.metrics if (one.name, one.slice) == (old.name, old.slice)), None)
-    if new is None or old.format != new.format or None in (old.value, old.ci, new.value, new.ci):
-        return None
+    if new is None or old.format != new.format:
+        return "they rest on different metrics"
+    if None in (old.value, old.ci, new.value, new.ci):
+        return "a number has no interval"
     return old, new
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,13 @@ from pfl_audit.core.resamples import Resamples, read_resamples
 from pfl_audit.core.results import Data, Level, Metric, Results
 from pfl_audit.errors import UsageError
 
+Settings = Mapping[tuple[str, str], object]
+"""Id of a check and name of a setting to its value."""
+_FACTS: Final = frozenset(
+    {"alpha", "precision", "target task", "target family", "decided at s", "features", "features without values",
+     "questions", "secrets"}
+)  # fmt: skip
+"""What settings of a check say of the model, the data and the other findings."""
 _DIRECTIONS: Final[tuple[Direction, ...]] = ("worse", "better", "unclear")
 _CHANGES: Final = (
     "Changes are against the first audit. Those marked as paired are resampled over the same providers in both audits "
@@ -176,8 +183,26 @@ def _row(results: Sequence[Results], name: str, drawn: Sequence[Resamples] | Non
         pairs = [
             (drawn[0], own) if _same_draws(results[0], run) else None for run, own in zip(results, drawn, strict=True)
         ]
-        changes = (None, *(change_of(checks[0], *one) for one in zip(checks[1:], pairs[1:], strict=True)))
+        found = (change_of(checks[0], *one) for one in zip(checks[1:], pairs[1:], strict=True))
+        asked = [_settings_of(run, name) for run in results]
+        changes = (None, *(_by_settings(change, asked[0], own) for change, own in zip(found, asked[1:], strict=True)))
     return Row(title, tuple(cells), ", ".join(dict.fromkeys(guesses)), changes)
+
+
+def _by_settings(change: Change | None, before: Settings, after: Settings) -> Change | None:
+    """A change; where the attacks ran with different settings, none that is said of the models."""
+    apart = dict.fromkeys(key for key in before if key in after and before[key] != after[key])
+    if change is None or not apart:
+        return change
+    names = ", ".join(dict.fromkeys(name for _, name in apart))
+    note = f"the attack ran with other settings ({names}), so the change may be theirs"
+    return replace(change, direction="unclear", note="; ".join(filter(None, (change.note, note))))
+
+
+def _settings_of(results: Results, name: str) -> Settings:
+    """Settings of a check and of its parts, by check and name, without what they say of the model and the data."""
+    checks = [check for check in results.checks if name in (check.id, check.part_of) and check.status == "ran"]
+    return {(check.id, key): value for check in checks for key, value in check.settings.items() if key not in _FACTS}
 
 
 def _same_draws(one: Results, other: Results) -> bool:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.documents.corpus import Problem
 
 _LISTED = 100
+_REASONS, _LONGEST = 20, 150
+"""Reasons that are counted by themselves, the rest together, and characters of one."""
+OTHERS = "other reasons"
 _PLACE = re.compile(r"(?:.*/)?(?P<file>[^/]+\.(?:jsonl|npy))(?P<place> (?:line|row) \d+)?")
 """How a reader names a record by its position; everything else is the name of a page or of its file."""
 _OURS = re.compile(r"(corpus|forms|docs)\.jsonl|(red|blue)(_(train|valid|val|test|positive|negative|client|\d+))*\.npy")
@@ -27,14 +31,34 @@ def list_problems(read: Iterable[Problem], pages: Iterable[Problem], redactor: R
     named = [f"{redactor.page(problem.record)}: {_reason(problem, redactor)}" for problem in pages]
     for problem in read:
         place = _PLACE.fullmatch(problem.record)
+        reason = _reason_read(problem, redactor)
         if redactor.reveal:
-            places.append(f"{problem.record}: {problem.reason}")
+            places.append(f"{problem.record}: {reason}")
         elif place is None:
-            named.append(f"{redactor.page(problem.record)}: {_reason(problem, redactor)}")
+            named.append(f"{redactor.page(problem.record)}: {reason}")
         else:
             file = place["file"] if _OURS.fullmatch(place["file"]) else "a file"
-            places.append(f"{file}{place['place'] or ''}: {problem.reason}")
+            places.append(f"{file}{place['place'] or ''}: {reason}")
     return [*places, *sorted(named)][:_LISTED]
+
+
+def count_problems(read: Iterable[Problem], pages: Iterable[Problem], redactor: Redactor) -> dict[str, int]:
+    """Number of all problems by reason, the most frequent first; the arguments are those of ``list_problems``."""
+    counts = Counter(
+        reason[:_LONGEST]
+        for reason in (
+            *(_reason_read(problem, redactor) for problem in read),
+            *(_reason(problem, redactor) for problem in pages),
+        )
+    )
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    rest = sum(count for _, count in ordered[_REASONS:])
+    return dict(ordered[:_REASONS]) | ({OTHERS: rest} if rest else {})
+
+
+def _reason_read(problem: Problem, redactor: Redactor) -> str:
+    """Why a record that a reader left out cannot be used."""
+    return problem.reason if _PLACE.fullmatch(problem.record) else _reason(problem, redactor)
 
 
 def _reason(problem: Problem, redactor: Redactor) -> str:

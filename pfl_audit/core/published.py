@@ -69,9 +69,16 @@ def read_published(tables: Sequence[Mapping[str, object]]) -> tuple[PublishedNum
             raise UsageError(
                 f"published number {place}: '{visible(name, 80)}' is wrong: {first['msg']}", f"Give {_KEYS}"
             ) from error
+        if any(_place(one) == _place(other) for other in found):
+            raise UsageError(f"published number {place}: an earlier one has its place and number of ours", "Keep one")
         texts = {name: visible(getattr(one, name)) for name in ("paper", "table", "row")}
         found.append(one.model_copy(update=texts))
     return tuple(found)
+
+
+def _place(one: PublishedNumber) -> tuple[object, ...]:
+    """Where a paper prints a number, and which of ours it belongs to."""
+    return visible(one.paper), visible(one.table), visible(one.row), one.check, one.metric, one.slice
 
 
 def require_checks(numbers: Sequence[PublishedNumber], known: Collection[str]) -> None:

@@ -251,7 +251,10 @@ class Data(Part):
     )
     facts: Facts = Field(default_factory=dict, description="Further lines of the report's scope, label to text")
     terms: Texts = Field(default_factory=dict, description="Further terms of the report's glossary")
-    problems: Notes = Field(default_factory=list, description="Records that could not be used")
+    problems: Notes = Field(default_factory=list, description="Records that could not be used, the first of them")
+    unusable: Annotated[dict[Name, Count], Field(max_length=limits.ENTRIES)] = Field(
+        default_factory=dict, description="Number of all records that could not be used, by reason"
+    )
 
 
 class Provenance(Part):

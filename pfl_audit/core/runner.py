@@ -41,6 +41,7 @@ from pfl_audit.errors import (
     UsageError,
 )
 from pfl_audit.files import write_json
+from pfl_audit.inputs import require_folder
 from pfl_audit.progress import Progress, Silent
 from pfl_audit.provenance import package_versions
 
@@ -108,18 +109,19 @@ def validate_plan(plan: AuditPlan) -> dict[str, str | None]:
 
     Raises:
         UsageError: A setting, a check, an input, a gate or a waiver is wrong or does not exist.
+        AuditError: A checkpoint is no folder.
     """
     audit = AuditRun(plan, Silent())
     audit.wanted()
-    if plan.model is not None and not plan.download and not Path(plan.model).is_dir():
-        raise UsageError(f"{plan.model} is no folder", "Give the checkpoint folder, or --download with a hub id")
+    if plan.model is not None and not plan.download:
+        require_folder(Path(plan.model), "Give the checkpoint folder, or --download with a hub id")
     for name, (_, inputs) in audit.subjects.items():
         for key, value in inputs:
             if isinstance(value, Path) and not value.exists():
                 raise UsageError(f"{value} does not exist", f"Correct '{key}' of {name}")
         for key, folder in checkpoints_of(inputs):
-            if not plan.download and not Path(folder).is_dir():
-                raise UsageError(f"{folder} is no folder", f"Correct '{key}' of {name}, or add --download")
+            if not plan.download:
+                require_folder(Path(folder), f"Correct '{key}' of {name}, or add --download")
     return {key: audit.reasons.get(audit.subject_of(spec)) for key, spec in audit.specs.items()}
 
 

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.random import Generator
 
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.documents.document import Document
+from pfl_audit.documents.document import Document, Membership, Query
+from pfl_audit.documents.provider_names import with_one_name
 from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.provider_identity import provider_identity
 
 By = Literal["source", "provider", "dirichlet"]
 
@@ -86,7 +88,7 @@ def partition_corpora(sources: Mapping[str, Corpus], clients: int, by: By, alpha
     Other pages keep their part. Ids of pages and questions begin with the number of the source where there are several.
 
     Args:
-        sources: Name to corpus.
+        sources: Name to corpus, in which each provider has one name.
         by: Units that are drawn: documents (source), or providers (provider, dirichlet).
 
     Raises:
@@ -100,20 +102,23 @@ def partition_corpora(sources: Mapping[str, Corpus], clients: int, by: By, alpha
     for source, names in units.items():
         if not names:
             raise NotAuditableError(f"source {source} holds no BLUE training document", "Leave it out")
-    if by != "source" and sum(map(len, units.values())) > len(set().union(*units.values())):
+    identities = {provider_identity(name) for names in units.values() for name in names}
+    if by != "source" and sum(map(len, units.values())) > len(identities):
         raise UsageError("a provider is in two sources", "Choose --by source, or rename it in one of them")
     numbers = assign(units, clients, by, alpha, seed)
-    queries, membership = [], dict[str, Any]()
+    queries, membership, labels = list[Query](), dict[str, Membership](), dict[str, Membership]()
     for number, (source, corpus) in enumerate(sources.items()):
         prefix = f"{number}-" if len(sources) > 1 else ""
         client_of = dict(zip(units[source], numbers[source], strict=True))
         pages = {page.id: _moved(page, source, prefix, client_of, by) for page in corpus.documents}
         queries += [replace(one, id=prefix + one.id, document=pages[one.document.id]) for one in corpus.queries]
         for provider in corpus.providers:
-            if membership.setdefault(provider, corpus.label(provider)) != corpus.label(provider):
+            label = corpus.label(provider)
+            if labels.setdefault(provider_identity(provider), label) != label:
                 raise UsageError("a provider is a member in one source and not in another", "Label each provider once")
+            membership[provider] = label
     problems = tuple(problem for corpus in sources.values() for problem in corpus.problems)
-    return Corpus(tuple(queries), membership, "jsonl", problems)
+    return with_one_name(Corpus(tuple(queries), membership, "jsonl", problems))
 
 
 def clients_held(corpus: Corpus) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.units import DOCUMENT, PROVIDER, Unit
 from pfl_audit.errors import AuditError, UnanswerableError
+from pfl_audit.provider_identity import provider_identity
 
 
 def join_sides(members: Corpus, others: Corpus, unit: Unit = PROVIDER) -> Corpus:
@@ -31,7 +32,8 @@ def join_sides(members: Corpus, others: Corpus, unit: Unit = PROVIDER) -> Corpus
     }
     _refuse_shared_documents(pages, unit)
     sides = [{pages[page.id].unit for page in side.documents} for side in (members, others)]
-    if both := len(sides[0] & sides[1]):
+    identities = [set(map(provider_identity, side)) for side in sides] if unit is PROVIDER else sides
+    if both := len(identities[0] & identities[1]):
         finer = " or choose a finer --unit" if unit is PROVIDER else ""
         raise AuditError(
             f"{both} {unit.name if both == 1 else unit.many} {'is' if both == 1 else 'are'} among the members and "

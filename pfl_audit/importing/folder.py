@@ -17,7 +17,7 @@ from pfl_audit.importing.labels import Labels, Row, read_labels, write_labels
 from pfl_audit.importing.pages import find_documents, require_pdf_reader
 from pfl_audit.importing.proposals import KEYS, Proposal, propose, require_packages
 from pfl_audit.importing.questions import Questions, default_questions
-from pfl_audit.importing.reading import ReadingSettings, ReadPage, read_documents
+from pfl_audit.importing.reading import PICTURE, ReadingSettings, ReadPage, read_documents
 from pfl_audit.inputs import is_there, require_input
 from pfl_audit.models.rapid_ocr import require_language
 from pfl_audit.out_folder import OutFolder
@@ -166,8 +166,8 @@ def _propose(
 
 
 def _remove_unused(images: Path, pages: Sequence[ReadPage]) -> None:
-    """Remove pictures of documents that are no longer in the folder."""
+    """Remove pictures of documents that are no longer in the folder, and nothing that is of another name."""
     used = {page.picture.name for page in pages}
     for picture in images.iterdir():
-        if picture.name not in used:
+        if PICTURE.fullmatch(picture.name) and picture.name not in used:
             picture.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_text
 from pfl_audit.importing.table_child import MAX_COLUMNS, MAX_FILE, MAX_ROWS
 from pfl_audit.inputs import MIB, read_text, require_input
+from pfl_audit.provider_identity import provider_identity
 from pfl_audit.sandbox import SandboxError, call_sandboxed
 
 FILE_NAME: Final = "labels.csv"
@@ -38,6 +40,8 @@ SPECIAL: Final = ("file", "provider", "member", "membership", "split", "person",
 _SEPARATOR = "|"
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that spreadsheets take for a formula."""
+_STATED: Final = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?(?:\n|$)', re.IGNORECASE)
+"""First line by which Excel knows the delimiter; it is not shown and not counted as a row."""
 _REMEDY = "Save it as CSV in UTF-8, as XLSX, or as JSON lines"
 
 
@@ -107,7 +111,8 @@ def read_labels(path: Path, files: Collection[str]) -> Labels:
             raise AuditError(f"{where}: the folder has no such file", "Give its path inside of the folder")
         if row.file in rows:
             raise AuditError(f"{where}: an earlier row has its file", "Keep one row for each document")
-        if labels.setdefault(row.provider or row.file, row.membership) is not row.membership:
+        provider = provider_identity(row.provider or row.file)
+        if labels.setdefault(provider, row.membership) is not row.membership:
             raise AuditError(f"{where}: its provider has another membership in an earlier row", "Label each once")
         rows[row.file] = row
         keys |= {key for key in cells if key not in SPECIAL}
@@ -197,8 +202,10 @@ def _csv(path: Path) -> Iterator[list[str]]:
     content = read_text(path, limit=MAX_FILE, remedy=_REMEDY)
     if "\0" in content:
         raise AuditError(f"{path} is no CSV file: it has zero bytes", _REMEDY)
-    head = content.split("\n", 1)[0]
-    delimiter = max(",;\t", key=head.count)
+    if stated := _STATED.match(content):
+        content, delimiter = content[stated.end() :], stated[1]
+    else:
+        delimiter = max(",;\t", key=content.split("\n", 1)[0].count)
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
     try:
         for count, row in enumerate(reader):

@@ -21,7 +21,9 @@ _DATE = re.compile(
     rf"|\d{{1,2}}[ -]{_MONTH},?[ -](?:\d{{4}}|\d{{2}})|{_MONTH} \d{{1,2}},? \d{{4}})(?![\w/-])",
     re.IGNORECASE,
 )
-_AMOUNT = re.compile(r"(?<![\w.,])[-(]?(?:[$€£]\s?)?\d{1,3}(?:[,.' ]?\d{3}){0,6}[.,]\d{2}(?!\d)(?:\s?[$€£])?\)?")
+_AMOUNT = re.compile(
+    r"(?<![\w.,])[-(]?(?:[$€£]\s?)?\d{1,3}(?:[,.' ]?\d{3}){0,6}[.,]\d{2}(?!\d)(?:\s?[$€£](?!\s?\d))?\)?"
+)
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}")
 _WEB = re.compile(r"(?:https?://|www\.)[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}(?:/[^\s,;)]{0,200})?", re.IGNORECASE)
 _IBAN = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}(?!\w)")
@@ -160,8 +162,9 @@ def _due_dates(line: _Line, region: str) -> Iterator[Span]:
 
 
 def _totals(line: _Line, region: str) -> Iterator[Span]:
-    """The last amount directly after a label of a total, else the largest amount."""
-    amounts = line.matches(_AMOUNT)
+    """The last amount directly after a label of a total, else the largest; one of zero or below where all are."""
+    found = line.matches(_AMOUNT)
+    amounts = [match for match in found if _size(match.group()) and match.group()[0] not in "-("] or found
     labelled = [match for match in amounts if _is_total(line.before(match.start())[-22:])]
     if labelled:
         yield line.span(*labelled[-1].span())

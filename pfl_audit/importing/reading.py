@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Boxes, as_boxes
@@ -26,6 +27,8 @@ from pfl_audit.inputs import is_regular, read_bytes, read_json, sha256_input
 from pfl_audit.progress import Progress
 
 Ocr = Literal["auto", "always", "never"]
+PICTURE: Final = re.compile(r"[0-9a-f]{32}\.(?:jpg|png)")
+"""Name of a picture, by its content."""
 _FORMAT = 1
 """Version of what the cache holds."""
 

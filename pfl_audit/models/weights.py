@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.inputs import MIB, is_there, read_json, sha256_input
+from pfl_audit.errors import AuditError
+from pfl_audit.inputs import MIB, is_there, read_json, require_folder, sha256_input
 from pfl_audit.models.safetensors_file import read_header
 from pfl_audit.models.tensor_file import MOST_TENSORS, Entry, read_tensors
 from pfl_audit.models.torch_file import read_archive
@@ -39,14 +39,7 @@ def checkpoint_files(folder: Path) -> list[Path]:
         UsageError: There is no such folder.
         AuditError: The folder is no checkpoint; an index names a file that is missing or outside.
     """
-    if not is_there(folder):
-        raise UsageError(
-            f"{folder} does not exist", "Give a local checkpoint folder, or a hub id together with --download"
-        )
-    if not folder.is_dir():
-        raise AuditError(
-            f"{folder} is no folder", "Give a local checkpoint folder, or a hub id together with --download"
-        )
+    require_folder(folder, "Give a local checkpoint folder, or a hub id together with --download")
     if not is_there(folder / CONFIG):
         raise AuditError(f"{folder} is no checkpoint: it has no {CONFIG}", "Give the folder that save_pretrained made")
     for single, index in zip(_SINGLE, _INDEXED, strict=True):

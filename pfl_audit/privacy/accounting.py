@@ -1,14 +1,13 @@
 """Epsilon of a training run: the smaller of two upper bounds.
 
 The privacy-loss distribution (PLD) bounds epsilon within 0.5 % or 1e-4 of the exact value, and is nearly always the
-smaller bound. The Rényi bound covers what no grid can represent, such as 100,000 rounds of little noise. PRV, the
-accountant of the papers, gives their published figures and is otherwise a comparison: at extreme settings it fails, or
-depends on the rounding of the machine.
+smaller bound. The Rényi bound covers what no grid can represent, such as 100,000 rounds of little noise or a delta of
+1e-100. PRV, the accountant of the papers, gives their published figures and is otherwise a comparison: at extreme
+settings it fails, or depends on the rounding of the machine.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -40,14 +39,14 @@ class PrivacySpent:
         epsilon: Smallest upper bound of epsilon.
         delta: Delta of the (epsilon, delta) guarantee.
         accountant: Accountant of the smallest bound.
-        renyi: Upper bound of the Rényi accountant; None for groups of a fixed size, which it does not cover.
+        renyi: Upper bound of the Rényi accountant.
         accounting: Treatment of participation. ``published`` is not a guarantee if clients are sampled.
     """
 
     epsilon: float
     delta: float
     accountant: Accountant
-    renyi: float | None
+    renyi: float
     accounting: Accounting
 
 
@@ -87,10 +86,10 @@ def _spent(
     else:
         main = "pld"
         bound = SampledGaussian(sampling, noise_multiplier, kind).epsilon(delta)
-    renyi = renyi_epsilon(sampling, noise_multiplier, delta) if kind == "poisson" else None
-    if bound is None or (renyi is not None and renyi < bound):
+    renyi = renyi_epsilon(sampling, noise_multiplier, delta, kind)
+    if bound is None or renyi < bound:
         bound, main = renyi, "renyi"
-    return PrivacySpent(math.inf if bound is None else bound, delta, main, renyi, accounting)
+    return PrivacySpent(bound, delta, main, renyi, accounting)
 
 
 def prv_comparison(sampling: Sampling, noise_multiplier: float, delta: float) -> tuple[float | None, str | None]:

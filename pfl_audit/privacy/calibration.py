@@ -45,7 +45,7 @@ def calibrate_noise(
         sampling: Sampling of clients and providers, and the number of rounds.
         accounting: ``valid`` or ``published``.
         accountant: Accountant whose bound must meet the target. ``prv`` is not met where PRV fails.
-        kind: How providers are drawn; other than Poisson for ``auto`` only.
+        kind: How providers are drawn; PRV knows Poisson draws only.
 
     Returns:
         Standard deviation of the noise divided by the clipping norm. Its epsilon is at most the target, and by no more
@@ -81,7 +81,7 @@ def calibrate_noise(
 def _epsilon_function(
     delta: float, sampling: Sampling, accounting: Accounting, accountant: AccountantChoice, kind: Kind
 ) -> Callable[[float], float]:
-    assumed = sampling if accounting == "valid" else sampling.as_published()
+    assumed, drawn = (sampling, kind) if accounting == "valid" else (sampling.as_published(), "poisson")
 
     def by_prv(noise: float) -> float:
         found, _ = prv_comparison(assumed, noise, delta)
@@ -90,5 +90,5 @@ def _epsilon_function(
     if accountant == "prv":
         return by_prv
     if accountant == "renyi":
-        return lambda noise: renyi_epsilon(assumed, noise, delta)
+        return lambda noise: renyi_epsilon(assumed, noise, delta, drawn)
     return lambda noise: privacy_spent(sampling, noise, delta, accounting, kind).epsilon

@@ -81,8 +81,7 @@ class Ledger:
             AuditError: The ledger is damaged.
             StorageError: It cannot be locked or written.
         """
-        if cap is not None and not 0 < cap < inf:
-            raise UsageError(f"the budget cap is {cap:g}", "Give --budget-cap a number above 0")
+        require_cap(cap)
         with self._locked():
             content = self._read() or new_content(cost, cap)
             new = run not in content.runs
@@ -113,6 +112,12 @@ class Ledger:
         """Whether a run is reserved."""
         content = self._read()
         return content is not None and run in content.runs
+
+    @property
+    def cap(self) -> float | None:
+        """Largest epsilon that a provider may spend, or None where no run has set one."""
+        content = self._read()
+        return None if content is None else content.cap
 
     def trained(self, runs: Iterable[str], names: Iterable[str]) -> bool:
         """Whether one of these runs trained on one of these providers."""
@@ -187,6 +192,12 @@ class Ledger:
 
     def _unusable(self, how: str, error: OSError) -> StorageError:
         return StorageError(f"{self.path} {how}: {error.strerror or error}", remedy_for(error, "--ledger"))
+
+
+def require_cap(cap: float | None) -> None:
+    """Raise UsageError where a cap is given that is no number above 0."""
+    if cap is not None and not 0 < cap < inf:
+        raise UsageError(f"the budget cap is {cap:g}", "Give --budget-cap a number above 0")
 
 
 def default_path(data: Path) -> Path:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pfl_audit.privacy.guarantee import Delta, Epsilon, Positive, Rate, Rounds
 from pfl_audit.privacy.renyi import ORDERS
 from pfl_audit.privacy.renyi_filter import RunCost, best_order, filter_epsilon
+from pfl_audit.provider_identity import provider_identity
 
 Tag = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Order = Annotated[float, Field(gt=1, allow_inf_nan=False)]
@@ -65,8 +66,8 @@ class LedgerContent(BaseModel):
         return min(total, runs[0].epsilon) if len(runs) == 1 else total
 
     def tags(self, names: Iterable[str]) -> set[str]:
-        """Keyed hashes of providers; spellings are matched up to case and spaces."""
-        key, plain = bytes.fromhex(self.key), {" ".join(name.casefold().split()).encode() for name in names}
+        """Keyed hashes of the identities of providers."""
+        key, plain = bytes.fromhex(self.key), {provider_identity(name).encode() for name in names}
         return {hmac.new(key, name, hashlib.sha256).hexdigest()[:32] for name in plain}
 
     def largest(self, runs: Sequence[LedgerRun], tags: Iterable[str] | None = None) -> float:

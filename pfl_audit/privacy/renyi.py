@@ -3,16 +3,16 @@
 One round compares Q = N(0, s^2) with P = (1 - q) N(0, s^2) + q N(1, s^2); both are projected on the
 provider's clipped update, in units of the clip. Divergences are those of P from Q, which are never below
 those of Q from P (Mironov, Talwar and Zhang 2019, "Rényi Differential Privacy of the Sampled Gaussian
-Mechanism", theorem 5), so they hold whether the provider is added or removed.
+Mechanism", theorem 5), so they hold whether the provider is added or removed. Groups of a fixed size,
+of which a provider is replaced, have the dominating pair of Zhu, Dong and Wang 2022.
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.sampling import Sampling
 
 Floats = NDArray[np.float64]
@@ -32,19 +32,20 @@ _SMALLEST_NOISE = 0.02
 """Noise below which sampling has almost no effect and the integral would need many points."""
 
 
-def renyi_epsilon(sampling: Sampling, noise_multiplier: float, delta: float) -> float:
+def renyi_epsilon(sampling: Sampling, noise_multiplier: float, delta: float, kind: Kind = "poisson") -> float:
     """Upper bound of epsilon after all rounds, with participation of clients known to the adversary.
 
     Args:
         sampling: Sampling of clients and providers, and the number of rounds.
         noise_multiplier: Standard deviation of the noise divided by the clipping norm, above 0.
         delta: Target delta, between 0 and 1.
+        kind: ``poisson``, or ``fixed-size`` with adjacency by replacing a provider.
 
     Returns:
         The smallest bound over all orders, at least 0.
     """
     orders = np.array(ORDERS)
-    divergences = sampling.rounds * round_moments(sampling, noise_multiplier, orders) / (orders - 1)
+    divergences = sampling.rounds * round_moments(sampling, noise_multiplier, orders, kind) / (orders - 1)
     return to_epsilon(orders, divergences, delta)
 
 
@@ -60,9 +61,7 @@ def to_epsilon(orders: Floats, divergences: Floats, delta: float) -> float:
     return max(0.0, float(np.min(bounds)))
 
 
-def round_moments(
-    sampling: Sampling, noise_multiplier: float, orders: Floats, kind: Literal["poisson", "fixed-size"] = "poisson"
-) -> Floats:
+def round_moments(sampling: Sampling, noise_multiplier: float, orders: Floats, kind: Kind = "poisson") -> Floats:
     """Log of E_Q[(P / Q)^a] of one round, as a mixture over known participation of the client.
 
     A round without the client reveals nothing and has moment 1, so that the mixture is

@@ -16,8 +16,17 @@ def split_queries(corpus: Corpus) -> tuple[list[Query], list[Query]]:
 
 
 def places(corpus: Corpus) -> str:
-    """SHA-256 of part, provider and client of every page, which their digests leave out; independent of their order."""
-    return sha256_json(sorted([page.id, page.split, page.provider, page.client] for page in corpus.documents))
+    """SHA-256 of what a training depends on and the digest of a corpus leaves out.
+
+    These are part, provider and client of every page, and the order of the questions: batches are drawn by row.
+    """
+    return sha256_json(
+        [
+            [query.document.id, query.question, list(query.answers), query.key, page.split, page.provider, page.client]
+            for query in corpus.queries
+            for page in (query.document,)
+        ]
+    )
 
 
 def of_some_providers(queries: list[Query], share: float, seed: int) -> list[Query]:

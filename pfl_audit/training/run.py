@@ -20,7 +20,7 @@ from pfl_audit.models.device import usable_device
 from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.out_folder import OutFolder
-from pfl_audit.privacy.ledger import Ledger, default_path
+from pfl_audit.privacy.ledger import Ledger, default_path, require_cap
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.provenance import package_versions
@@ -296,6 +296,7 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
     usable_device(run.device)
     if privacy is not None:
         privacy.check()
+        require_cap(run.budget_cap)
         if run.start is None:
             raise UsageError(
                 "a private run cannot begin from nothing: its tokenizer would be learnt from the documents",

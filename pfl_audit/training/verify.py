@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.canaries import draw_canaries
 from pfl_audit.errors import AuditError, NotAuditableError
-from pfl_audit.inputs import is_there, read_json
+from pfl_audit.inputs import is_there, read_json, require_folder
 from pfl_audit.models.open import open_model
-from pfl_audit.models.protocol import Capability, DocumentModel
+from pfl_audit.models.protocol import Capability, DocumentModel, Response
 from pfl_audit.privacy.canary_coins import RECORD as CANARIES
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.document_canaries import CanaryBounds, bound_epsilon, contradicted, guess_coins
@@ -61,11 +62,16 @@ def verify_records(checkpoint: Path, expected: Expected) -> tuple[list[Verified]
         Lines, and the review of the stated guarantee.
 
     Raises:
+        UsageError: There is no such folder.
         AuditError: The checkpoint has no readable record.
     """
-    record = read_json(checkpoint / RECORD, remedy="Give a checkpoint that train has made")
+    remedy = "Give a checkpoint that train has made"
+    require_folder(checkpoint, remedy)
+    if not is_there(checkpoint / RECORD):
+        raise AuditError(f"{checkpoint} has no {RECORD}", remedy)
+    record = read_json(checkpoint / RECORD, remedy=remedy)
     if not isinstance(record, dict):
-        raise AuditError(f"{checkpoint / RECORD} is no training record", "Give a checkpoint that train has made")
+        raise AuditError(f"{checkpoint / RECORD} is no training record", remedy)
     review = review_entry(record.get("privacy"))
     return [_guarantee(review), *_data(record, checkpoint, expected)], review
 
@@ -134,13 +140,28 @@ def open_losses(checkpoint: Path, device: str) -> DocumentModel:
     return model
 
 
+def summed_loss(response: Response | None) -> float:
+    """Summed negative log-likelihood of a canary's value.
+
+    Raises:
+        AuditError: The model gives no finite one; 0, that of a certain answer, would decide the guess of its coin.
+    """
+    if response is None or response.loss is None or not isfinite(response.loss):
+        raise AuditError("the model gives no loss for the value of a canary", "Give a model that gives losses")
+    return response.loss * (response.tokens or 1)
+
+
 def canary_losses(model: DocumentModel, queries: Sequence[Query], progress: Progress) -> NDArray[np.float64]:
-    """Summed negative log-likelihood of the answer of every query, float64 (queries,)."""
+    """Summed negative log-likelihood of the answer of every query, float64 (queries,).
+
+    Raises:
+        AuditError: The model gives no loss for one.
+    """
     losses = np.empty(len(queries))
     with progress.task("questions about canaries", len(queries)) as task:
         for batch in _batches(model, queries):
             for at, response in zip(batch, model.respond([queries[at] for at in batch]), strict=True):
-                losses[at] = (response.loss or 0.0) * (response.tokens or 1)
+                losses[at] = summed_loss(response)
             task.advance(len(batch))
     return losses
 

@@ -176,7 +176,7 @@ def test_negative_control_noise_is_rarely_found(red: Corpus, tmp_path: Path) -> 
 def test_a_model_that_knows_nobody_states_what_would_have_been_found(red: Corpus, tmp_path: Path) -> None:
     found = finding(run(red, tmp_path, Guessing(), public()))
     assert found.level == "none"
-    assert "7 secrets, each of another company, would have been found" in found.text
+    assert "14 secrets, each of another company, would have been found" in found.text  # of 71 of 24 companies
 
 
 def test_a_model_that_reads_such_documents_well_remembers_none(red: Corpus, tmp_path: Path) -> None:

@@ -57,7 +57,13 @@ def main(clients: int = 100) -> None:
             )
             agreement = Agreement("fl-dp", clients, start_fingerprint(start), 0, False, settings, privacy)
             nodes = [
-                {"partition-id": one, "data": str(data), "start": str(start), "work": str(folder / f"{rounds}-{one}")}
+                {
+                    "partition-id": one,
+                    "data": str(data),
+                    "start": str(start),
+                    "work": str(folder / f"{rounds}-{one}"),
+                    "budget-cap": 1000,
+                }
                 for one in range(clients)
             ]
             grid = LocalGrid(nodes, flatten_dict(agreement.to_config()))

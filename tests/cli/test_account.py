@@ -74,11 +74,13 @@ def test_published_is_labelled_where_it_is_asked_for(capsys: pytest.CaptureFixtu
 
 def test_groups_of_a_fixed_size(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(capsys, *ALONE, "--sigma", "2", "--fixed-size")
-    assert (found["adjacency"], found["renyi"], found["prv"], found["accountant"]) == ("replace", None, None, "pld")
+    assert (found["adjacency"], found["prv"], found["accountant"]) == ("replace", None, "pld")
     assert found["epsilon"] > as_json(capsys, *ALONE, "--sigma", "2")["epsilon"]
     assert run(["account", *ALONE, "--sigma", "2", "--fixed-size"]) == 0
     assert "replace one" in capsys.readouterr().out
-    assert run(["account", *ALONE, "--sigma", "2", "--fixed-size", "--accountant", "renyi"]) == 4
+    by = as_json(capsys, *ALONE, "--sigma", "2", "--fixed-size", "--accountant", "renyi")
+    assert by["epsilon"] == found["renyi"] > found["epsilon"]
+    assert run(["account", *ALONE, "--sigma", "2", "--fixed-size", "--accountant", "prv"]) == 4
     assert "does not cover groups of a fixed size" in capsys.readouterr().err
 
 

@@ -104,7 +104,9 @@ def test_templates_are_written_and_attacked(defend: Defend, looking: Looking, tm
     assert words[0] == 1
     assert max(words[1:]) < 0.7
     assert (tmp_path / "run" / "before" / "report.html").is_file()
-    assert "Perturbed template: random, 8/255" in (tmp_path / "run" / "comparison.html").read_text()
+    page = (tmp_path / "run" / "comparison.html").read_text()
+    assert "Perturbed template: random, 8/255" in page
+    assert "does nothing against attacks that need no template" in page
     shown_text = capsys.readouterr().out
     assert "before    inversion.lbfgs  100.0 % words exact" in shown_text
     assert "does nothing against attacks that need no template" in shown_text
@@ -141,6 +143,16 @@ def test_budgets_and_one_json_document(defend: Defend, tmp_path: Path, capsys: C
     assert told["variants"][1]["template"] == "template-pgd-8.png"
 
 
+def test_every_audit_holds_who_can_reach_the_model_and_the_configuration(defend: Defend, tmp_path: Path) -> None:
+    config = tmp_path / "defend.toml"
+    config.write_text("budget = [8]\n")
+    assert defend("--release", "internal", "--config", config) == 0
+    for name in ("before", "pgd-8"):
+        found = json.loads((tmp_path / "run" / name / "results.json").read_text())
+        assert found["release"] == "internal"
+        assert found["provenance"]["config"] is not None
+
+
 def test_a_check_that_cannot_be_run_is_told(defend: Defend, capsys: Capture) -> None:
     assert defend("--budget", 8, "--method", "text") == 3
     assert "skipped: inversion.text: it looks at pages alone" in capsys.readouterr().out
@@ -154,6 +166,7 @@ def test_a_check_that_cannot_be_run_is_told(defend: Defend, capsys: Capture) -> 
         (["--budget", "0"], 4, "--budget"),
         (["--budget", "256"], 4, "--budget"),
         (["--steps", "0"], 4, "--steps"),
+        (["--set", "gradients.public=other.png"], 4, "gradients.public is what defend writes"),
     ],
 )
 def test_bad_options_are_one_line(given: list[str], code: int, message: str, defend: Defend, capsys: Capture) -> None:

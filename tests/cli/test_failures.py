@@ -114,6 +114,21 @@ def test_tensors_and_model_types_do_not_reach_the_terminal(tmp_path: Path, capsy
     assert "\x1b" not in err
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--device", "cpu"], "--device means nothing without --open or --red: headers alone are read"),
+        (["--reveal"], "--reveal means nothing without --red"),
+        (["--open", "--reveal"], "--reveal means nothing without --red"),
+    ],
+)
+def test_inspect_refuses_what_it_would_not_look_at(words: list[str], says: str, capsys: Capture) -> None:
+    checkpoint = str(Path(__file__).parents[2] / "fixtures/vt5-finetuned")
+    assert run(["inspect", checkpoint, "-q", *words]) == 4
+    assert says in capsys.readouterr().err
+    assert run(["inspect", checkpoint, "-q"]) == 0
+
+
 def test_a_long_name_does_not_push_the_finding_off_the_terminal(tmp_path: Path, capsys: Capture) -> None:
     value = results()
     every_text("W" * 300)(value)

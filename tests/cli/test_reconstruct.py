@@ -122,6 +122,18 @@ def test_the_embedded_model_leaks_and_nothing_personal_leaves(tmp_path: Path, ca
     assert "0 fields filled, 128 fields reused" in text
 
 
+def test_as_published_leaves_the_tuned_settings_of_the_embedded_model_out(tmp_path: Path) -> None:
+    """They are ours, and nobody has stated them."""
+    out = tmp_path / "run"
+    run(["reconstruct", "--out", str(out), *SMALL, "--as-published", "-q"])
+    check = results(out)["checks"][0]
+    assert (check["settings"]["public_temperature"], check["settings"]["decay_start"]) == (0.3, 3.0)
+    assert check["as_published"] == (
+        "settings as published: ranking = perplexity ratio, control = false; "
+        "stated by the user instead: fields = 3, attempts = 2, candidates = 4"
+    )
+
+
 @pytest.mark.parametrize(
     ("task", "backbone"), [("ee-bio", "layoutlm"), ("ee-spade", "bros"), ("el", "bert"), ("mlm", "bros")]
 )

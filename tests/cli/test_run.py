@@ -64,12 +64,12 @@ def test_a_valid_file(audit: str, capsys: Capture) -> None:
         ('gate = "nothing.x : tpr < 2 %"', "is about no check"),
         ('require = "nothing"', "there is no check 'nothing'"),
         ('check = "nothing"', "there is no check 'nothing'"),
-        ('model = "nowhere"', "nowhere is no folder"),
+        ('model = "nowhere"', "nowhere does not exist"),
         ('red = "nowhere"', "nowhere does not exist"),
         ('baseline = "nowhere"', "nowhere does not exist"),
-        ('pretrained = "nowhere"', "nowhere is no folder. Correct 'pretrained' of questions"),
-        ('reference = ["nowhere", "n"]', "nowhere is no folder. Correct 'references' of questions"),
-        ('public = "nowhere"', "nowhere is no folder. Correct 'public' of forms"),
+        ('pretrained = "nowhere"', "nowhere does not exist. Correct 'pretrained' of questions"),
+        ('reference = ["nowhere", "n"]', "nowhere does not exist. Correct 'references' of questions"),
+        ('public = "nowhere"', "nowhere does not exist. Correct 'public' of forms"),
         ("colour = 1", "no setting 'colour'"),
         ("waivers = 3", "'waivers' must be tables"),
         ('[[waivers]]\ncheck = "membership"', "waiver 1: 'reason' is wrong"),
@@ -129,6 +129,20 @@ def test_init_writes_a_file_that_is_valid(
     assert look(tmp_path / "models/broken").models == []
 
 
+def test_what_exists_and_is_no_folder_is_an_error_and_not_wrong_usage(
+    make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "file").touch()
+    audit = written(tmp_path, f'model = "{tmp_path}/file"\nred = "{corpus_folder}"\n')
+    init = ["init", str(tmp_path / "file"), "--out", str(tmp_path / "audit2.toml")]
+    for command in (["validate", audit], init):
+        assert run(command) == 2
+        assert "file is no folder" in capsys.readouterr().err
+    assert run(["init", str(tmp_path / "nowhere"), "--out", str(tmp_path / "audit2.toml")]) == 4
+    assert "nowhere does not exist" in capsys.readouterr().err
+    assert not (tmp_path / "audit2.toml").exists()
+
+
 def test_everything_that_init_comments_is_valid(corpus_folder: Path, make_checkpoint: Make, tmp_path: Path) -> None:
     found = look(make_checkpoint(0))
     found.corpora = look(corpus_folder).corpora[:1]
@@ -159,6 +173,25 @@ def test_init_asks_about_a_corpus_that_is_not_named_as_training() -> None:
     found = Found(corpora=[("data/blue-2024", "jsonl"), ("data/red", "jsonl")])
     assert tomllib.loads(as_toml(found))["red"] == "data/red"
     assert '# blue = "data/blue-2024"' in as_toml(found)
+
+
+def test_init_says_which_checkpoint_it_chose_of_several(
+    make_checkpoint: Make, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models").mkdir()
+    for number, name in enumerate(("b-final", "a-base")):
+        (tmp_path / "models" / name).symlink_to(make_checkpoint(number))
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "--json", "--out", "one.toml"]) == 0
+    assert json.loads(capsys.readouterr().out)["chosen"] == {"model": None, "red": None, "forms": None}  # links
+    shutil.copytree(tmp_path / "models", tmp_path / "own")
+    assert run(["init", "own", "--out", "two.toml"]) == 0
+    said, text = capsys.readouterr().out, (tmp_path / "two.toml").read_text()
+    assert "model is own/a-base, the first of 2: change it if another is meant" in said
+    assert "# Checkpoint under audit; the first of 2 that were found" in text
+    assert '# pretrained = "own/b-final"' in text
+    assert run(["init", "own/a-base", "--out", "three.toml"]) == 0
+    assert "the first of" not in capsys.readouterr().out + (tmp_path / "three.toml").read_text()
 
 
 def test_init_finds_a_corpus_once(corpus_folder: Path, tmp_path: Path) -> None:

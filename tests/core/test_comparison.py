@@ -113,6 +113,39 @@ def test_findings_that_rest_on_different_metrics_are_compared_by_level() -> None
     assert "levels alone" in change.note
 
 
+def test_a_number_without_an_interval_is_compared_by_level_and_said_to_have_none() -> None:
+    one = check("azk", 0.9)
+    bare = one.model_copy(update={"metrics": [one.metrics[0].model_copy(update={"ci": None})]})
+    change = compare([(audit("a", one), Path("a")), (audit("b", bare), Path("b"))]).checks[0].changes[1]
+    assert change is not None
+    assert (change.direction, change.note) == (
+        "unclear", "a number has no interval, so the levels alone are compared",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("part_of", [None, "azk"])
+def test_attacks_with_different_settings_say_nothing_of_the_models(part_of: str | None) -> None:
+    """The number is shown, with the settings; those of a part are those of its finding."""
+
+    def made(value: float, **settings: Any) -> list[Check]:
+        one = check("azk", value)
+        if part_of is None:
+            return [one.model_copy(update={"settings": settings})]
+        return [one, check("vote", value).model_copy(update={"part_of": part_of, "settings": settings})]
+
+    before, same, other = (
+        audit(name, *made(value, iterations=iterations, alpha=alpha))
+        for name, value, iterations, alpha in (("a", 0.9, 600, 0.05), ("b", 0.5, 600, 0.01), ("c", 0.5, 20, 0.05))
+    )
+    row = compare([(before, Path("a")), (same, Path("b")), (other, Path("c"))]).checks[0]
+    _, as_before, weaker = row.changes
+    assert as_before is not None
+    assert weaker is not None
+    assert (as_before.direction, as_before.note) == ("better", "")
+    assert (weaker.direction, weaker.number) == ("unclear", as_before.number)
+    assert weaker.note == "the attack ran with other settings (iterations), so the change may be theirs"
+
+
 def test_nothing_changes_between_audits_of_other_documents() -> None:
     first, second = audit("a", check("azk", 0.5)), audit("b", check("azk", 0.9), data="1" * 64)
     found = compare([(first, Path("a")), (second, Path("b"))])

@@ -67,6 +67,12 @@ def test_labels_are_one_line_an_attack() -> None:
     assert labels(made.model_copy(update={"checks": made.checks[:2]})) == ()
 
 
+def test_one_number_of_a_paper_is_given_once_for_each_of_ours() -> None:
+    assert len(read_published([ONE, {**ONE, "row": "other"}, {**ONE, "metric": "ANLS"}])) == 3
+    with pytest.raises(UsageError, match="published number 2: an earlier one has its place"):
+        read_published([ONE, {**ONE, "value": 1.0}])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ BLOCKS = [block for page in PAGES for block in blocks(page)]
 SHORT = [block for block in BLOCKS if block.is_commands and not block.long]
 
 
+@cache
+def whole_command() -> Any:
+    """``pfl-audit`` with all its commands."""
+    return get_command(app)
+
+
 def require_options(words: list[str]) -> None:
     """Check the names and values of a command's options without running it.
 
@@ -30,7 +37,7 @@ def require_options(words: list[str]) -> None:
     """
     if words[:1] in (["run"], ["validate"]):  # after the file come options of audit
         words = ["audit", *words[2:]]
-    command: Any = get_command(app)
+    command = whole_command()
     context: Any = command.context_class(command, info_name="pfl-audit")
     while hasattr(command, "commands") and words:
         name, words = words[0], words[1:]

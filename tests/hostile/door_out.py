@@ -25,7 +25,6 @@ _NO_FOLDER: dict[str, tuple[Callable[[Path], object], int, str]] = {
 _NO_NAME = {
     "bytes that are not UTF-8": "o\udcff",
     "a name that is too long": "o" * 300,
-    "a name below a file": "corpus/corpus.jsonl/o",
 }
 
 
@@ -79,6 +78,9 @@ for command in ("mia", "train", "data make", "defend"):
         DOOR.add(f"{command}: {kind}", _placed(_COMMANDS[command], place), code, says=("out", says))
     for kind, name in _NO_NAME.items():
         DOOR.add(f"{command}: {kind}", _placed(_COMMANDS[command], lambda _: None, name), 4, says=("cannot be",))
+    for name in ("corpus/corpus.jsonl/o", "corpus/corpus.jsonl/o/p"):
+        says = ("corpus/corpus.jsonl is not one",)
+        DOOR.add(f"{command}: {name}", _placed(_COMMANDS[command], lambda _: None, name), 2, says=says)
 for command in ("mia", "train"):
     arguments = _COMMANDS[command]
     DOOR.add(f"{command}: a folder that cannot be made", _placed(arguments, lambda _: None, "/proc/o"), 2)

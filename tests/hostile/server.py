@@ -24,6 +24,8 @@ from tests.hostile.worker import serve
 _WALL_SECONDS = 90
 _PICKLE_SECONDS = 3.0
 """CPU time of a pickle, in place of 10 s: one that would never end takes all of it."""
+_PAGE_MEMORY = 1 << 30
+"""Of the child that draws pages, in place of 3 GiB: a page of 20 million boxes takes all of it."""
 
 
 def _import_everything() -> None:
@@ -51,6 +53,10 @@ def _import_everything() -> None:
     npy = sys.modules["pfl_audit.documents.npy"]
     assert CPU_SECONDS > npy._SECONDS
     npy._SECONDS = _PICKLE_SECONDS
+    children = sys.modules["pfl_audit.importing.pages"]._CHILDREN
+    target, memory, seconds = children["pages"]
+    assert memory > _PAGE_MEMORY
+    children["pages"] = target, _PAGE_MEMORY, seconds
 
 
 def _find_extensions(names: dict[str, Any]) -> None:

@@ -123,6 +123,27 @@ def test_documents_that_are_left_out_are_listed_without_their_names(folder: Path
     assert re.search(r"Screenshot at 3.45.PM.pdf.*damaged", revealed)
 
 
+def test_what_is_left_out_is_counted_where_values_are_proposed(folder: Path, capsys: Any) -> None:
+    (folder / "in/empty.pdf").touch()
+    assert data_import(folder, "--ocr", "never", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["pages"], found["left_out"]) == (4, 1)
+
+
+def test_pictures_of_documents_that_are_gone_are_removed_and_nothing_else(folder: Path) -> None:
+    """As folders and files that a desktop puts there."""
+    table = given(folder, "a.pdf,Acme,yes,billing@acme.example,")
+    images = folder / "out/images"
+    assert data_import(folder, "--ocr", "never", "--labels", table) == 0
+    (images / "@eaDir").mkdir()
+    (images / "Thumbs.db").touch()
+    (folder / "in/c.png").unlink()
+    before = set(images.iterdir())
+    assert data_import(folder, "--ocr", "never", "--labels", table) == 0
+    assert len(before - set(images.iterdir())) == 1
+    assert {"@eaDir", "Thumbs.db"} <= {path.name for path in images.iterdir()}
+
+
 def test_labels_can_be_corrected_and_another_folder_is_refused(folder: Path, capsys: Any) -> None:
     for member in ("yes", "no"):
         table = given(folder, f"a.pdf,Acme,{member},billing@acme.example,")

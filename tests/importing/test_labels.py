@@ -53,6 +53,18 @@ def test_spreadsheets_and_json_lines_say_the_same_as_csv(tmp_path: Path) -> None
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.parametrize("first", ["sep=;\n", "SEP=;\r\n", "\ufeffsep=;;;;\r\n", '"sep=;"\n'])
+def test_the_delimiter_that_excel_states(tmp_path: Path, first: str) -> None:
+    rows = "file;provider;member;total,net\na.pdf;Acme, Inc;yes;1,5\n"
+    found = read_labels(table(tmp_path, first + rows), FILES)
+    assert found == read_labels(table(tmp_path, rows), FILES)
+    assert found.rows["a.pdf"].values == {"total,net": ("1,5",)}
+    with pytest.raises(AuditError, match="row 3: the folder has no such file"):  # as Excel numbers it
+        read_labels(table(tmp_path, first + rows + "c.pdf;Acme;yes;\n"), FILES)
+    with pytest.raises(AuditError, match="no column 'file'"):
+        read_labels(table(tmp_path, first), FILES)
+
+
 def test_keys_of_json_lines_are_named_as_columns_are(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     path.write_text('{"File": "a.pdf", " Net Weight": 3}\n')

@@ -65,6 +65,27 @@ def test_a_value_of_a_later_page_is_found_there() -> None:
     assert proposed("nothing here at all", "Total 9.00")["total_amount"] == "9.00"
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Gross Total $290.00 Total due $0.00", "$290.00"),
+        ("Gross Total $290.00 Total commission ($43.50)", "$290.00"),
+        ("Total -43.50 credit", "-43.50"),
+        ("Balance $0.00", "$0.00"),
+    ],
+)
+def test_a_total_of_zero_or_below_is_proposed_where_there_is_no_other_amount(text: str, value: str) -> None:
+    assert proposed(text)["total_amount"] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("Total $180.00 $7 off", "$180.00"), ("Total 180.00 € paid", "180.00 €"), ("Total 5.00€", "5.00€")],
+)
+def test_the_currency_of_the_next_amount_is_no_part_of_a_total(text: str, value: str) -> None:
+    assert proposed(text)["total_amount"] == value
+
+
 def test_noise_proposes_nothing() -> None:
     assert proposed("12 apples and 7.5 pears, 1/2 of 100 -- @home www 555") == {}
 

@@ -59,3 +59,21 @@ def closed_groups(pairs: set[tuple[int, int]]) -> list[tuple[set[int], set[int]]
         groups = [group for group in groups if not any(group is each for each in touched)]
         groups.append(({token}.union(*(each[0] for each in touched)), {box}.union(*(each[1] for each in touched))))
     return groups
+
+
+def best_pair(
+    effects: NDArray[np.float32], left: NDArray[np.float32], place: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> list[int]:
+    """The one or two choices, of different places, that leave least if they are made beside the others; none if the
+    present ones do: every pair in turn."""
+
+    def length(made: list[int]) -> float:
+        own = chosen.copy()
+        for choice in made:
+            own[place[choice]] = choice
+        return float(np.square(left + effects[own].sum(axis=0)).sum())
+
+    every = [[i] for i in range(len(effects))]
+    every += [[i, j] for i in range(len(effects)) for j in range(i) if place[i] != place[j]]
+    best = min(every, key=length)
+    return best if length(best) < length([]) - 1e-5 else []

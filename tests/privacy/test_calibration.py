@@ -59,6 +59,12 @@ def test_targets_where_prv_is_loose_or_fails_are_met_within_a_thousandth(target:
     assert 0.999 * target <= privacy_spent(run, noise, 1e-5).epsilon <= target
 
 
+def test_groups_of_a_fixed_size_are_calibrated_by_renyi_too() -> None:
+    run = Sampling(0.2, 50 / 400, 5)
+    noise = calibrate_noise(8.0, 1e-150, run, accountant="renyi", kind="fixed-size")
+    assert 7.99 <= privacy_spent(run, noise, 1e-150, kind="fixed-size").renyi <= 8.0
+
+
 def test_groups_of_a_fixed_size_need_more_noise() -> None:
     run = Sampling(0.2, 0.125, 5)
     noise = calibrate_noise(8.0, 1e-5, run, kind="fixed-size")
@@ -68,7 +74,7 @@ def test_groups_of_a_fixed_size_need_more_noise() -> None:
 
 def test_a_jump_of_epsilon_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no noise gives an epsilon within the tolerance the search stops at the smallest that is low enough."""
-    monkeypatch.setattr(calibration, "renyi_epsilon", lambda run, noise, delta: 9.0 if noise < 1.3 else 1.0)
+    monkeypatch.setattr(calibration, "renyi_epsilon", lambda run, noise, delta, kind: 9.0 if noise < 1.3 else 1.0)
     assert calibrate_noise(8.0, 1e-5, Sampling(1.0, 0.2, 10), accountant="renyi") == pytest.approx(1.3, rel=1e-6)
 
 

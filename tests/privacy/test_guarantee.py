@@ -98,7 +98,8 @@ def test_groups_of_a_fixed_size_are_reviewed_for_replacing() -> None:
     drawn = {**ALONE, "kind": "fixed-size"}
     stated = {**HONEST, "sampling": drawn, "adjacency": "replace one provider", "noise_multiplier": 2.0}
     found = review_guarantee(PrivacyGuarantee.model_validate(stated))
-    assert (found.worth, found.renyi, found.prv) == ("holds", None, None)
+    assert (found.worth, found.prv) == ("holds", None)
+    assert (found.epsilon or 0) < (found.renyi or 0)
     assert found.largest_accuracy is not None
 
 

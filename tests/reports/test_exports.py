@@ -112,6 +112,17 @@ def test_a_model_card_is_read_by_hugging_face(tmp_path: Path) -> None:
     assert "no determination of anonymity" in card.text
 
 
+def test_a_model_card_lists_no_number_of_an_unresolved_check() -> None:
+    made = results()
+    checks = [check.model_copy(update={"title": check.id}) for check in made.checks]
+    card = to_model_card(made.model_copy(update={"checks": checks}))
+    metrics = yaml.safe_load(card.split("---\n")[1])["model-index"][0]["results"][0]["metrics"]
+    names = {metric["name"].split(":")[0] for metric in metrics}
+    assert {"a.leak", "a.weak", "a.none"} <= names
+    assert "a.unresolved" not in names
+    assert "| unresolved | a.unresolved |" in card
+
+
 def test_a_summary_has_the_gates_waivers_and_what_did_not_run() -> None:
     text = to_summary(results())
     assert text.startswith("## Privacy audit: Leaks")

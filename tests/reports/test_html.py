@@ -201,6 +201,16 @@ def test_letters_that_turn_text_around_or_cover_it_do_not_reach_a_page(folder: P
     assert "\u0301" * 5 not in html
 
 
+def test_a_masked_picture_asks_nobody_to_compare(folder: Path) -> None:
+    facts = {"field": "•••"}
+    shown, masked = (
+        to_html(results(check(evidence=[Evidence(title="x", facts=some, picture="evidence/page.jpg")])), folder)
+        for some in (facts, {**facts, "picture": "the empty form"})
+    )
+    assert "Compare what was hidden with what came back." in shown
+    assert "Compare what was hidden" not in masked
+
+
 def test_a_picture_that_cannot_be_shown_is_said(folder: Path) -> None:
     html = to_html(results(check(evidence=[Evidence(title="x", picture="evidence/gone.jpg")])), folder)
     assert "The picture is missing" in html
@@ -233,3 +243,8 @@ def test_the_data_sets_of_all_subjects_are_printed(folder: Path) -> None:
     assert "<dt>Corpus (captions)</dt><dd>csv, <code>lines.csv</code>" in html
     assert "<dt>Caption</dt><dd>A line below a picture.</dd>" in html
     assert "2 records of the corpus could not be used" in html
+    many = captions.model_copy(update={"unusable": {"the image <b> cannot be opened": 4999, "it has no answer": 1}})
+    html = to_html(base.model_copy(update={"datasets": [*base.datasets, many]}), folder)
+    assert "5,000 records of the corpus could not be used" in html
+    assert "<dt>4,999</dt><dd>the image &lt;b&gt; cannot be opened</dd><dt>1</dt><dd>it has no answer</dd>" in html
+    assert "5,000 records could not be used (annex)" in html

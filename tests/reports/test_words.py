@@ -26,3 +26,10 @@ def test_a_subject_of_a_stranger_brings_its_own_terms() -> None:
     assert glossary([data("captions", terms={"Caption": "A line below a picture."})]) == {
         "Caption": "A line below a picture."
     }
+
+
+def test_what_a_report_on_forms_decides_by_is_explained() -> None:
+    """Its findings go by secrets, by tokens and by the area; its intervals by providers where they are known."""
+    terms = glossary([data("forms")])
+    assert {"Secret", "Over public knowledge", "Right tokens", "AccAt p, AccAUC"} <= terms.keys()
+    assert "providers" in terms["Interval"]

@@ -21,6 +21,7 @@ from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.page import EXACT, read_page
 from pfl_audit.attacks.inversion.input_span.pairs import Paired
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned
+from pfl_audit.attacks.inversion.input_span.residuals import Residuals
 from pfl_audit.attacks.inversion.input_span.sequence import Distances, FirstLayer
 from pfl_audit.attacks.inversion.input_span.text_search import Word, search
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
@@ -144,11 +145,10 @@ def _search(
     line.append(inputs.of(end[0], tuple(end[1:])))
     patches = tables.patches(page).double().numpy()
     rng = np.random.default_rng(_SEED)
-    distances = Distances(
-        first_layer(tables, weights), basis, np.concatenate([inputs.vectors, patches]), _DIRECTIONS, rng
-    )
-    first = len(inputs.known)
-    words = search(distances, line, range(first, first + len(patches)), rng)
+    layer, vectors = first_layer(tables, weights), np.concatenate([inputs.vectors, patches])
+    behind = range(len(inputs.known), len(vectors))
+    distances = Distances(layer, basis, vectors, _DIRECTIONS, rng)
+    words = search(distances, Residuals(layer, basis, vectors, behind, _DIRECTIONS, rng), line, rng)
     if words is None:
         return Limit(Cause.MIXED, "order: no sequence of pieces explains the update alone")
     token_of = [token for token, _ in inputs.known]

@@ -48,6 +48,28 @@ class FirstLayer:
     heads: int
     bias: Callable[[int], Floats]
 
+    def heads_of(self, inputs: Floats, outside: Floats) -> tuple[Floats, Floats, Floats]:
+        """Queries, keys, and outputs in given directions, float64 (heads, n, ...), of inputs float64 (n, width)."""
+        normed = self.norm * inputs / np.sqrt(np.square(inputs).mean(axis=1, keepdims=True) + self.epsilon)
+
+        def by_head(matrix: Floats) -> Floats:
+            return np.asarray((normed @ matrix.T).reshape(len(inputs), self.heads, -1).transpose(1, 0, 2))
+
+        out = (outside.T @ self.out).reshape(outside.shape[1], self.heads, -1).transpose(1, 2, 0)
+        return by_head(self.query), by_head(self.key), by_head(self.value) @ out
+
+
+def outside_of(layer: FirstLayer, basis: Basis, directions: int | None, rng: np.random.Generator) -> Floats:
+    """Directions outside the span, float64 (width, count), for inputs of the second norm.
+
+    Args:
+        directions: Number of random directions, whose squared lengths are those of all in the mean; all if None.
+    """
+    outside = basis.outside / basis.scales[:, None] * layer.second[:, None]
+    if directions is not None and directions < outside.shape[1]:
+        outside = outside @ (rng.standard_normal((outside.shape[1], directions)) / np.sqrt(directions))
+    return np.asarray(outside)
+
 
 class Distances:
     """Squared distances from the span, for sequences of given inputs.
@@ -62,22 +84,9 @@ class Distances:
     def __init__(
         self, layer: FirstLayer, basis: Basis, inputs: Floats, directions: int | None, rng: np.random.Generator
     ) -> None:
-        outside = basis.outside / basis.scales[:, None] * layer.second[:, None]
-        if directions is not None and directions < outside.shape[1]:
-            outside = outside @ (rng.standard_normal((outside.shape[1], directions)) / np.sqrt(directions))
-        normed = layer.norm * inputs / np.sqrt(np.square(inputs).mean(axis=1, keepdims=True) + layer.epsilon)
-
-        def by_head(matrix: Floats) -> Floats:
-            return np.asarray((normed @ matrix.T).reshape(len(inputs), layer.heads, -1))
-
-        values = by_head(layer.value)
-        width = values.shape[2]
-        self._layer = layer
-        self._query, self._key = by_head(layer.query), by_head(layer.key)
-        self._own = inputs @ outside
-        self._moved = np.stack(
-            [values[:, h] @ (layer.out[:, h * width : (h + 1) * width].T @ outside) for h in range(layer.heads)], axis=1
-        )
+        outside = outside_of(layer, basis, directions, rng)
+        self._layer, self._own = layer, inputs @ outside
+        self._query, self._key, self._moved = layer.heads_of(inputs, outside)
 
     def of(self, sequences: Ints) -> Floats:
         """Of every position, float64 (batch, length).
@@ -88,10 +97,10 @@ class Distances:
         bias = self._layer.bias(sequences.shape[1])
         left = self._own[sequences]
         for head in range(self._layer.heads):
-            query, key = self._query[sequences, head], self._key[sequences, head]
+            query, key = self._query[head, sequences], self._key[head, sequences]
             scores = query @ key.transpose(0, 2, 1) + bias[head]
             scores = np.exp(scores - scores.max(axis=2, keepdims=True))
-            left = left + (scores / scores.sum(axis=2, keepdims=True)) @ self._moved[sequences, head]
+            left = left + (scores / scores.sum(axis=2, keepdims=True)) @ self._moved[head, sequences]
         return np.asarray(np.square(left).sum(axis=2))
 
     def at(self, sequence: Ints, place: int, candidates: Ints) -> Floats:
@@ -104,10 +113,10 @@ class Distances:
         bias = self._layer.bias(len(sequence))[:, place]
         left = self._own[candidates].copy()
         for head in range(self._layer.heads):
-            query, moved = self._query[candidates, head], self._moved[sequence, head]
-            scores = query @ self._key[sequence, head].T + bias[head]
-            scores[:, place] = (query * self._key[candidates, head]).sum(axis=1) + bias[head, place]
+            query, moved = self._query[head, candidates], self._moved[head, sequence]
+            scores = query @ self._key[head, sequence].T + bias[head]
+            scores[:, place] = (query * self._key[head, candidates]).sum(axis=1) + bias[head, place]
             shares = np.exp(scores - scores.max(axis=1, keepdims=True))
             shares /= shares.sum(axis=1, keepdims=True)
-            left += shares @ moved + shares[:, place, None] * (self._moved[candidates, head] - moved[place])
+            left += shares @ moved + shares[:, place, None] * (self._moved[head, candidates] - moved[place])
         return np.asarray(np.square(left).sum(axis=1))

@@ -1,23 +1,28 @@
 """Pieces in their order, by a search whose certificate is the span of the first feed-forward layer's inputs.
 
 The form's words, the prompt around the question and the end are known; every private box holds one word, and the
-prompt's box a question, of an unknown number of pieces. A wrong piece is outside the span whatever the
-others are, and changes the other inputs a little. So each piece in turn is set to the one nearest to the span, the
-lengths of words are varied, and where the whole sequence is in the span, and no other piece is near it in any place,
-the sequence is the page's. What the search ends with otherwise proves nothing and is not returned.
+prompt's box a question, of an unknown number of pieces. A wrong piece changes what every position is given, by its
+attention, and where attention is nearly uniform by more than a wrong piece in that position does. So texts are compared
+by what all positions leave outside the span: pieces are replaced one and two at a time, in all words, moved within a
+word, added and left out. Where the whole sequence is in the span, and no other piece is near it in any place, the
+sequence is the page's. What the search ends with otherwise proves nothing and is not returned.
 
-Search: iterated conditional modes (Besag, On the statistical analysis of dirty pictures, 1986), over lengths as well.
+Search: iterated conditional modes (Besag, On the statistical analysis of dirty pictures, 1986), in blocks of two, over
+lengths as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
+from pfl_audit.attacks.inversion.input_span.residuals import Residuals, Text
 from pfl_audit.attacks.inversion.input_span.sequence import Distances
 
 Floats = NDArray[np.float64]
@@ -25,16 +30,16 @@ Ints = NDArray[np.int64]
 
 _STARTS: Final = (1.0, 0.75, 0.5)
 """Lengths of words over what their boxes' widths suggest, of the starts."""
-_TRIED: Final = 60
-"""Times that all places of a word are filled, for each word that is sought, at most, of a start."""
-_FILLS: Final = 3
-"""Times that the pieces of a word are chosen in turn."""
-_LONGER: Final = (-4, -2, -1, 1, 2, 4)
-"""Changes of a word's length that are tried."""
+_ROUNDS: Final = 12
+"""Times that all words are changed in all ways, at most, of a start."""
+_MODELS: Final = 4
+"""Times in a round that effects of replacements are computed again."""
+_CHOICES: Final = 1200
+"""Replacements that are compared in pairs, at most; of more, those that alone leave least in each place."""
+_SKETCH: Final = 16
+"""Directions in which pairs are compared."""
 _CERTAIN: Final = 0.01
 """Squared distance of every position over that of the nearest other piece anywhere, up to which a text is certain."""
-_WEIGHT: Final = 4.0
-"""Pieces that a word counts for, whatever its length."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +56,37 @@ class Word:
     others: tuple[int, ...]
     length: int
 
+    @property
+    def rest(self) -> tuple[int, ...]:
+        """Inputs that pieces behind the first can be."""
+        return self.others or self.first
+
+    def pieces(self, number: int) -> tuple[int, ...]:
+        """Inputs that the piece of this number can be, from 0."""
+        return self.rest if number else self.first
+
+    def holds(self, word: Sequence[int]) -> bool:
+        """Whether a word can be in the box."""
+        return word[0] in self.first and set(word[1:]) <= set(self.rest)
+
 
 def search(
-    distances: Distances, line: Sequence[int | Word], page: Sequence[int], rng: np.random.Generator
+    distances: Distances, residuals: Residuals, line: Sequence[int | Word], rng: np.random.Generator
 ) -> list[list[int]] | None:
     """Find the pieces of all words.
 
     Args:
-        distances: From the span, of sequences of inputs.
+        distances: From the span, of sequences of inputs: the certificate's.
+        residuals: Outside the span, of texts of the same inputs with the page behind them: the search's.
         line: Inputs in their order: known ones, and words that are sought.
-        page: Inputs behind them, of the page's patches.
         rng: Generator of the starts.
 
     Returns:
-        Inputs of each word, in order; None where no sequence is certain.
+        Inputs of each word, in order; None where no sequence is certain, or a word can begin with no piece.
     """
-    found = _Search(distances, line, page, rng)
+    if not all(part.first for part in line if isinstance(part, Word)):
+        return None
+    found = _Search(distances, residuals, line, rng)
     for scale in _STARTS:
         if (words := found.from_start(scale)) is not None:
             return words
@@ -78,71 +98,110 @@ Words = list[list[int]]
 
 class _Search:
     def __init__(
-        self, distances: Distances, line: Sequence[int | Word], page: Sequence[int], rng: np.random.Generator
+        self, distances: Distances, residuals: Residuals, line: Sequence[int | Word], rng: np.random.Generator
     ) -> None:
-        self._distances, self._line, self._page, self._rng = distances, line, list(page), rng
+        self._distances, self._residuals, self._line, self._rng = distances, residuals, line, rng
         self._sought = [part for part in line if isinstance(part, Word)]
-        self._left = 0
 
     def from_start(self, scale: float) -> Words | None:
-        words = [self._drawn([], at, max(1, round(scale * word.length))) for at, word in enumerate(self._sought)]
-        for _ in range(_FILLS):
-            for at in range(len(words)):
-                words = self._filled(words, at)
-        self._left = _TRIED * len(words)
-        while self._left > 0:
+        words = []
+        for word in self._sought:
+            rest = max(1, round(scale * word.length)) - 1
+            words.append([int(each) for each in (self._rng.choice(word.first), *self._rng.choice(word.rest, rest))])
+        for at in range(len(words)):
+            words = self._filled(words, at, range(len(words[at])))[0]
+        for _ in range(_ROUNDS):
             before = words
-            for at in self._rng.permutation(len(words)).tolist():
-                words = min([words, *self._others(words, at)], key=lambda each, at=at: self._cost(each, at))  # type: ignore[misc]
-            if self._certain(words):
-                return words
+            words = self._exchanged(words)
+            for change in (self._moved, self._of_other_length):
+                for at in self._rng.permutation(len(words)).tolist():
+                    words = change(words, at)
+                if self._certain(words):
+                    return words
             if words == before:
                 return None
         return None
 
-    def _others(self, words: Words, at: int) -> list[Words]:
-        """The same with another word in one place, of this length and of others."""
-        own = words[at]
-        tried = [own, *(self._drawn(own, at, len(own) + change) for change in _LONGER if len(own) + change > 0)]
-        for place in range(1, len(own)):
-            tried.append([*own[:place], *self._drawn([], at, 2)[1:], *own[place:]])
-            tried.append([*own[:place], *own[place + 1 :]])
-        return [self._filled([*words[:at], each, *words[at + 1 :]], at) for each in tried]
-
-    def _drawn(self, begun: list[int], at: int, length: int) -> list[int]:
-        """A word of this length that begins like another, and random pieces behind."""
-        word, made = self._sought[at], begun[:length]
-        while len(made) < length:
-            made.append(int(self._rng.choice(word.others if made and word.others else word.first)))
-        return made
-
-    def _filled(self, words: Words, at: int) -> Words:
-        """The same with the nearest piece in each place of a word in turn."""
-        word = self._sought[at]
-        self._left -= 1
-        for _ in range(_FILLS):
-            before = words[at]
-            for place in range(len(before)):
-                sequence, places = self._laid(words)
-                among = word.others if place and word.others else word.first
-                nearest = int(self._distances.at(sequence, places[at][place], np.array(among)).argmin())
-                own = [*words[at][:place], among[nearest], *words[at][place + 1 :]]
-                words = [*words[:at], own, *words[at + 1 :]]
-            if words[at] == before:
+    def _exchanged(self, words: Words) -> Words:
+        """The same with pieces replaced, as a model of all replacements or the places themselves suggest."""
+        cost = self._text(words).cost
+        for _ in range(_MODELS):
+            lower, other = min(
+                ((self._text(each).cost, each) for each in self._suggested(words)), key=lambda each: each[0]
+            )
+            if lower >= cost:
                 break
+            words, cost = other, lower
         return words
 
-    def _cost(self, words: Words, at: int) -> float:
-        """Distance of everything, in which a word of any length counts the same."""
-        sequence, places = self._laid(words)
-        found = self._distances.of(sequence[None])[0]
-        own = found[places[at]]
-        return float(found.sum() - own.sum() + _WEIGHT * own.mean())
+    def _suggested(self, words: Words) -> list[Words]:
+        """Words by exchanges where effects add up, and by the piece that each place has nearest to the span."""
+        text, places = self._text(words), self._laid(words)[1]
+        left = text.residuals[:, :_SKETCH]
+        most = max(2, _CHOICES // sum(map(len, words)))
+        effects, pieces, place, chosen, nearest = [], [], [], [], []
+        for at, word in enumerate(words):
+            nearest.append(list(word))
+            for number, (spot, held) in enumerate(zip(places[at], word, strict=True)):
+                among = np.array(self._sought[at].pieces(number))
+                found = self._residuals.replaced(text, spot, among)
+                nearest[at][number] = int(among[np.square(found[:, spot]).sum(axis=1).argmin()])
+                kept = np.argsort(np.square(found).sum(axis=(1, 2)))[:most]
+                kept = kept[among[kept] != held]
+                chosen.append(len(pieces))
+                place += [len(chosen) - 1] * (len(kept) + 1)
+                pieces += [held, *among[kept].tolist()]
+                effects += [np.zeros_like(left)[None], found[kept, :, :_SKETCH] - left]
+        every = np.concatenate(effects).reshape(len(pieces), -1)
+        flat = iter([pieces[choice] for choice in exchanged(every, left.ravel(), np.array(place), np.array(chosen))])
+        alone = [[*words[:at], own, *words[at + 1 :]] for at, own in enumerate(nearest)]
+        return [[[next(flat) for _ in word] for word in words], nearest, *alone]
+
+    def _moved(self, words: Words, at: int) -> Words:
+        """The same with pieces of a word in another order."""
+        cost, pending = self._text(words).cost, True
+        while pending:
+            pending = False
+            for own in _orders(words[at]):
+                if not self._sought[at].holds(own):
+                    continue
+                other = [*words[:at], own, *words[at + 1 :]]
+                lower = self._text(other).cost
+                if lower < cost:
+                    words, cost, pending = other, lower, True
+                    break
+        return words
+
+    def _of_other_length(self, words: Words, at: int) -> Words:
+        """The same with one piece more in a word, or a run of them less, if that leaves less."""
+        own, best, cost = words[at], words, self._text(words).cost
+        tried = [([*own[:place], own[place - 1], *own[place:]], [place]) for place in range(1, len(own) + 1)]
+        for begin, end in combinations(range(len(own) + 1), 2):
+            if end - begin < len(own):
+                tried.append(([*own[:begin], *own[end:]], [0] * (not begin)))
+        for each, filled in tried:
+            other, lower = self._filled([*words[:at], each, *words[at + 1 :]], at, filled)
+            if lower < cost:
+                best, cost = other, lower
+        return best
+
+    def _filled(self, words: Words, at: int, numbers: Sequence[int]) -> tuple[Words, float]:
+        """The same with the piece that leaves least in places of a word in turn, and what it leaves."""
+        cost = np.inf
+        for number in numbers:
+            among = self._sought[at].pieces(number)
+            found = self._residuals.replaced(self._text(words), self._laid(words)[1][at][number], among)
+            left = np.square(found).sum(axis=(1, 2))
+            cost, own = float(left.min()), [*words[at]]
+            own[number] = among[int(left.argmin())]
+            words = [*words[:at], own, *words[at + 1 :]]
+        return words, cost if numbers else self._text(words).cost
 
     def _certain(self, words: Words) -> bool:
         """Whether every known position and every piece is in the span, and no other piece is near it."""
-        sequence, places = self._laid(words)
-        most = float(self._distances.of(sequence[None])[0, : len(sequence) - len(self._page)].max())
+        text, places = self._laid(words)
+        sequence = np.array([*text, *self._residuals.page])
+        most = float(self._distances.of(sequence[None])[0, : len(text)].max())
         for word, own, at in zip(self._sought, words, places, strict=True):
             for place, held in zip(at, own, strict=True):
                 others = np.setdiff1d(np.union1d(word.first, word.others), [held]).astype(np.int64)
@@ -150,14 +209,29 @@ class _Search:
                     return False
         return True
 
-    def _laid(self, words: Words) -> tuple[Ints, list[list[int]]]:
-        """The whole sequence, and the places of each word's pieces."""
-        sequence: list[int] = []
+    def _text(self, words: Words) -> Text:
+        return self._residuals.of(self._laid(words)[0])
+
+    def _laid(self, words: Words) -> tuple[list[int], list[list[int]]]:
+        """The whole text, and the places of each word's pieces."""
+        text: list[int] = []
         places = []
         rest = iter(words)
         for part in self._line:
             own = next(rest) if isinstance(part, Word) else [part]
             if isinstance(part, Word):
-                places.append(list(range(len(sequence), len(sequence) + len(own))))
-            sequence += own
-        return np.array([*sequence, *self._page]), places
+                places.append(list(range(len(text), len(text) + len(own))))
+            text += own
+        return text, places
+
+
+def _orders(word: list[int]) -> list[list[int]]:
+    """A word with two pieces exchanged, or two runs of pieces side by side."""
+    found = []
+    for begin, middle, end in combinations(range(len(word) + 1), 3):
+        found.append([*word[:begin], *word[middle:end], *word[begin:middle], *word[end:]])
+    for one, other in combinations(range(len(word)), 2):
+        swapped = [*word]
+        swapped[one], swapped[other] = word[other], word[one]
+        found.append(swapped)
+    return [list(each) for each in dict.fromkeys(map(tuple, found)) if list(each) != word]

@@ -114,7 +114,7 @@ def fill(template: Template, values: Mapping[str, str], seed: int) -> FilledPage
     if unknown := sorted(values.keys() - {field.id for field in template.fields}):
         raise UsageError(f"the template has no field {unknown[0][:40]!r}", f"Name one of 1 to {len(template.fields)}")
     rng = np.random.default_rng(seed)
-    family = HANDS[int(rng.integers(len(HANDS)))]
+    family = _hand(rng)
     ink = int(rng.integers(10, 50))
     written: list[_Written] = []
     for field in template.fields:
@@ -125,6 +125,22 @@ def fill(template: Template, values: Mapping[str, str], seed: int) -> FilledPage
                 raise UsageError(f"{field.id} is too small for its value", "Give a shorter value or a larger box")
             written += _write(template, field, layout, shift)
     return _in_order(template, written, dict(values), family, ink)
+
+
+def fitting(template: Template, values: Mapping[str, str], seed: int) -> dict[str, str]:
+    """The values that ``fill`` can write into their fields in the hand of this seed."""
+    family = _hand(np.random.default_rng(seed))
+    return {
+        field.id: values[field.id]
+        for field in template.fields
+        if field.id in values
+        and (not values[field.id].split() or _lay_out(template, field, values[field.id].split(), family) is not None)
+    }
+
+
+def _hand(rng: np.random.Generator) -> str:
+    """The font of a hand."""
+    return HANDS[int(rng.integers(len(HANDS)))]
 
 
 def fits(template: Template, field: TemplateField, value: str) -> bool:

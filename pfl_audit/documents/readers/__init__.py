@@ -8,6 +8,7 @@ from typing import Final, Literal, Protocol
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.formats import READER_ATTRIBUTES, Format, recognise
+from pfl_audit.documents.provider_names import with_one_name
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.inputs import is_regular, require_input
 from pfl_audit.registry import Registry
@@ -63,7 +64,7 @@ IMPORTERS: Final = Registry[Importer]("pfl_audit.importers", "importer")
 
 
 def open_corpus(path: Path, part: Part = "all") -> Corpus:
-    """Read a corpus in any installed format.
+    """Read a corpus in any installed format; names of a provider that differ in case or spaces become one.
 
     Args:
         path: Folder or file of the corpus.
@@ -71,14 +72,14 @@ def open_corpus(path: Path, part: Part = "all") -> Corpus:
 
     Raises:
         UsageError: ``path`` does not exist.
-        AuditError: The format is not known, or the corpus cannot be read.
+        AuditError: The format is not known, the corpus cannot be read, or a provider is a member and a non-member.
     """
     from pfl_audit.documents.readers.json_lines import refuse_archive
 
     require_input(path, "Give the folder that holds the corpus")
     reader = recognise(READERS, path)
     if reader is not None:
-        return reader.read(path, part)
+        return with_one_name(reader.read(path, part))
     if is_regular(path):
         refuse_archive(path)
     raise AuditError(
@@ -103,5 +104,5 @@ def import_corpora(source: str, folder: Path, seed: int) -> ImportedCorpora:
         return importers[source](folder, seed)
     if source in readers:
         require_input(folder, "Give the folder of the source")
-        return ImportedCorpora(readers[source].read(folder, "all"))
+        return ImportedCorpora(with_one_name(readers[source].read(folder, "all")))
     raise UsageError(f"there is no source '{source}'", f"Choose one of: {', '.join(sorted({*importers, *readers}))}")

@@ -39,6 +39,7 @@ from pfl_audit.documents.readers.jsonl import path_inside
 from pfl_audit.documents.record_validation import RecordError, answers, words
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.inputs import is_regular
+from pfl_audit.provider_identity import provider_identity
 
 _IMAGE: Final = ("image", "img")
 _WORDS: Final = ("words", "tokens")
@@ -105,7 +106,8 @@ class _Table:
         name = f"{'-'.join(file.parts)}-{number}"
         page = Document(f"{name}_1", provider_of(row, name), found, boxes, image, split_of(row, self.split))
         known = self.pages.setdefault(key, page) if truth is None and _first(row, _TAGS) is None else page
-        if known is not page and row.get("provider") not in (None, "", known.provider):
+        stated = known is not page and row.get("provider") not in (None, "")
+        if stated and provider_identity(page.provider) != provider_identity(known.provider):
             raise RecordError("its page has another provider in an earlier row")
         return known, asked, membership_of(row)
 

@@ -34,6 +34,7 @@ from pfl_audit.documents.record_validation import (
 )
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_regular, read_json
+from pfl_audit.provider_identity import provider_identity
 
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
 _IMDB_WORDS = re.compile(r"red|blue|imdb|train|val|test|pmia", re.IGNORECASE)
@@ -99,7 +100,7 @@ class _Folder:
         label = _membership(split)
         if label is Membership.UNKNOWN and "pmia" in file.stem.lower():
             setting = "nondp" if "nondp" in file.stem.lower() else "dp"
-            label = self.labels.get(setting, {}).get(provider, label)
+            label = self.labels.get(setting, {}).get(provider_identity(provider), label)
         return label
 
     def _add(self, query: Query, label: Membership, where: str) -> None:
@@ -200,7 +201,7 @@ def _red_team_labels(files: Iterable[Path]) -> dict[str, dict[str, Membership]]:
             raise AuditError(f"{path} does not map settings to providers to 0 or 1", _LABELS_REMEDY)
         for setting, labels in settings.items():
             found.setdefault(setting, {}).update(
-                (provider, Membership.MEMBER if label else Membership.NON_MEMBER)
+                (provider_identity(provider), Membership.MEMBER if label else Membership.NON_MEMBER)
                 for provider, label in labels.items()
                 if label in (0, 1)
             )

@@ -17,6 +17,7 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import PROVIDER_KEYS, draw_question
 from pfl_audit.documents.scrubbing.ocr_lines import OcrLine, ReadOcrLines, shows_value, value_boxes
 from pfl_audit.documents.scrubbing.scrub import THRESHOLD, contains_value, scrub
+from pfl_audit.provider_identity import provider_identity
 
 SCRUBBED = "/scrubbed/"
 """Separator of page id and key in the id of a question about a scrubbed page."""
@@ -113,13 +114,15 @@ def _values(corpus: Corpus, key: str, blue: Corpus | None) -> dict[str, str]:
     asked = {query.document.id: query.answers[0] for query in corpus.queries if query.key == key}
     trained: Mapping[str, str] = {}
     if blue is not None and key in PROVIDER_KEYS:
-        trained = {query.document.provider: query.answers[0] for query in blue.queries if query.key == key}
+        trained = {
+            provider_identity(query.document.provider): query.answers[0] for query in blue.queries if query.key == key
+        }
     values: dict[str, str] = {}
     for document in corpus.documents:
         value = asked.get(document.id)
         if value is None and key == "provider_name":
             value = document.provider
-        value = value or trained.get(document.provider)
+        value = value or trained.get(provider_identity(document.provider))
         if value is not None:
             values[document.id] = value
     return values

@@ -157,7 +157,10 @@ class FormEncoder(nn.Module):
 
 
 def _thousandths(boxes: Tensor) -> Tensor:
-    """Boxes to the nearest thousandth: shares that were divided by 1,000 come out as they went in."""
+    """Boxes to the nearest thousandth, as our checkpoints were trained; `models.thousandths` rounds down.
+
+    Shares that were divided by 1,000 come out as they went in by both.
+    """
     return (boxes * LAYOUT_POSITIONS).round().long().clamp(0, LAYOUT_POSITIONS)
 
 

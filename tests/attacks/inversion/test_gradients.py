@@ -4,7 +4,8 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ from PIL import Image
 from safetensors.torch import save_file
 
 import pfl_audit.attacks.inversion.gradients as opening
+from pfl_audit.attacks.inversion import run
 from pfl_audit.attacks.inversion.captured import read_gradient
 from pfl_audit.attacks.inversion.clients import Clients, batch_of, place_template, share
+from pfl_audit.attacks.inversion.context import GradientContext
 from pfl_audit.attacks.inversion.gradients import observation_key, open_gradients
 from pfl_audit.attacks.inversion.opened import OpenedGradients
+from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.attacks.inversion.template.fill import fill
 from pfl_audit.attacks.inversion.template.synthetic import TemplateRecipe, make_templates
@@ -158,6 +162,22 @@ def test_the_same_seed_gives_the_same_and_another_another(plan: GradientInputs, 
     model = FakeGradients()
     assert observation_key(model, one.seen) == observation_key(model, again.seen)
     assert observation_key(model, one.seen) != observation_key(model, other.seen)
+
+
+def test_a_search_of_another_version_is_made_again(
+    plan: GradientInputs, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is mended in a search would stay as it was in a store that several runs share."""
+    context = cast("GradientContext", SimpleNamespace(model=FakeGradients(), seed=0))
+    case = opened(plan).cases[0]
+
+    def key() -> str:
+        return run._key(context, case, InversionSettings(), "lbfgs")
+
+    before = key()
+    assert key() == before
+    monkeypatch.setattr(run, "__version__", "0.0.0")
+    assert key() != before
 
 
 def test_noise_is_on_every_entry(plan: GradientInputs, opened: Open) -> None:

@@ -82,6 +82,20 @@ def test_what_is_read_everywhere_is_what_can_be_guessed(monkeypatch: pytest.Monk
     assert len(set(seeds)) == 20
 
 
+def test_what_can_be_guessed_is_what_clients_write_and_not_what_fits_the_models_view() -> None:
+    """Values are drawn for the form in its own size; a field that one leaves empty is no guess."""
+    asked = []
+
+    def drawn(number: int) -> tuple[dict[str, str], ...]:
+        asked.append(number)
+        first = dict.fromkeys(list(VALUES)[:2], "Rosa" if number % 2 else "Peter")
+        return first, dict.fromkeys(VALUES, "another page")
+
+    seen = replace(case(0), drawn=drawn)
+    assert score(seen, [form().pixels], Says("Rosa"), CHANCE).guessed == pytest.approx(0.5)
+    assert len(set(asked)) == 20
+
+
 FIRST = (FieldReading("a", "x y", "x y", "x y"), FieldReading("b", "z", "", "z"))
 SECOND = (FieldReading("a", "u v w", "u v", "u"),)
 

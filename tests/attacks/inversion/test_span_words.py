@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,10 @@ from pfl_audit.attacks.inversion.clients import batch_of, place_template
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import PAIRS, WORDS
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
+from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.ordered import first_layer
+from pfl_audit.attacks.inversion.input_span.residuals import Residuals
 from pfl_audit.attacks.inversion.input_span.sequence import Distances
 from pfl_audit.attacks.inversion.input_span.text_search import Word, search
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
@@ -26,7 +28,7 @@ from pfl_audit.models.vt5.gradients import Vt5Gradients
 from pfl_audit.progress import Silent
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import Room
-from tests.oracles.input_span import feed_inputs_of
+from tests.oracles.input_span import best_pair, feed_inputs_of
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 FEED = "language_backbone.encoder.block.0.layer.1.DenseReluDense.wi.weight"
@@ -42,26 +44,41 @@ def case(room: Room) -> Case:
     return room.case(0)
 
 
+@dataclass(frozen=True)
+class Page:
+    """Inputs of a page in their order, and as many with the text reversed behind them."""
+
+    distances: Distances
+    residuals: Residuals
+    count: int
+
+    def search(self, line: list[int | Word]) -> list[list[int]] | None:
+        return search(self.distances, self.residuals, line, np.random.default_rng(0))
+
+
 @pytest.fixture(scope="module")
-def distances(room: Room, case: Case) -> tuple[Distances, int]:
-    """Of the inputs of a page in their order, and how many of them are text."""
+def page(room: Room, case: Case) -> Page:
     assert isinstance(room.model, Vt5Gradients)
     tables, weights = room.model.word_tables(), dict(room.model.network.named_parameters())
     parts, text = InputParts.of(tables.summed(), weights), case.truths[0].text
     words = (parts.words[text["ids"].numpy()] + parts.spatial(text["boxes"].numpy())) / parts.norm
     patches = tables.patches(batch_of(room.model, case.truths)[0][0]).double().numpy()
     basis = bases_of(case.seen.gradient[FEED].double().numpy(), 3 * 2.0**-24)[0]
-    inputs = np.concatenate([words, patches, words[::-1]])
-    return Distances(first_layer(tables, weights), basis, inputs, None, np.random.default_rng(0)), len(words)
+    inputs, layer, rng = (
+        np.concatenate([words, patches, words[::-1]]),
+        first_layer(tables, weights),
+        np.random.default_rng,
+    )
+    behind = range(len(words), len(words) + len(patches))
+    residuals = Residuals(layer, basis, inputs, behind, basis.outside.shape[1], rng(0))
+    return Page(Distances(layer, basis, inputs, None, rng(0)), residuals, len(words))
 
 
-def test_distances_are_those_of_what_the_network_gives_the_layer(
-    room: Room, case: Case, distances: tuple[Distances, int]
-) -> None:
+def test_distances_are_those_of_what_the_network_gives_the_layer(room: Room, case: Case, page: Page) -> None:
     """Of the page, and of one with two pieces exchanged, which is outside at these and nearly nowhere else."""
     assert isinstance(room.model, Vt5Gradients)
     basis = bases_of(case.seen.gradient[FEED].double().numpy(), 3 * 2.0**-24)[0]
-    found, count = distances
+    found, count = page.distances, page.count
     patches = room.model.network.config.visual_tokens
     order = np.arange(count + patches)
     other = order.copy()
@@ -79,8 +96,8 @@ def test_distances_are_those_of_what_the_network_gives_the_layer(
     assert both[1, [40, 41]].min() > 1e4 * both[0, :count].max()
 
 
-def test_another_input_in_one_place_is_as_far_as_its_sequence_says(distances: tuple[Distances, int]) -> None:
-    found, count = distances
+def test_another_input_in_one_place_is_as_far_as_its_sequence_says(page: Page) -> None:
+    found, count = page.distances, page.count
     order = np.arange(count + 65)
     others = np.array([3, 50, count + 65 + 7])
     sequences = np.repeat(order[None], len(others), axis=0)
@@ -88,11 +105,47 @@ def test_another_input_in_one_place_is_as_far_as_its_sequence_says(distances: tu
     np.testing.assert_allclose(found.at(order, 33, others), found.of(sequences)[:, 33], rtol=1e-6, atol=1e-9)
 
 
+def test_residuals_are_as_long_as_distances(page: Page) -> None:
+    order = np.arange(page.count + 65)
+    exchanged = order.copy()
+    exchanged[[40, 41]] = order[[41, 40]]
+    for text in (order, exchanged):
+        found = page.residuals.of(text[: page.count].tolist()).residuals
+        lengths = np.square(found).sum(axis=1)
+        expected = page.distances.of(text[None])[0]
+        np.testing.assert_allclose(lengths[: page.count], expected[: page.count], rtol=1e-3, atol=1e-4)
+        assert len(lengths) == page.count + 64
+
+
+@pytest.mark.parametrize("place", [0, 33])
+def test_residuals_of_another_input_are_those_of_its_text(page: Page, place: int) -> None:
+    text, others = list(range(page.count)), [3, 50, page.count + 65 + 7]
+    found = page.residuals.replaced(page.residuals.of(text), place, others)
+    for left, other in zip(found, others, strict=True):
+        expected = page.residuals.of([*text[:place], other, *text[place + 1 :]]).residuals
+        np.testing.assert_allclose(left, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_exchange_is_the_best_of_all_pairs(seed: int) -> None:
+    """One exchange is the oracle's; where nothing is exchanged, no pair leaves less."""
+    rng = np.random.default_rng(seed)
+    place = np.repeat(np.arange(4), 5)
+    effects, left = rng.standard_normal((20, 6)).astype(np.float32), rng.standard_normal(6).astype(np.float32)
+    effects[::5] = 0
+    chosen = np.arange(0, 20, 5)
+    while True:
+        best = best_pair(effects, left, place, chosen)
+        if len(best) == 0:
+            break
+        for choice in best:
+            chosen[place[choice]] = choice
+    found = exchanged(effects, left, place, np.arange(0, 20, 5))
+    assert found.tolist() == chosen.tolist()
+
+
 @pytest.mark.parametrize("hidden", [[(30, 33), (50, 52)], [(60, 66)]])
-def test_hidden_words_come_back_whatever_their_length(
-    case: Case, distances: tuple[Distances, int], hidden: list[tuple[int, int]]
-) -> None:
-    found, count = distances
+def test_hidden_words_come_back_whatever_their_length(case: Case, page: Page, hidden: list[tuple[int, int]]) -> None:
     text = case.truths[0].text
     inputs = torch.cat([text["ids"][:, None], text["boxes"]], dim=1)
     same = [int((inputs == one).all(dim=1).nonzero()[0]) for one in inputs]  # a piece may be twice in a word
@@ -103,14 +156,12 @@ def test_hidden_words_come_back_whatever_their_length(
         line += [*same[at:begin], Word(among, among, end - begin + 1)]
         at = end
     line += same[at:]
-    words = search(found, line, range(count, count + 65), np.random.default_rng(0))
+    words = page.search(line)
     assert words == [same[slice(*each)] for each in hidden]
 
 
-def test_no_sequence_is_certain_without_the_true_pieces(distances: tuple[Distances, int]) -> None:
-    found, count = distances
-    line = [*range(30), Word((70, 71), (72, 73), 3), *range(33, count)]
-    assert search(found, line, range(count, count + 65), np.random.default_rng(0)) is None
+def test_no_sequence_is_certain_without_the_true_pieces(page: Page) -> None:
+    assert page.search([*range(30), Word((70, 71), (72, 73), 3), *range(33, page.count)]) is None
 
 
 def true_words(room: Room, case: Case, bag: Bag) -> tuple[int, int, int]:
@@ -153,3 +204,9 @@ def test_a_layer_of_noise_names_no_words(room: Room, case: Case, seed: int) -> N
     bag = bag_of(room.model, replace(case, seen=replace(case.seen, gradient={**case.seen.gradient, FEED: noise})))
     assert not bag.items[WORDS]
     assert any(limit.cause is Cause.CROWDED for limit in bag.limits)
+
+
+def test_a_box_in_which_no_piece_can_stand_leaves_the_order_unknown() -> None:
+    """The pairs of an update may rule out every piece of a box; a start would draw from none."""
+    line = [0, Word((1, 2), (), 1), Word((), (), 2)]
+    assert search(None, line, range(3, 4), np.random.default_rng(0)) is None  # type: ignore[arg-type]

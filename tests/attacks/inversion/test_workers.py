@@ -210,7 +210,7 @@ def test_killed_it_goes_on_and_ends_with_the_same_results(
         ]  # fmt: skip
 
     commands.run(*command("whole", 1))
-    process = commands.start(*command("cut", 2))
+    process = commands.start(*command("cut", 2), forks=True)
     deadline = time.monotonic() + 120
     while not records(tmp_path / "cut/responses.sqlite") and time.monotonic() < deadline:
         time.sleep(0.002)

@@ -167,6 +167,31 @@ def test_shares_of_what_is_not_shared(tmp_path: Path, corpus_folder: Path, capsy
     assert not (tmp_path / "x.sqlite").exists()
 
 
+@pytest.mark.parametrize("option", ["--out", "--sarif", "--pdf", "--dossier"])
+def test_a_share_refuses_files_that_it_never_writes(
+    option: str, tmp_path: Path, corpus_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--red", str(corpus_folder), "--store", str(tmp_path / "x.sqlite"), "--shard", "1/2", "-q"]
+    assert run(["audit", "--model", "none", *given, option, str(tmp_path / "x")]) == 4
+    assert f"{option} means nothing with --shard, which writes a store alone" in capsys.readouterr().err
+    assert not [*tmp_path.glob("x*")]
+
+
+def test_shares_of_several_targets_of_a_file_write_stores_alone(
+    make_checkpoint: Make, corpus_folder: Path, tmp_path: Path
+) -> None:
+    """The file names the folder of the last audit."""
+    targets = "".join(f'[[targets]]\nname = "m{at}"\nmodel = {json.dumps(str(make_checkpoint(at)))}\n' for at in (0, 1))
+    (tmp_path / "audit.toml").write_text(
+        f"out = {json.dumps(str(tmp_path / 'out'))}\nred = {json.dumps(str(corpus_folder))}\n"
+        f'check = ["memorization.provider_name"]\n{targets}'
+    )
+    file, store = str(tmp_path / "audit.toml"), str(tmp_path / "s.sqlite")
+    assert run(["run", file, "--store", store, "--shard", "1/2", "-q"]) == 0
+    assert Path(store).is_file()
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_share_says_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
 

@@ -1,6 +1,7 @@
 """The whole attack: what it finds, says and lists, on models whose every word is known and on the embedded ones."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,16 @@ def test_a_model_that_fills_new_forms_in_as_well_does_not_remember(opens: Opens)
     assert levels(context) == ["none"] * 3
 
 
+def test_no_evidence_on_forms_that_the_model_was_not_trained_on_is_unresolved(opens: Opens) -> None:
+    """As with the wrong --split-seed; what is found nevertheless stays a finding."""
+    for check in attack(opens(PRIVATE, NEW, target=memoriser((*PRIVATE, *NEW), "both"), elsewhere=True)):
+        assert check.finding
+        assert check.finding.level == "unresolved"
+        assert "names other forms than the private part" in check.finding.text
+        assert "the model names other forms" in check.finding.plain
+    assert levels(opens(PRIVATE, NEW, elsewhere=True)) == ["weak", "weak", "leak"]
+
+
 def test_without_new_forms_it_is_a_weak_sign(opens: Opens) -> None:
     for context, settings in (
         (opens(PRIVATE), SETTINGS),
@@ -163,6 +174,27 @@ def test_without_new_forms_it_is_a_weak_sign(opens: Opens) -> None:
             assert check.finding
             assert check.finding.level == "weak"
             assert "without forms that are new to the model" in check.finding.text
+
+
+def test_without_new_forms_no_evidence_states_what_would_have_been_found(opens: Opens) -> None:
+    """A difference over public knowledge, since there is no other."""
+    context = opens(PRIVATE, target=Reads("target", logits=noise(7, 0.1)))
+    for check in attack(context)[:2]:
+        assert check.finding
+        assert check.finding.level == "none"
+        said = re.search(r"a difference of (\S+) over public knowledge would have been found", check.finding.text)
+        assert said or "the attack does as public knowledge alone does" in check.finding.text
+        assert not said or 0 < float(said[1]) < 0.2
+
+
+def test_what_private_forms_show_below_public_knowledge_is_said_as_that(opens: Opens) -> None:
+    """The target knows the private forms alone, and the public model all of them better: no interval holds 0."""
+    public = memoriser((*PRIVATE, *NEW), "public")
+    check = attack(opens(PRIVATE, NEW, target=memoriser(PRIVATE, gain=3.0), public=public))[0]
+    assert metric(check, "right tokens over public knowledge", fields="private forms").ci[1] < 0
+    assert check.finding
+    assert check.finding.level == "unresolved"
+    assert "on private forms the attack does no better than public knowledge alone" in check.finding.text
 
 
 def test_few_documents_on_either_side_tell_nothing(opens: Opens) -> None:

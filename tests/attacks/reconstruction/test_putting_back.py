@@ -87,6 +87,35 @@ def test_the_smallest_effect_is_found_and_one_secret_less_is_not(private: int, n
     assert audit(sides(fewest - 1, private), sides(0, new)).level(Budget(0.02, 0.02)) == "none"
 
 
+def test_of_units_with_many_secrets_more_are_needed() -> None:
+    """Their share is smaller, and the exact bound of a public model that puts none back goes by units."""
+
+    def one_each(right: int) -> list[Guessed]:
+        fields = sides(0, 30, each=5)
+        return [replace(field, attack=FOUND) if at % 5 == 0 and at < 5 * right else field
+                for at, field in enumerate(fields)]  # fmt: skip
+
+    budget = Budget.shared(3)
+    fewest = audit(one_each(0), sides(0, 30, each=5)).smallest(budget.weak)
+    assert fewest is not None
+    assert fewest > 10
+    assert audit(one_each(fewest + 1), sides(0, 30, each=5)).level(budget) in ("weak", "leak")
+    assert audit(one_each(5), sides(0, 30, each=5)).level(budget) == "none"
+
+
+def test_where_one_of_each_unit_is_too_few_they_are_spread_over_all() -> None:
+    """With 30 secrets a unit, one of each is a share that the public model may reach."""
+
+    def spread(right: int) -> list[Guessed]:
+        return [guessed(at % 20, FOUND if at < right else LOST) for at in range(600)]
+
+    fewest = audit(spread(0), sides(0, 20, each=30)).smallest(BUDGET.weak)
+    assert fewest is not None
+    assert fewest > 20
+    assert audit(spread(fewest + 5), sides(0, 20, each=30)).level(BUDGET) in ("weak", "leak")
+    assert audit(spread(20), sides(0, 20, each=30)).level(BUDGET) == "none"
+
+
 def test_a_search_that_was_cut_off_counts_against_the_attack() -> None:
     cut = Rank(3, True, 50)
     found = audit([guessed(unit, cut, cut) for unit in range(12)], sides(0, 12))

@@ -55,3 +55,10 @@ def test_a_part_of_a_word_is_no_occurrence() -> None:
     one = form("one_1", "Total", "310.55")
     assert where(one, [form("two_1", "Total 4,310.55 paid", "x")]).secret
     assert where(one, [form("two_1", "Total 31055 paid", "x")]).elsewhere == 1
+
+
+def test_a_value_of_punctuation_is_no_secret() -> None:
+    """Dashes in a blank stand on many forms, and have no letters by which they could be counted there."""
+    one, other = (form(name, "Balance", "- - -") for name in ("one_1", "two_1"))
+    assert where(one, [other]) == Occurrences(0, 0, 0, empty=True)
+    assert not where(one, [other]).secret

@@ -88,6 +88,7 @@ def test_the_date_in_a_chat_template_is_the_same_every_day(copied: Checkpoint) -
     assert look(str(folder))["turn"] == f"26 Jul 2024 {TURN}"
 
 
+@pytest.mark.usefixtures("looks_here")
 def test_a_network_that_is_larger_than_its_weights_costs_one_line(copied: Checkpoint) -> None:
     folder = copied("t5")
     edit(folder / "config.json", num_layers=300, d_model=8192)

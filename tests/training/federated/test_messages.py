@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from pfl_audit.errors import UsageError
 from pfl_audit.models.vt5.checkpoint import LoadedVt5
 from pfl_audit.models.vt5.training import TrainableVt5, open_training
 from pfl_audit.progress import Silent
@@ -70,6 +71,12 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(federate: Federate) -> None
     assert plan["estimate"]["seconds"] >= 0
     assert plan["estimate"]["peak_memory_bytes"] > 1 << 20
     assert [client["providers"] for client in plan["clients"]] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("cap", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_dry_run_refuses_a_cap_that_is_none(federate: Federate, cap: float) -> None:
+    with pytest.raises(UsageError, match="the budget cap is"):
+        plan_run(federate.run("out", "fl-dp", budget_cap=cap), QUICK, Silent(), PRIVATE)
 
 
 def test_central_training_has_a_plan_too(federate: Federate) -> None:

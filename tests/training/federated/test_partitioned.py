@@ -85,6 +85,21 @@ def test_other_providers_of_the_same_pages_are_another_run(federate: Federate, t
         run_training(run, settings, Silent(), privacy)
 
 
+@pytest.mark.parametrize("mode", ["central", "fl-dp"])
+def test_another_order_of_the_questions_is_another_run(federate: Federate, tmp_path: Path, mode: str) -> None:
+    """Batches are drawn by row: a cut private run would have met the noise of a round with another update."""
+    privacy = PRIVATE if mode == "fl-dp" else None
+    settings = QUICK if privacy else TrainSettings(steps=1, batch_size=2, validation_queries=2)
+    write_jsonl(open_corpus(federate.corpus, "blue"), tmp_path / "data")
+    run_training(run := federate.run("out", mode, data=tmp_path / "data"), settings, Silent(), privacy)
+    before = open_corpus(tmp_path / "data").digest
+    lines = (tmp_path / "data/corpus.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "data/corpus.jsonl").write_text("".join(lines[::-1]))
+    assert open_corpus(tmp_path / "data").digest == before
+    with pytest.raises(UsageError, match="another run"):
+        run_training(run, settings, Silent(), privacy)
+
+
 def queries(**counts: int) -> list[Query]:
     boxes = as_boxes([], 0)
     return [

@@ -59,6 +59,7 @@ class FlowerClient:
             )
         if start_fingerprint(self.config.start) != self.agreement.start:
             raise RefusalError("its start is another checkpoint than the run's", "Give it a copy of the server's")
+        self._require_cap()
         counted = {"providers": len(self._client().providers)}
         if self.agreement.privacy is not None:
             try:
@@ -84,6 +85,17 @@ class FlowerClient:
         marks = provider_marks(self.config.roll, self._names)
         answer = {"number": self.config.number, "commitment": self.state.commitment, "marks": marks}
         return answer if self.agreement.privacy else answer | counted
+
+    def _require_cap(self) -> None:
+        """Whoever leads the server begins runs, and decides their privacy: a client's own cap bounds what they cost."""
+        config = self.config
+        if self.agreement.privacy is None and config.budget_cap is not None:
+            raise RefusalError("it has a budget-cap, and the run has no privacy", "Begin a run of mode fl-dp")
+        if self.agreement.privacy and not config.simulated and config.budget_cap is None and config.budget.cap is None:
+            raise RefusalError(
+                "it has no budget-cap, so that one run after another could spend the privacy of its providers",
+                "Start its SuperNode with budget-cap=10 or another epsilon in --node-config",
+            )
 
     def _reserve(self) -> None:
         """Reserve the budget of a private run in the client's own ledger, once."""

@@ -61,6 +61,7 @@ class ClientConfig:
         roll: Secret of the clients, by which the server finds a provider that two of them have; or "".
         ledger: Its budget ledger; by default beside the data.
         budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
+        simulated: Whether its data are those of the run's configuration, so that its owner leads the run too.
     """
 
     number: int
@@ -71,6 +72,7 @@ class ClientConfig:
     roll: str = ""
     ledger: str = ""
     budget_cap: float | None = None
+    simulated: bool = False
 
     @property
     def budget(self) -> Ledger:
@@ -98,7 +100,14 @@ class ClientConfig:
         cap = node.get("budget-cap")
         if cap is not None and not (isinstance(cap, int | float) and cap > 0):
             raise RefusalError("its budget-cap is no number above 0", "Correct its --node-config")
-        text = {
-            name: str(node.get(name, default)) for name, default in (("device", "cpu"), ("roll", ""), ("ledger", ""))
-        }
-        return cls(number, Path(found["data"]), Path(found["start"]), work, **text, budget_cap=cap)
+        return cls(
+            number,
+            Path(found["data"]),
+            Path(found["start"]),
+            work,
+            device=str(node.get("device", "cpu")),
+            roll=str(node.get("roll", "")),
+            ledger=str(node.get("ledger", "")),
+            budget_cap=cap,
+            simulated=not node.get("data"),
+        )

@@ -12,13 +12,14 @@ import hmac
 from collections.abc import Iterable, Mapping
 
 from pfl_audit.errors import AuditError
+from pfl_audit.provider_identity import provider_identity
 
 
 def provider_marks(secret: str, providers: Iterable[str]) -> list[str]:
     """One mark a provider, in an order that is independent of the names; none without a secret."""
     if not secret:
         return []
-    names = {" ".join(name.casefold().split()).encode() for name in providers}
+    names = {provider_identity(name).encode() for name in providers}
     return sorted(hmac.new(secret.encode(), name, hashlib.sha256).hexdigest() for name in names)
 
 

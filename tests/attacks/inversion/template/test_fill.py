@@ -1,12 +1,17 @@
+from contextlib import suppress
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfl_audit.attacks.inversion.template.fill import fill, fits
+from pfl_audit.attacks.inversion.clients import Clients
+from pfl_audit.attacks.inversion.template.fill import fill, fits, fitting
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField
 from pfl_audit.attacks.inversion.template.values import draw_values, question_for
 from pfl_audit.errors import UsageError
+from pfl_audit.progress import Silent
 from tests.attacks.inversion.template.drawn import form
 
 VALUES = {"field-1": "Rosa Falcon", "field-2": "01/02/2003", "field-3": "$12.50"}
@@ -118,3 +123,44 @@ def test_a_field_is_asked_for_by_its_label() -> None:
     template = form()
     assert question_for(template.fields[0], VALUES) == ("What is the name?", "Rosa Falcon")
     assert question_for(template.fields[2], VALUES) == ("What is written in field 3?", "$12.50")
+
+
+def small_fields() -> Template:
+    """Fields of a fifth of their width."""
+    template = form()
+    fields = []
+    for field in template.fields:
+        left, top, right, bottom = field.box
+        fields.append(replace(field, box=(left, top, left + (right - left) / 5, bottom)))
+    return replace(template, fields=tuple(fields))
+
+
+def test_values_that_fit_are_those_that_can_be_written_one_by_one() -> None:
+    template = small_fields()
+    lost = 0
+    for seed in range(60):
+        values = draw_values(template, seed) | {"field-3": ""}
+        slow = {}
+        for key, value in values.items():
+            with suppress(UsageError):
+                slow[key] = fill(template, {key: value}, seed).values[key]
+        assert fitting(template, values, seed) == slow
+        assert fill(template, slow, seed).values == slow
+        lost += len(values) - len(slow)
+    assert lost > 20
+
+
+def test_other_fillings_leave_a_field_empty_where_a_page_would() -> None:
+    """Else each of them seems to have more to find than the page of a client."""
+    clients = Clients(None, (small_fields(),), 0, None, Silent())  # type: ignore[arg-type]
+    counts = []
+    for number in range(60):
+        template, seed = clients._of_filling(0, 0, number)
+        (values,) = clients.values([(0, "?")], number)
+        counts.append(len(values))
+        if values:
+            assert values == clients._fill(0, template, draw_values(template, seed), seed).values
+        else:
+            with pytest.raises(UsageError, match="no field of the template is large enough"):
+                clients._fill(0, template, draw_values(template, seed), seed)
+    assert min(counts) < 3

@@ -14,6 +14,8 @@ from flwr.app import Message
 from pfl_audit.errors import AuditError
 from pfl_audit.models.vt5.training import open_training
 from pfl_audit.privacy.ledger import Ledger, default_path
+from pfl_audit.privacy.renyi_filter import RunCost
+from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.training.federated.codecs import FLOAT32
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.round_config import ROUND, RoundConfig
@@ -24,6 +26,7 @@ from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.flower.parties import PRIVATE, Parties
 
 SECRET = replace(PRIVATE, noise_seed=None)
+COST = RunCost(Sampling(1.0, 0.1, 1), 4.0, SECRET.delta, 0.1)
 
 
 def ledgers(parties: Parties) -> list[Ledger]:
@@ -64,6 +67,40 @@ def test_every_client_counts_a_run_once_and_a_cap_refuses_the_next(
     parties.lead("next", agreement)
     assert len(ledgers(parties)[0].spent().runs) == 3  # it had joined the run that another refused
     assert len(ledgers(parties)[1].spent().runs) == 2
+
+
+def test_a_client_without_a_cap_joins_no_private_run(parties: Parties) -> None:
+    """A hostile server would begin one run after another; each is reserved as soon as it is joined."""
+    agreement = parties.agreement(SECRET)
+    grid = parties.grid(agreement)
+    del grid.contexts[1001].node_config["budget-cap"]
+    for name in ("one", "two"):
+        with pytest.raises(AuditError, match="client 1: it has no budget-cap"):
+            parties.lead(name, agreement, grid)
+    assert not ledgers(parties)[1].path.exists()
+    assert len(ledgers(parties)[0].spent().runs) == 2
+    Ledger(ledgers(parties)[1].path).reserve("own", ["A provider"], COST, 20.0)
+    parties.lead("kept", agreement, grid)  # the ledger keeps a cap
+    assert ledgers(parties)[1].cap == 20.0
+
+
+def test_joins_alone_cannot_exceed_the_cap(parties: Parties) -> None:
+    agreement = parties.agreement(SECRET)
+    parties.lead("out", agreement)
+    parties.nodes[0]["budget-cap"] = cap = 2.5 * ledgers(parties)[0].spent().epsilon
+    grid = parties.grid(agreement)
+    del grid.contexts[1001].node_config["budget-cap"], grid.contexts[1001].node_config["data"]  # it never joins
+    for name in range(6):
+        with pytest.raises(AuditError, match="client") as caught:
+            parties.lead(f"out-{name}", agreement, grid)
+    assert "client 0: its budget ledger refuses the run" in caught.value.problem
+    assert ledgers(parties)[0].spent().epsilon <= cap
+
+
+def test_a_client_with_a_cap_joins_no_run_without_privacy(parties: Parties) -> None:
+    parties.nodes[1]["budget-cap"] = 10
+    with pytest.raises(AuditError, match="client 1: it has a budget-cap, and the run has no privacy"):
+        parties.lead("out", parties.agreement())
 
 
 def test_a_released_record_holds_nothing_that_was_counted(parties: Parties) -> None:
