@@ -47,7 +47,7 @@ ANALYTIC = CheckSpec(
 )
 WORDS = CheckSpec(
     "inversion.words",
-    "Words of all pages of an update, in any order",
+    "Words and coordinates of all pages of an update",
     frozenset({Capability.GRADIENT, GRADIENT}),
     {
         "knows": "the model's architecture; of a VT5, and of batches of a LayoutLM, its weights at that step, and an "

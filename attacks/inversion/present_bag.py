@@ -47,15 +47,9 @@ def bag_check(
                              method="exact (Clopper-Pearson)", missing="none was named")
             )  # fmt: skip
         said.append(f"{right} of {wanted} different private {what} came back, {named - right} false ones beside them")
-    whole = decision is not None and decision.share == 1.0 and decision.measure == ANY_ORDER
+    all_words = decision is not None and decision.share == 1.0 and decision.measure == ANY_ORDER
     counted = f"{many(pages, 'page')} in {many(len(bagged), 'update')}"
-    text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}"
-    if every(bagged, WORDS, PAGES):
-        text += ": the whole text of the pages."
-    elif every(bagged, SAMPLES):
-        text += ": the whole answers, each with its question."
-    else:
-        text += ": every word of the pages, not its order." if whole else ", in no order."
+    text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}{extent(bagged, all_words=all_words)}"
     quiet = [one.noise for one in bagged]
     if candidates := sum(one.candidates for one in bagged):
         text += f" {candidates:,} other places of tokens are possible: candidates, which do not count."
@@ -78,6 +72,17 @@ def bag_check(
             decision, text, "different words of private fields", [one.limits for one in bagged], bounds=bounds
         ),
     )
+
+
+def extent(bagged: Sequence[Bagged], *, all_words: bool) -> str:
+    """What of the pages came back, words and their order, as the end of a sentence."""
+    if every(bagged, WORDS, PAGES):
+        return ": the whole text of the pages."
+    if every(bagged, SAMPLES):
+        return ": the whole answers, each with its question."
+    if any(one.found.get(measure, (0,))[0] for one in bagged for measure in (WORDS, PLACES, SAMPLES)):
+        return "."
+    return ": every word of the pages, not its order." if all_words else ", in no order."
 
 
 def every(bagged: Sequence[Bagged], *measures: str) -> bool:

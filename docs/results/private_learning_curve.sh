@@ -1,29 +1,41 @@
 #!/bin/sh
 # Private models by the number of companies. Killed at any time, the same command goes on. SEEDS, COMPANIES (the largest last: all
-# models are asked about pages of its corpus), EPSILONS and MODES choose the runs; fl-dp is the federation of 10 clients that all take
-# part in every round, each with its share of the noise.
+# models are asked about pages of its corpus), EPSILONS, QUESTIONS (of a company for its step) and MODES choose the runs: fl-dp is the
+# federation of 10 clients that all take part in every round, each with its share of the noise; central trains the same adapters
+# without privacy, and whole all weights without it.
 set -e
 work=build/private-learning
 start=fixtures/vt5-pretrained
 models=
 
-model() { # name, corpus, companies, options
-    out=$work/$1 corpus=$work/$2 count=$3
-    shift 3
+model() { # name, corpus, options
+    out=$work/$1 corpus=$work/$2
+    shift 2
     models="$models $out"
     [ -f "$out/model.safetensors" ] || .venv/bin/pfl-audit train --data "$corpus" --from $start --out "$out" \
-        --ledger "$out.ledger.json" --optimizer sgd --learning-rate 0.9 --batch-size 1 --local-steps 1 --clip 0.05 \
-        --strategy fedadam --server-rate 0.4 --provider-rate 0.2 --public-providers "$count" --rounds 20 \
-        --lora 4 --lora-parts up --validate-every 10 --half "$@"
+        --half "$@"
 }
 
 for count in ${COMPANIES:-120 500 1000 4000}; do
-    sh docs/results/private_corpora.sh freight-$count "$count" $((4200 + count))
-    for epsilon in ${EPSILONS:-8}; do
-        for seed in ${SEEDS:-0 1 2}; do
-            for mode in ${MODES:-central-dp fl-dp}; do
-                model $mode-$count-$epsilon-$seed freight-$count "$count" --mode $mode --epsilon "$epsilon" --seed "$seed"
-            done
+    corpus=freight-$count
+    sh docs/results/private_corpora.sh $corpus "$count" $((4200 + count))
+    for seed in ${SEEDS:-0 1 2}; do
+        for mode in ${MODES:-central-dp fl-dp}; do
+            case $mode in
+            central) model $mode-$count-$seed $corpus --mode central --steps 600 --batch-size 24 --learning-rate 3e-3 \
+                --optimizer adam --validate-every 300 --lora 4 --lora-parts up --seed "$seed" ;;
+            whole) model $mode-$count-$seed $corpus --mode central --steps 3000 --batch-size 24 --learning-rate 1e-3 \
+                --validate-every 500 --seed "$seed" ;;
+            *) for questions in ${QUESTIONS:-4}; do
+                for epsilon in ${EPSILONS:-8}; do
+                    name=$mode-$count-of-$questions-$epsilon-$seed
+                    model $name $corpus --mode $mode --epsilon "$epsilon" --seed "$seed" --ledger $work/$name.ledger.json \
+                        --optimizer sgd --learning-rate 0.9 --batch-size "$questions" --local-steps 1 --clip 0.05 \
+                        --strategy fedadam --server-rate 0.4 --provider-rate 0.2 --public-providers "$count" --rounds 20 \
+                        --lora 4 --lora-parts up --validate-every 10
+                done
+            done ;;
+            esac
         done
     done
 done

@@ -69,7 +69,9 @@ def main(corpus: Path, start: Path, *models: Path) -> None:
     found = {model.name: held.scores(model) for model in models}
     seeds: dict[str, list[np.ndarray]] = {}
     for name, after in found.items():
-        seeds.setdefault(name.rpartition("-")[0], []).append(after)
+        group, _, seed = name.rpartition("-")
+        if seed.isdecimal():
+            seeds.setdefault(group, []).append(after)
     means = {f"{name}, {len(some)} seeds": np.mean(some, axis=0) for name, some in seeds.items() if len(some) > 1}
     for lines in (found, means):
         for name, after in lines.items():

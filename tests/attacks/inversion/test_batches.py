@@ -19,7 +19,7 @@ from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, PAGES, PLACES, WORDS
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
-from pfl_audit.attacks.inversion.present_bag import every
+from pfl_audit.attacks.inversion.present_bag import every, extent
 from pfl_audit.attacks.inversion.word_text import blank, solve
 from pfl_audit.models.open import open_gradient_model
 from tests.attacks.inversion import updates
@@ -243,3 +243,8 @@ def test_pages_without_anything_private_are_no_whole_pages() -> None:
     assert every((whole,), WORDS, PAGES)
     assert not every((whole, nothing), WORDS, PAGES)
     assert not every((whole, lines), WORDS, PAGES)
+    assert extent((whole,), all_words=True) == ": the whole text of the pages."
+    assert extent((lines,), all_words=True) == ": every word of the pages, not its order."
+    assert extent((lines,), all_words=False) == ", in no order."
+    some = Bagged("document 4", 1, {ANY_ORDER: (9, 9, 9), PLACES: (3, 9, 3)}, {}, {}, ())
+    assert extent((lines, some), all_words=True) == "."
