@@ -227,4 +227,4 @@ def test_a_layer_of_noise_names_no_words(room: Room, case: Case, seed: int) -> N
 def test_a_box_in_which_no_piece_can_stand_leaves_the_order_unknown() -> None:
     """The pairs of an update may rule out every piece of a box; a start would draw from none."""
     line = [0, Word((1, 2), (), 1), Word((), (), 2)]
-    assert search(None, line, range(3, 4), np.random.default_rng(0)) is None  # type: ignore[arg-type]
+    assert search(None, None, None, line, np.random.default_rng(0)) is None  # type: ignore[arg-type]
