@@ -154,7 +154,7 @@ def test_a_claim_is_reviewed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        (None, 2, "does not exist"),
+        (None, 2, "has no training.json"),
         ('{"privacy": "none: trained without differential privacy"}', 3, "states no differential privacy"),
         ("{}", 3, "states no differential privacy"),
     ],
