@@ -24,7 +24,8 @@ from pfl_audit.attacks.inversion.input_span.pairs import Paired
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
 from pfl_audit.attacks.inversion.input_span.sequence import Distances, FirstLayer
-from pfl_audit.attacks.inversion.input_span.text_search import Word, search
+from pfl_audit.attacks.inversion.input_span.text_search import search
+from pfl_audit.attacks.inversion.input_span.texts import Texts, Word
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
 from pfl_audit.attacks.inversion.template.find import reading_order
 from pfl_audit.attacks.inversion.template.template import Template
@@ -151,7 +152,7 @@ def _search(
     behind = range(len(inputs.known), len(vectors))
     distances = Distances(layer, bases[0], vectors, _DIRECTIONS, rng)
     residuals = Residuals(layer, bases[0], vectors, behind, _DIRECTIONS, rng)
-    words = search(distances, Fits(layer, bases, vectors), residuals, line, rng)
+    words = search(Texts(distances, Fits(layer, bases, vectors), line, behind), residuals, rng)
     if words is None:
         return Limit(Cause.MIXED, "order: no sequence of pieces explains the update alone")
     token_of = [token for token, _ in inputs.known]

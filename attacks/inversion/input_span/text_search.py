@@ -1,11 +1,10 @@
 """Pieces in their order, by a search whose certificate is the span of the first feed-forward layer's inputs.
 
-The form's words, the prompt around the question and the end are known; every private box holds one word, and the
-prompt's box a question, of an unknown number of pieces. A wrong piece changes what every position is given, by its
-attention, and where attention is nearly uniform by more than a wrong piece in that position does. So texts are compared
-by what all positions leave outside the span: pieces are replaced one and two at a time, in all words, moved within a
-word, added and left out. Where the whole sequence is in the span, and no other piece is near it in any place, the
-sequence is the page's. What the search ends with otherwise proves nothing and is not returned.
+Each piece is first chosen by its own place (``own_places``). A wrong piece also changes what every position is given,
+by its attention, and where attention is nearly uniform by more than it changes its own place. So where no text is
+certain then, texts are compared by what all positions leave outside the span: pieces are replaced one and two at a
+time, in all words, moved within a word, added and left out. What the search ends with otherwise proves nothing and is
+not returned.
 
 Search: iterated conditional modes (Besag, On the statistical analysis of dirty pictures, 1986), in blocks of two, over
 lengths as well.
@@ -14,7 +13,6 @@ lengths as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
@@ -22,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
-from pfl_audit.attacks.inversion.input_span.fits import Fits
+from pfl_audit.attacks.inversion.input_span.own_places import search_places
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals, Text
-from pfl_audit.attacks.inversion.input_span.sequence import Distances
+from pfl_audit.attacks.inversion.input_span.texts import Texts, Words
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,77 +37,33 @@ _CHOICES: Final = 1200
 """Replacements that are compared in pairs, at most; of more, those that alone leave least in each place."""
 _SKETCH: Final = 16
 """Directions in which pairs are compared."""
-_CERTAIN: Final = 0.01
-"""Squared distance of every position over that of the nearest other piece anywhere, up to which a text is certain."""
 
 
-@dataclass(frozen=True)
-class Word:
-    """A box whose pieces are sought.
-
-    Attributes:
-        first: Inputs that its first piece can be.
-        others: Inputs that the others can be.
-        length: Approximate number of its pieces.
-    """
-
-    first: tuple[int, ...]
-    others: tuple[int, ...]
-    length: int
-
-    @property
-    def rest(self) -> tuple[int, ...]:
-        """Inputs that pieces behind the first can be."""
-        return self.others or self.first
-
-    def pieces(self, number: int) -> tuple[int, ...]:
-        """Inputs that the piece of this number can be, from 0."""
-        return self.rest if number else self.first
-
-    def holds(self, word: Sequence[int]) -> bool:
-        """Whether a word can be in the box."""
-        return word[0] in self.first and set(word[1:]) <= set(self.rest)
-
-
-def search(
-    distances: Distances, fits: Fits, residuals: Residuals, line: Sequence[int | Word], rng: np.random.Generator
-) -> list[list[int]] | None:
+def search(texts: Texts, residuals: Residuals, rng: np.random.Generator) -> Words | None:
     """Find the pieces of all words.
 
     Args:
-        distances: From the span, of sequences of inputs: the certificate of updates without errors of their own.
-        fits: The certificate of others, of the same inputs.
-        residuals: Outside the span, of texts of the same inputs with the page behind them: the search's.
-        line: Inputs in their order: known ones, and words that are sought.
+        texts: What is known, what is sought, and when it is certain.
+        residuals: Outside the span, of texts of the same inputs with the page behind them.
         rng: Generator of the starts.
 
     Returns:
-        Inputs of each word, in order; None where no sequence is certain, or a word can begin with no piece.
+        Inputs of each word, in order; None where no text is certain, or a word can begin with no piece.
     """
-    if not all(part.first for part in line if isinstance(part, Word)):
+    if not all(word.first for word in texts.sought):
         return None
-    found = _Search(distances, fits, residuals, line, rng)
+    if (words := search_places(texts, rng)) is not None:
+        return words
+    found = _Search(texts, residuals, rng)
     for scale in _STARTS:
         if (words := found.from_start(scale)) is not None:
             return words
     return None
 
 
-Words = list[list[int]]
-
-
 class _Search:
-    def __init__(
-        self,
-        distances: Distances,
-        fits: Fits,
-        residuals: Residuals,
-        line: Sequence[int | Word],
-        rng: np.random.Generator,
-    ) -> None:
-        self._distances, self._fits, self._residuals = distances, fits, residuals
-        self._line, self._rng = line, rng
-        self._sought = [part for part in line if isinstance(part, Word)]
+    def __init__(self, texts: Texts, residuals: Residuals, rng: np.random.Generator) -> None:
+        self._texts, self._sought, self._residuals, self._rng = texts, texts.sought, residuals, rng
 
     def from_start(self, scale: float) -> Words | None:
         words = []
@@ -124,7 +78,7 @@ class _Search:
             for change in (self._moved, self._of_other_length):
                 for at in self._rng.permutation(len(words)).tolist():
                     words = change(words, at)
-                if self._certain(words):
+                if self._texts.certain(words):
                     return words
             if words == before:
                 return None
@@ -144,7 +98,7 @@ class _Search:
 
     def _suggested(self, words: Words) -> list[Words]:
         """Words by exchanges where effects add up, and by the piece that each place has nearest to the span."""
-        text, places = self._text(words), self._laid(words)[1]
+        text, places = self._text(words), self._texts.laid(words)[1]
         left = text.residuals[:, :_SKETCH]
         most = max(2, _CHOICES // sum(map(len, words)))
         nearest: Words = []
@@ -200,42 +154,15 @@ class _Search:
         cost = np.inf
         for number in numbers:
             among = self._sought[at].pieces(number)
-            found = self._residuals.replaced(self._text(words), self._laid(words)[1][at][number], among)
+            found = self._residuals.replaced(self._text(words), self._texts.laid(words)[1][at][number], among)
             left = np.square(found).sum(axis=(1, 2))
             cost, own = float(left.min()), [*words[at]]
             own[number] = among[int(left.argmin())]
             words = [*words[:at], own, *words[at + 1 :]]
         return words, cost if numbers else self._text(words).cost
 
-    def _certain(self, words: Words) -> bool:
-        """Whether every known position and every piece is in the span, and no other piece is near it."""
-        text, places = self._laid(words)
-        sequence = np.array([*text, *self._residuals.page])
-        most = float(self._distances.of(sequence[None])[0, : len(text)].max())
-        others = []
-        for word, own, at in zip(self._sought, words, places, strict=True):
-            among = np.union1d(word.first, word.others).astype(np.int64)
-            others += [(place, np.setdiff1d(among, [held])) for place, held in zip(at, own, strict=True)]
-        nearest = min(
-            (float(self._distances.at(sequence, place, among).min()) for place, among in others if len(among)),
-            default=np.inf,
-        )
-        return most <= _CERTAIN * nearest or self._fits.alone(sequence, len(text), others)
-
     def _text(self, words: Words) -> Text:
-        return self._residuals.of(self._laid(words)[0])
-
-    def _laid(self, words: Words) -> tuple[list[int], list[list[int]]]:
-        """The whole text, and the places of each word's pieces."""
-        text: list[int] = []
-        places = []
-        rest = iter(words)
-        for part in self._line:
-            own = next(rest) if isinstance(part, Word) else [part]
-            if isinstance(part, Word):
-                places.append(list(range(len(text), len(text) + len(own))))
-            text += own
-        return text, places
+        return self._residuals.of(self._texts.laid(words)[0])
 
 
 def _orders(word: list[int]) -> list[list[int]]:

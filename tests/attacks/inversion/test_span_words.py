@@ -22,7 +22,8 @@ from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.ordered import first_layer
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
 from pfl_audit.attacks.inversion.input_span.sequence import Distances
-from pfl_audit.attacks.inversion.input_span.text_search import Word, search
+from pfl_audit.attacks.inversion.input_span.text_search import search
+from pfl_audit.attacks.inversion.input_span.texts import Texts, Word
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.vt5.gradients import Vt5Gradients
@@ -55,7 +56,8 @@ class Page:
     count: int
 
     def search(self, line: list[int | Word]) -> list[list[int]] | None:
-        return search(self.distances, self.fits, self.residuals, line, np.random.default_rng(0))
+        texts = Texts(self.distances, self.fits, line, self.residuals.page)
+        return search(texts, self.residuals, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
@@ -227,4 +229,5 @@ def test_a_layer_of_noise_names_no_words(room: Room, case: Case, seed: int) -> N
 def test_a_box_in_which_no_piece_can_stand_leaves_the_order_unknown() -> None:
     """The pairs of an update may rule out every piece of a box; a start would draw from none."""
     line = [0, Word((1, 2), (), 1), Word((), (), 2)]
-    assert search(None, None, None, line, np.random.default_rng(0)) is None  # type: ignore[arg-type]
+    texts = Texts(None, None, line, range(3, 4))  # type: ignore[arg-type]
+    assert search(texts, None, np.random.default_rng(0)) is None  # type: ignore[arg-type]
