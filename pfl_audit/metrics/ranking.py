@@ -231,7 +231,7 @@ def right_calls(calls: Bools, labels: Bools, rows: Integers, counts: NDArray[Sca
     found, members, right_others, others = (chosen @ counts).astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         balanced: Floats = (found / members + right_others / others) / 2
-    every: Floats = (found + right_others) / (members + others)
+        every: Floats = (found + right_others) / (members + others)
     return every, balanced
 
 

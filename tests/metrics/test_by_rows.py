@@ -18,7 +18,7 @@ LABELS = np.arange(UNITS) % 3 == 0
 CONTRASTS = [item_gap(np.random.default_rng(1).normal(size=UNITS), np.ones(UNITS)), area(np.arange(UNITS) * 1.0)]
 
 
-def tests() -> list[Any]:
+def permutation_tests() -> list[Any]:
     rng = np.random.default_rng(0)
     values = np.random.default_rng(2).normal(size=(3, UNITS))
     weights = bootstrap_weights(LABELS, rng, ROWS)
@@ -31,9 +31,9 @@ def tests() -> list[Any]:
 
 
 def test_blocks_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = tests()
+    whole = permutation_tests()
     monkeypatch.setattr(arrays, "_MEMORY", UNITS * ROWS // 4)
-    for one, other in zip(whole, tests(), strict=True):
+    for one, other in zip(whole, permutation_tests(), strict=True):
         if isinstance(one, np.integer):
             assert one == other  # the generator is where it was
             continue

@@ -68,7 +68,7 @@ class Deployment:
     Attributes:
         home: Flower's.
         certificate: Certificate of the SuperLink, its own root.
-        left: Processes that did not end by themselves.
+        left: Processes that did not end by themselves, Flower's SuperExecs aside.
         peers: Whom the processes were seen talking to, in the kernel's hexadecimal.
     """
 
@@ -183,6 +183,9 @@ class Deployment:
                 if process.poll() is None:
                     process.send_signal(how)
             wait(lambda: all(process.poll() is not None for _, process in self._started), seconds)
+        for pid in filter(_is_superexec, below):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         wait(lambda: not any(map(_alive, below)), 15.0)
         self.left = [pid for pid in below if _alive(pid)]
         for pid in self.left:
@@ -256,6 +259,13 @@ def _changed(path: Path) -> tuple[int, int] | None:
         found = path.stat()
         return found.st_size, found.st_mtime_ns
     return None
+
+
+def _is_superexec(pid: int) -> bool:
+    """Whether it is Flower's SuperExec, which looks for its SuperNode for minutes after that has ended."""
+    with contextlib.suppress(OSError):
+        return b"flower-superexec" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def _alive(pid: int) -> bool:
