@@ -24,7 +24,7 @@ for count in ${COMPANIES:-120 500 1000 4000}; do
             case $mode in
             central) model $mode-$count-$seed $corpus --mode central --steps 600 --batch-size 24 --learning-rate 3e-3 \
                 --optimizer adam --validate-every 300 --lora 4 --lora-parts up --seed "$seed" ;;
-            whole) model $mode-$count-$seed $corpus --mode central --steps 3000 --batch-size 24 --learning-rate 1e-3 \
+            whole) model $mode-$count-$seed $corpus --mode central --steps 1500 --batch-size 24 --learning-rate 1e-3 \
                 --validate-every 500 --seed "$seed" ;;
             *) for questions in ${QUESTIONS:-4}; do
                 for epsilon in ${EPSILONS:-8}; do
