@@ -60,6 +60,7 @@ class FlowerClient:
         if start_fingerprint(self.config.start) != self.agreement.start:
             raise RefusalError("its start is another checkpoint than the run's", "Give it a copy of the server's")
         self._require_cap()
+        self._require_secret_noise()
         counted = {"providers": len(self._client().providers)}
         if self.agreement.privacy is not None:
             try:
@@ -95,6 +96,14 @@ class FlowerClient:
             raise RefusalError(
                 "it has no budget-cap, so that one run after another could spend the privacy of its providers",
                 "Start its SuperNode with budget-cap=10 or another epsilon in --node-config",
+            )
+
+    def _require_secret_noise(self) -> None:
+        privacy, config = self.agreement.privacy, self.config
+        if privacy and privacy.noise_seed is not None and not (config.simulated or config.repeatable_noise):
+            raise RefusalError(
+                "the run's noise has a seed that its server knows, and could take away",
+                "Begin a run without it, or, without private data, start its SuperNode with repeatable-noise=true",
             )
 
     def _reserve(self) -> None:

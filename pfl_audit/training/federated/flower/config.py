@@ -61,6 +61,7 @@ class ClientConfig:
         roll: Secret of the clients, by which the server finds a provider that two of them have; or "".
         ledger: Its budget ledger; by default beside the data.
         budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
+        repeatable_noise: Whether it joins runs whose noise has a seed, which the server knows: for trials.
         simulated: Whether its data are those of the run's configuration, so that its owner leads the run too.
     """
 
@@ -72,6 +73,7 @@ class ClientConfig:
     roll: str = ""
     ledger: str = ""
     budget_cap: float | None = None
+    repeatable_noise: bool = False
     simulated: bool = False
 
     @property
@@ -109,5 +111,6 @@ class ClientConfig:
             roll=str(node.get("roll", "")),
             ledger=str(node.get("ledger", "")),
             budget_cap=cap,
+            repeatable_noise=node.get("repeatable-noise") is True,
             simulated=not node.get("data"),
         )

@@ -51,8 +51,8 @@ class Parties:
         return replace(Agreement(mode, 3, start, 0, False, QUICK, privacy), **changes)
 
     def grid(self, agreement: Agreement, watch: Watch | None = None) -> LocalGrid:
-        capped = {"budget-cap": 1000.0} if agreement.privacy else {}
-        return LocalGrid([capped | node for node in self.nodes], flatten_dict(agreement.to_config()), watch)
+        private = {"budget-cap": 1000.0, "repeatable-noise": True} if agreement.privacy else {}
+        return LocalGrid([private | node for node in self.nodes], flatten_dict(agreement.to_config()), watch)
 
     def lead(
         self, name: str, agreement: Agreement, grid: LocalGrid | None = None, wait: float = 0.0, *, keep: bool = False

@@ -103,6 +103,13 @@ def test_a_client_does_not_answer(parties: Parties) -> None:
         parties.lead("out", agreement, grid)
 
 
+def test_noise_with_a_seed_that_the_server_knows_is_refused(parties: Parties) -> None:
+    grid = parties.grid(agreement := parties.agreement(PRIVATE))
+    del grid.contexts[1001].node_config["repeatable-noise"]
+    with pytest.raises(AuditError, match="client 1: the run's noise has a seed that its server knows"):
+        parties.lead("out", agreement, grid)
+
+
 def test_a_server_that_asks_for_more_than_agreed_is_refused(parties: Parties) -> None:
     """The noise of a round is drawn once: the same round over another model would undo it."""
     agreement = parties.agreement(replace(PRIVATE, noise_seed=None))
