@@ -2,7 +2,7 @@
 # Private models by the number of companies. Killed at any time, the same command goes on. SEEDS, COMPANIES (the largest last: all
 # models are asked about pages of its corpus), EPSILONS, QUESTIONS (of a company for its step) and MODES choose the runs: fl-dp is the
 # federation of 10 clients that all take part in every round, each with its share of the noise; central trains the same adapters
-# without privacy, and whole all weights without it.
+# without privacy.
 set -e
 work=build/private-learning
 start=fixtures/vt5-pretrained
@@ -24,8 +24,6 @@ for count in ${COMPANIES:-120 500 1000 4000}; do
             case $mode in
             central) model $mode-$count-$seed $corpus --mode central --steps 600 --batch-size 24 --learning-rate 3e-3 \
                 --optimizer adam --validate-every 300 --lora 4 --lora-parts up --seed "$seed" ;;
-            whole) model $mode-$count-$seed $corpus --mode central --steps 1500 --batch-size 24 --learning-rate 1e-3 \
-                --validate-every 500 --seed "$seed" ;;
             *) for questions in ${QUESTIONS:-4}; do
                 for epsilon in ${EPSILONS:-8}; do
                     name=$mode-$count-of-$questions-$epsilon-$seed
