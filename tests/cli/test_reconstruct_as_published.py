@@ -7,7 +7,7 @@ from pfl_audit.cli.main import run
 
 
 def test_as_published_leaves_the_tuned_settings_of_the_embedded_model_out(tmp_path: Path) -> None:
-    """They are ours, and nobody has stated them."""
+    """These settings are ours; the user stated none of them."""
     out = tmp_path / "run"
     run(
         [

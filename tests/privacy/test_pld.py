@@ -97,7 +97,7 @@ def test_known_participation_has_a_closed_form(client_rate: float, rounds: int, 
 
 @pytest.mark.parametrize("run", [Sampling(1.0, 0.01, 10), Sampling(0.01, 1.0, 10)])
 def test_the_curve_of_very_little_noise_hides_who_is_not_drawn(run: Sampling) -> None:
-    """The composed loss is above 709, where exp overflows; a provider that no round draws cannot be told."""
+    """The composed loss is above 709, where exp overflows; a provider that no round draws cannot be detected."""
     drawn, fprs = 1 - 0.99**10, np.array([0.0, 1e-4, 0.5])
     found = SampledGaussian(run, 0.05).trade_off(fprs)
     assert (found <= drawn + fprs + 1e-6).all()

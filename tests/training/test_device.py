@@ -23,7 +23,7 @@ CENTRAL = TrainSettings(steps=2, batch_size=2, save_every=1, validate_every=9, v
 
 
 def test_steps_of_a_fused_optimiser_are_restored_on_its_device(tmp_path: Path) -> None:
-    """A fused kernel on a GPU reads them there; "meta" stands for the GPU."""
+    """A fused kernel on a GPU reads them there; the device "meta" replaces the GPU."""
     network = nn.Linear(2, 1)
     optimizer = make_optimizer("adamw", list(network.parameters()), 1e-3, 0.0)
     network(torch.ones(1, 2)).sum().backward()

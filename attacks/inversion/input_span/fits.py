@@ -45,7 +45,7 @@ class Fits:
         Args:
             sequence: int64 (length,), a text and the page behind it.
             text: Length of the text.
-            others: Places, and the other inputs that may stand in each.
+            others: Places, and the other inputs that are possible in each.
         """
         every = np.concatenate([self.at(sequence, place, sequence[[place]]) for place in range(text)])
         for basis in self._bases:

@@ -7,7 +7,7 @@ span, at the text's positions and at some of the page's patches:
     e_hpj = exp(q_hp k_hj + b_h(j - p))
 
 Another input c at place j changes one term of every sum, so that r is known for all c from the sums of one text.
-Single precision: these numbers steer a search, and certify nothing.
+Single precision: these numbers direct a search, and certify nothing.
 """
 
 from __future__ import annotations

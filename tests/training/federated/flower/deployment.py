@@ -262,7 +262,7 @@ def _changed(path: Path) -> tuple[int, int] | None:
 
 
 def _is_superexec(pid: int) -> bool:
-    """Whether it is Flower's SuperExec, which looks for its SuperNode for minutes after that has ended."""
+    """Whether it is Flower's SuperExec, which tries to reach its SuperNode for minutes after that has ended."""
     with contextlib.suppress(OSError):
         return b"flower-superexec" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
