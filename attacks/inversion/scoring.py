@@ -75,7 +75,7 @@ def _other_values(case: Case, rng: np.random.Generator) -> list[Mapping[str, str
     """Values that clients might have written on the first page instead.
 
     They are drawn for the form in the size that clients write in: on a smaller view of the model long values fit no
-    field, and short ones would stand for all.
+    field, and only short ones would be drawn.
     """
     if case.drawn is not None:
         return [case.drawn(number)[0] for number in range(_GUESSES)]

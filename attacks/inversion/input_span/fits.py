@@ -32,12 +32,14 @@ class Fits:
         layer: Weights.
         bases: Spans of what the feed-forward layer was given, of fewer and fewer directions.
         inputs: float64 (n, width), before the first norm.
+
+    Attributes:
+        parts: What the layer makes of the inputs, in all directions of the feed-forward layer's.
     """
 
     def __init__(self, layer: FirstLayer, bases: Sequence[Basis], inputs: Floats) -> None:
         self._bases = [basis for basis in bases if basis.informative]
-        self._layer, self._own = layer, inputs * layer.second
-        self._query, self._key, self._moved = layer.heads_of(inputs, np.diag(layer.second))
+        self.parts = layer.parts_of(inputs, np.diag(layer.second))
 
     def alone(self, sequence: Ints, text: int, others: Sequence[tuple[int, Ints]]) -> bool:
         """Whether a text fits in one of the spans, and each other piece is far outside of it.
@@ -47,23 +49,13 @@ class Fits:
             text: Length of the text.
             others: Places, and the other inputs that are possible in each.
         """
-        every = np.concatenate([self.at(sequence, place, sequence[[place]]) for place in range(text)])
+        every = np.concatenate([self.parts.at(sequence, place, sequence[[place]]) for place in range(text)])
         for basis in self._bases:
             most = float(basis.excess_of(every).max())
             if most <= _FITS and all(
-                _APART * most <= float(basis.excess_of(self.at(sequence, place, among)).min())
+                _APART * most <= float(basis.excess_of(self.parts.at(sequence, place, among)).min())
                 for place, among in others
                 if len(among)
             ):
                 return True
         return False
-
-    def at(self, sequence: Ints, place: int, candidates: Ints) -> Floats:
-        """What the layer is given at a place with other inputs in it, up to a factor each, float64 (n, width)."""
-        own, moved = self._moved[:, sequence], self._moved[:, candidates]
-        scores = self._query[:, candidates] @ self._key[:, sequence].transpose(0, 2, 1)
-        scores[..., place] = (self._query[:, candidates] * self._key[:, candidates]).sum(axis=2)
-        scores += self._layer.bias(len(sequence))[:, None, place]
-        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
-        sums = weights @ own + weights[..., place, None] * (moved - own[:, place, None])
-        return np.asarray(self._own[candidates] + (sums / weights.sum(axis=2)[..., None]).sum(axis=0))

@@ -78,11 +78,12 @@ class Residuals:
         rng: np.random.Generator,
     ) -> None:
         outside = outside_of(layer, basis, directions, rng)
-        query, key, moved = layer.heads_of(inputs, outside)
+        self._parts = parts = layer.parts_of(inputs, outside)
         self._bias, self.page = layer.bias, np.array(page, dtype=np.int64)
         self._seen = np.sort(rng.permutation(len(self.page))[:_PATCHES])
-        self._own = (inputs @ outside).astype(np.float32)
-        self._query, self._key, self._moved = (part.astype(np.float32) for part in (query, key, moved))
+        self._own, self._query, self._key, self._moved = (
+            part.astype(np.float32) for part in (parts.own, parts.query, parts.key, parts.moved)
+        )
 
     def of(self, text: Sequence[int]) -> Text:
         """Sums of a text, given as numbers of inputs."""
@@ -110,18 +111,8 @@ class Residuals:
         left = whole.transpose(1, 2, 0) @ rest.transpose(1, 0, 2)  # rows, candidates, directions
         found = left.transpose(1, 0, 2) + (new * whole).transpose(2, 1, 0) @ moved.transpose(1, 0, 2)
         found += self._own[inputs[rows]]
-        found[:, place] = self._at(inputs, place, others)
+        found[:, place] = self._parts.at(inputs, place, others)
         return np.asarray(found)
-
-    def _at(self, inputs: Ints, place: int, others: Ints) -> Singles:
-        """Residuals of a place with other inputs in it, float32 (candidates, directions)."""
-        own, moved = self._moved[:, inputs], self._moved[:, others]
-        scores = self._query[:, others] @ self._key[:, inputs].transpose(0, 2, 1)
-        scores[..., place] = (self._query[:, others] * self._key[:, others]).sum(axis=2)
-        scores += self._bias(len(inputs))[:, None, place].astype(np.float32)
-        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
-        sums = weights @ own + weights[..., place, None] * (moved - own[:, place, None])
-        return np.asarray(self._own[others] + (sums / weights.sum(axis=2)[..., None]).sum(axis=0))
 
     def _rows(self, inputs: Ints) -> Ints:
         text = len(inputs) - len(self.page)

@@ -48,15 +48,53 @@ class FirstLayer:
     heads: int
     bias: Callable[[int], Floats]
 
-    def heads_of(self, inputs: Floats, outside: Floats) -> tuple[Floats, Floats, Floats]:
-        """Queries, keys, and outputs in given directions, float64 (heads, n, ...), of inputs float64 (n, width)."""
+    def parts_of(self, inputs: Floats, directions: Floats) -> Parts:
+        """What the layer makes of inputs float64 (n, width), in directions float64 (width, count)."""
         normed = self.norm * inputs / np.sqrt(np.square(inputs).mean(axis=1, keepdims=True) + self.epsilon)
 
         def by_head(matrix: Floats) -> Floats:
             return np.asarray((normed @ matrix.T).reshape(len(inputs), self.heads, -1).transpose(1, 0, 2))
 
-        out = (outside.T @ self.out).reshape(outside.shape[1], self.heads, -1).transpose(1, 2, 0)
-        return by_head(self.query), by_head(self.key), by_head(self.value) @ out
+        out = (directions.T @ self.out).reshape(directions.shape[1], self.heads, -1).transpose(1, 2, 0)
+        moved = by_head(self.value) @ out
+        return Parts(inputs @ directions, by_head(self.query), by_head(self.key), moved, self.bias)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What the first layer makes of inputs, in given directions.
+
+    Attributes:
+        own: float64 (n, directions), the inputs themselves.
+        query: float64 (heads, n, size).
+        key: float64 (heads, n, size).
+        moved: float64 (heads, n, directions), what attention to each adds.
+        bias: As of FirstLayer.
+    """
+
+    own: Floats
+    query: Floats
+    key: Floats
+    moved: Floats
+    bias: Callable[[int], Floats]
+
+    def at(self, sequence: Ints, place: int, candidates: Ints) -> Floats:
+        """What the next layer is given at a place with other inputs in it, up to a factor each, (n, directions).
+
+        Args:
+            sequence: int64 (length,), numbers of inputs.
+            candidates: int64 (n,), inputs to put there.
+        """
+        bias = self.bias(len(sequence))[:, place]
+        found = self.own[candidates].copy()
+        for head in range(len(self.query)):
+            query, moved = self.query[head, candidates], self.moved[head, sequence]
+            scores = query @ self.key[head, sequence].T + bias[head]
+            scores[:, place] = (query * self.key[head, candidates]).sum(axis=1) + bias[head, place]
+            shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+            shares /= shares.sum(axis=1, keepdims=True)
+            found += shares @ moved + shares[:, place, None] * (self.moved[head, candidates] - moved[place])
+        return np.asarray(found)
 
 
 def outside_of(layer: FirstLayer, basis: Basis, directions: int | None, rng: np.random.Generator) -> Floats:
@@ -85,8 +123,7 @@ class Distances:
         self, layer: FirstLayer, basis: Basis, inputs: Floats, directions: int | None, rng: np.random.Generator
     ) -> None:
         outside = outside_of(layer, basis, directions, rng)
-        self._layer, self._own = layer, inputs @ outside
-        self._query, self._key, self._moved = layer.heads_of(inputs, outside)
+        self._parts = layer.parts_of(inputs, outside)
 
     def of(self, sequences: Ints) -> Floats:
         """Of every position, float64 (batch, length).
@@ -94,13 +131,13 @@ class Distances:
         Args:
             sequences: int64 (batch, length), numbers of inputs.
         """
-        bias = self._layer.bias(sequences.shape[1])
-        left = self._own[sequences]
-        for head in range(self._layer.heads):
-            query, key = self._query[head, sequences], self._key[head, sequences]
+        parts = self._parts
+        bias, left = parts.bias(sequences.shape[1]), parts.own[sequences]
+        for head in range(len(parts.query)):
+            query, key = parts.query[head, sequences], parts.key[head, sequences]
             scores = query @ key.transpose(0, 2, 1) + bias[head]
             scores = np.exp(scores - scores.max(axis=2, keepdims=True))
-            left = left + (scores / scores.sum(axis=2, keepdims=True)) @ self._moved[head, sequences]
+            left = left + (scores / scores.sum(axis=2, keepdims=True)) @ parts.moved[head, sequences]
         return np.asarray(np.square(left).sum(axis=2))
 
     def at(self, sequence: Ints, place: int, candidates: Ints) -> Floats:
@@ -110,13 +147,4 @@ class Distances:
             sequence: int64 (length,).
             candidates: int64 (n,), inputs to put there.
         """
-        bias = self._layer.bias(len(sequence))[:, place]
-        left = self._own[candidates].copy()
-        for head in range(self._layer.heads):
-            query, moved = self._query[head, candidates], self._moved[head, sequence]
-            scores = query @ self._key[head, sequence].T + bias[head]
-            scores[:, place] = (query * self._key[head, candidates]).sum(axis=1) + bias[head, place]
-            shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-            shares /= shares.sum(axis=1, keepdims=True)
-            left += shares @ moved + shares[:, place, None] * (self._moved[head, candidates] - moved[place])
-        return np.asarray(np.square(left).sum(axis=1))
+        return np.asarray(np.square(self._parts.at(sequence, place, candidates)).sum(axis=1))

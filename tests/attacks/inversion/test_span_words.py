@@ -135,7 +135,7 @@ def test_what_fits_is_tested_is_what_the_network_gives_the_layer(room: Room, cas
     inputs, length = feed_inputs_of(room.model, case.truths[0])
     order = np.arange(page.count + 65)
     for place in (0, 33, page.count - 1):
-        found = page.fits.at(order, place, order[[place]])[0]
+        found = page.fits.parts.at(order, place, order[[place]])[0]
         np.testing.assert_allclose(found, inputs[place] * length[place], rtol=1e-3, atol=1e-4)
 
 

@@ -58,7 +58,7 @@ def test_a_part_of_a_word_is_no_occurrence() -> None:
 
 
 def test_a_value_of_punctuation_is_no_secret() -> None:
-    """Dashes in a blank stand on many forms, and have no letters by which they could be counted there."""
+    """Dashes in a blank are printed on many forms, and have no letters by which they could be counted there."""
     one, other = (form(name, "Balance", "- - -") for name in ("one_1", "two_1"))
     assert where(one, [other]) == Occurrences(0, 0, 0, empty=True)
     assert not where(one, [other]).secret
