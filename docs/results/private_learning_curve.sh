@@ -2,10 +2,11 @@
 # Private models by the number of companies. Killed at any time, the same command goes on. SEEDS, COMPANIES (the largest last: all
 # models are asked about pages of its corpus), EPSILONS, QUESTIONS (of a company for its step) and MODES choose the runs: fl-dp is the
 # federation of 10 clients that all take part in every round, each with its share of the noise; central trains the same adapters
-# without privacy.
+# without privacy, and whole all weights, without privacy, for eight passes over 1,000 companies. RATE is the share of companies to expect in a round.
 set -e
 work=build/private-learning
 start=fixtures/vt5-pretrained
+rate=${RATE:-0.2}
 models=
 
 model() { # name, corpus, options
@@ -24,12 +25,14 @@ for count in ${COMPANIES:-120 500 1000 4000}; do
             case $mode in
             central) model $mode-$count-$seed $corpus --mode central --steps 600 --batch-size 24 --learning-rate 3e-3 \
                 --optimizer adam --validate-every 300 --lora 4 --lora-parts up --seed "$seed" ;;
+            whole) model $mode-$count-$seed $corpus --mode central --steps 2400 --batch-size 24 --learning-rate 4e-4 \
+                --validate-every 400 --seed "$seed" ;;
             *) for questions in ${QUESTIONS:-4}; do
                 for epsilon in ${EPSILONS:-8}; do
-                    name=$mode-$count-of-$questions-$epsilon-$seed
+                    name=$mode-$count${RATE:+-at-$RATE}-of-$questions-$epsilon-$seed
                     model $name $corpus --mode $mode --epsilon "$epsilon" --seed "$seed" --ledger $work/$name.ledger.json \
                         --optimizer sgd --learning-rate 0.9 --batch-size "$questions" --local-steps 1 --clip 0.05 \
-                        --strategy fedadam --server-rate 0.4 --provider-rate 0.2 --public-providers "$count" --rounds 20 \
+                        --strategy fedadam --server-rate 0.4 --provider-rate "$rate" --public-providers "$count" --rounds 20 \
                         --lora 4 --lora-parts up --validate-every 10
                 done
             done ;;
