@@ -56,7 +56,7 @@ def report_corpora(
     """
     if not quiet:
         list_left_out([problem for corpus in written.values() for problem in corpus.problems], reveal=reveal)
-    counts = [
+    counts: list[dict[str, Any]] = [
         {
             "out": str(out),
             "providers": len(corpus.providers),
@@ -67,7 +67,7 @@ def report_corpora(
         for out, corpus in written.items()
     ]
     if as_json:
-        more = {"unused": unused} if unused else {}
+        more: dict[str, Any] = {"unused": unused} if unused else {}
         more |= ({"out_model": counts[1]} if counts[1:] else {}) | ({"clients": list(clients)} if clients else {})
         print_json(counts[0] | more)
     elif not quiet:
