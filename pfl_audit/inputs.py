@@ -52,8 +52,7 @@ def require_input(path: Path, remedy: str) -> None:
         UsageError: Nothing is there; ``remedy`` is its remedy.
         AuditError: It is something else, or must not be looked at.
     """
-    with _opening(path, remedy):
-        found = path.stat()
+    found = _look_at(path, remedy)
     if not stat.S_ISDIR(found.st_mode):
         _require_regular(path, found, remedy)
 
@@ -65,9 +64,7 @@ def require_folder(path: Path, remedy: str) -> None:
         UsageError: Nothing is there; ``remedy`` is its remedy.
         AuditError: It is something else, or must not be looked at.
     """
-    with _opening(path, remedy):
-        found = path.stat()
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(_look_at(path, remedy).st_mode):
         raise AuditError(f"{path} is no folder", remedy)
 
 
@@ -186,6 +183,11 @@ def _opening(path: Path, remedy: str) -> Iterator[None]:
         if error.errno in _MISSING:
             raise UsageError(f"{path} does not exist", remedy) from error
         raise _unreadable(path, error) from error
+
+
+def _look_at(path: Path, remedy: str) -> os.stat_result:
+    with _opening(path, remedy):
+        return path.stat()
 
 
 def _require_regular(path: Path, found: os.stat_result, remedy: str) -> None:

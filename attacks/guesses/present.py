@@ -171,8 +171,10 @@ def numbers_of(words: Words, found: Mapping[int, PutBack]) -> str:
     return text
 
 
-def why_weak(words: Words, found: PutBack) -> str:
+def why_weak(words: Words, found: PutBack, outcome: Outcome) -> str:
     """Why what was found is a sign and no leak."""
+    if found.permutation is None and outcome.new:
+        return f"of {words.new} no value is a secret, so that there is nothing to compare with"
     if found.permutation is None:
         return words.unseen
     if found.different < FEWEST_DIFFERENT:

@@ -136,7 +136,11 @@ def joint_p(measures: Sequence[NDArray[np.float64]]) -> float:
     """
     if not measures:
         return 1.0
-    table = np.stack(measures)
-    ranks = np.array([row.size - np.searchsorted(np.sort(row), row) for row in table])  # ties count against
-    best = ranks.min(axis=0)
+    best = np.stack([ranks(row) for row in measures]).min(axis=0)
     return float((best <= best[0]).mean())
+
+
+def ranks(measure: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Number of pages with as large a share, int64 (1 + fillings,): 1 for the largest; ties count against each."""
+    found: NDArray[np.int64] = measure.size - np.searchsorted(np.sort(measure), measure)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Final
+from typing import Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from pfl_audit.metrics.intervals import (
 EXACT = "words exact"
 _GO_ON = "A search goes on from what came back here: --method lbfgs."
 _NOTHING = "there is nothing to count"
+_WRITTEN = "that a client wrote into a form"
 _PICTURES: Final[dict[str, tuple[str, Format]]] = {
     "psnr": ("PSNR", "decibel"),
     "gain": ("PSNR over that of the empty form", "decibel"),
@@ -74,8 +75,8 @@ class Presenter:
         right, count = sum(one.exact for one in asked), len(asked)
         share = exact_share(right, count)
         tokens = self._share([one.right for one in asked], [one.tokens for one in asked])
-        found = decide([one.counts for one in asked], self._context.budget)
         hide, quiet = self._context.redactor, [one.quiet for one in asked]
+        found = decide([one.counts for one in asked], self._context.budget, quiet)
         rows: list[list[Cell]] = [
             [one.name, hide.value(one.question, "question"), hide.value(one.answer, "answer"),
              hide.part(one.right, one.tokens), hide.part(one.sure, one.tokens), one.how,
@@ -122,8 +123,8 @@ class Presenter:
         counts = [one.tokens for one in solved]
         tokens = self._share([one.right for one in solved], counts)
         boxes = self._share([one.boxes for one in solved], counts)
-        decision = decide([one.counts for one in solved], half(self._context.budget))
         quiet = [one.quiet for one in solved]
+        decision = decide([one.counts for one in solved], half(self._context.budget), quiet)
         metrics = [
             _share_metric("tokens exact", tokens, len(solved)),
             _share_metric("boxes exact", boxes, len(solved)),
@@ -137,14 +138,19 @@ class Presenter:
             f"({max(one.seconds for one in solved):.1f} s a page at most). {beside(decision, 'private fields', quiet)}"
         )
         level: Level = "unresolved"
+        by_words: _ByWords | None = None
         evidence: list[Evidence] = []
         if scored:
             found = summarise(scored, self._context.rng("inversion", "bootstrap"))
             metrics += self._metrics(found)
             psnr = found.pictures["psnr", "whole"].value
             text += f" The page came back at {psnr:.1f} dB, {_percent(found.exact.value)} of its private words exact."
-            level = self._words_level(found, half(self._context.budget))
+            level, by_words = self._words_level(found, half(self._context.budget)), _by_words(found)
             evidence = self._evidence(spec, scored)
+        limits = [one.limits for one in solved]
+        finding = closed_finding(decision, text, "tokens of private fields", limits, level, bounds_of(self._context))
+        if by_words is not None and level in ("leak", "weak") and (decision is None or decision.level == "unresolved"):
+            finding = finding.model_copy(update={**by_words})
         hide = self._context.redactor
         rows: list[list[Cell]] = [
             [one.name, *(hide.part(found, one.tokens) for found in (one.right, one.boxes, one.sure)),
@@ -159,14 +165,7 @@ class Presenter:
             metrics=metrics,
             tables=[Table(title="By document", columns=columns, rows=rows, note=_GO_ON if more else None)],
             evidence=evidence,
-            finding=closed_finding(
-                decision,
-                text,
-                "tokens of private fields",
-                [one.limits for one in solved],
-                level,
-                bounds_of(self._context),
-            ),
+            finding=finding,
         )
 
     def _words_finding(self, found: Summary) -> Finding:
@@ -181,15 +180,14 @@ class Presenter:
         )
         if not found.original.value > 0:
             text += " The reader cannot read the original pages, so that words show nothing."
-        plain = _plain(
-            "words that a client wrote into a form",
-            "word that a client wrote into a form",
-            found.exact.value,
-            found.words,
-            found.guessed,
+        return Finding(
+            level=level,
+            text=text,
+            remedy=" ".join(REMEDIES),
+            remedies=REMEDIES if level in ("leak", "weak") else [],
+            plain=_plain(found) if level in ("leak", "weak") else _not_shown(found),
+            **_by_words(found),
         )
-        made = _finding(level, text, EXACT, plain, found.exact.value, found.guessed)
-        return made.model_copy(update={"slice": {"place": _PLACES["fields"]}})
 
     def _words_level(self, found: Summary, budget: Budget) -> Level:
         """Level by the words that are read, against values drawn at random; a search that fails shows nothing."""
@@ -348,25 +346,37 @@ def _side_by_side(*panels: NDArray[np.uint8]) -> Image.Image:
     return picture.resize((picture.width * scale, height * scale), Image.Resampling.NEAREST)
 
 
-def _finding(level: Level, text: str, metric: str, plain: str, success: float, guessed: float) -> Finding:
-    return Finding(
-        level=level,
-        text=text,
-        remedy=" ".join(REMEDIES),
-        remedies=REMEDIES if level in ("leak", "weak") else [],
-        plain=plain if level != "unresolved" else NOT_SHOWN,
-        success=success if isfinite(success) else None,
-        false_alarms=guessed if isfinite(guessed) else None,
-        metric=metric,
-    )
+class _ByWords(TypedDict):
+    success: float | None
+    false_alarms: float | None
+    metric: str
+    slice: dict[str, SliceValue]
 
 
-def _plain(many: str, one: str, share: float, count: int, guessed: float) -> str:
+def _by_words(found: Summary) -> _ByWords:
+    """The number of a finding by the words that are read."""
+    share = found.exact.value
+    return {
+        "success": share if isfinite(share) else None,
+        "false_alarms": found.guessed if isfinite(found.guessed) else None,
+        "metric": EXACT,
+        "slice": {"place": _PLACES["fields"]},
+    }
+
+
+def _plain(found: Summary) -> str:
     """How much whoever receives one update reads of the client's page."""
-    if not isfinite(share):
-        return "Nothing could be counted."
-    cases, came = out_of(share, count, many, one)
+    cases, came = out_of(found.exact.value, found.words, f"words {_WRITTEN}", f"word {_WRITTEN}")
     return (
         f"{cases[:1].upper()}{cases[1:]}, whoever receives one client's update recovers {came} exactly; guessing gives "
-        f"{hundredths(guessed)} of 100."
+        f"{hundredths(found.guessed)} of 100."
     )
+
+
+def _not_shown(found: Summary) -> str:
+    """The same of an unresolved finding."""
+    if found.words and not found.original.value > 0:
+        return "The reader reads no word of the original pages, so that nothing can be said of what came back."
+    if not found.exact.value > found.guessed:
+        return NOT_SHOWN
+    return f"{_plain(found)} That is too little to tell it from guessing, and does not show that nothing can come back."

@@ -33,7 +33,8 @@ def bag_check(
     spec: CheckSpec, context: AuditContext, bagged: Sequence[Bagged], bounds: Sequence[NoiseBound | None]
 ) -> Check:
     """The check of words and coordinates in any order."""
-    decision = decide([one.counts for one in bagged], context.budget)
+    quiet = [one.noise for one in bagged]
+    decision = decide([one.counts for one in bagged], context.budget, quiet)
     pages = sum(one.pages for one in bagged)
     metrics: list[Metric] = []
     said = []
@@ -50,7 +51,6 @@ def bag_check(
     all_words = decision is not None and decision.share == 1.0 and decision.measure == ANY_ORDER
     counted = f"{many(pages, 'page')} in {many(len(bagged), 'update')}"
     text = f"Of {counted}, {'; '.join(said) or 'nothing could be counted'}{extent(bagged, all_words=all_words)}"
-    quiet = [one.noise for one in bagged]
     if candidates := sum(one.candidates for one in bagged):
         text += f" {candidates:,} other places of tokens are possible: candidates, which do not count."
     if errors := [one.error for one in bagged if one.error is not None]:

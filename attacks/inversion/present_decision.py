@@ -83,6 +83,22 @@ def beside(found: Decision | None, what: str, quiet: Sequence[Mapping[str, Count
     )
 
 
+def not_shown(found: Decision | None, what: str, others: str = "other fillings of the form") -> str:
+    """Sentences of an unresolved finding without technical terms: what came back may be too little to tell.
+
+    Args:
+        what: Private tokens, in the plural.
+        others: What chance is taken from.
+    """
+    if found is None or not found.above:
+        return NOT_SHOWN
+    right, count = found.right
+    return (
+        f"{right} of {count} {what} came back; {others} would have given {hundredths(found.chance)} of 100. That is "
+        "too little to tell it from chance, and does not show that nothing can come back."
+    )
+
+
 def closed_finding(
     found: Decision | None,
     text: str,
@@ -108,26 +124,33 @@ def closed_finding(
         said = "none" if weakest.shows else said
         text = f"{text} {weakest.words}"
     if said == "unresolved":
-        text = f"{text} {unresolved(causes)}"
+        text = f"{text} {unresolved(causes, above=found is not None and found.above)}"
         if not any(bound.measured is None for bound in stated):
             text += (
                 " That nothing can come back is only shown by noise of a stated size and clipping (--noise, --clip)."
             )
+    quiet = BOUNDED if said == "none" else not_shown(found, what)
     share, chance = (found.share, found.chance) if found is not None else (None, None)
     return Finding(
         level=said,
         text=text,
         remedy=" ".join(REMEDIES),
         remedies=REMEDIES if said in ("leak", "weak") else [],
-        plain=_plain(found, what) if said in ("leak", "weak") else BOUNDED if said == "none" else NOT_SHOWN,
+        plain=_plain(found, what) if said in ("leak", "weak") else quiet,
         success=share,
         false_alarms=chance,
         metric=f"private {found.measure}" if found is not None else "tokens exact",
     )
 
 
-def unresolved(causes: Sequence[Limit]) -> str:
-    """Why something is missing, and under which condition it would come back."""
+def unresolved(causes: Sequence[Limit], *, above: bool = False) -> str:
+    """Why something is missing, and under which condition it would come back.
+
+    Args:
+        above: Whether more came back than chance gives, and too little to tell it from chance.
+    """
+    if not causes and above:
+        return "Unresolved: what came back is too little to tell it from chance."
     if not causes:
         return "Unresolved, and no cause was found."
     needs = list(dict.fromkeys(CONDITIONS[limit.cause] for limit in causes))

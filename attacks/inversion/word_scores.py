@@ -9,7 +9,7 @@ those that are read exactly (``exact``; the paper's Binary, "text segments that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -83,7 +83,8 @@ def read_fields(
 ) -> list[FieldReading]:
     """Read the private fields of one document, on the original and on the reconstruction.
 
-    Where the lines of a field stand is taken from the original, so that both are read in the same places.
+    Where the lines of a field stand is taken from the original, so that both are read in the same places. Words that
+    the empty form has there are nobody's: they are left out of what is read.
 
     Args:
         original: The client's page, uint8 (height, width, 3).
@@ -100,13 +101,26 @@ def read_fields(
         lines = _lines(np.flatnonzero(changed.max(axis=(1, 2)) > _INK), bottom - top)
         places = [(top + first, top + last) for first, last in lines]
         pages = (original, reconstruction)
-        read = engine.read([page[first:last, left:right] for page in pages for first, last in places])
-        texts = [" ".join(word.text for word in line) for line in read]
-        before, after = " ".join(texts[: len(places)]), " ".join(texts[len(places) :])
+        cuts = [page[first:last, left:right] for page in pages for first, last in places]
+        printed = [cut for first, last in places if np.ptp(cut := template.pixels[first:last, left:right]) > _INK]
+        texts = [" ".join(word.text for word in line) for line in engine.read([*cuts, *printed])]
+        form = Counter(" ".join(texts[len(cuts) :]).split())
+        before, after = (_without(texts[at : at + len(places)], form) for at in (0, len(places)))
         truth = before if values is None else " ".join(values.get(field.id, "").split())
         if truth:
             found.append(FieldReading(field.id, truth, before, after))
     return found
+
+
+def _without(lines: Sequence[str], printed: Counter[str]) -> str:
+    """The words of lines, without as many of them as are printed."""
+    left, words = printed.copy(), list[str]()
+    for word in " ".join(lines).split():
+        if left[word] > 0:
+            left[word] -= 1
+        else:
+            words.append(word)
+    return " ".join(words)
 
 
 def _lines(rows: NDArray[np.intp], height: int) -> list[tuple[int, int]]:

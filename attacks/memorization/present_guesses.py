@@ -123,7 +123,7 @@ class Presenter:
             f"{unit.noun} has, taken off the page without a trace), {numbers_of(words, outcome.secrets)}"
         )
         few = min(some.units for some in (private, found.new) if some is not None)
-        why = why_weak(words, found) if self._control is not None else _NO_CONTROL
+        why = why_weak(words, found, outcome) if self._control is not None else _NO_CONTROL
         end = closing(
             level,
             found,

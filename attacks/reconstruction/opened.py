@@ -25,6 +25,7 @@ from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus
 from pfl_audit.documents.forms.partition import FormPartition, partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.files import sha256_json
 from pfl_audit.models.device import usable_device
 from pfl_audit.models.encoders.vocabulary import read_vocabulary
 from pfl_audit.models.family import Capability, Precision
@@ -116,7 +117,7 @@ class OpenedForms:
             audited="the form encoder",
             format=self.corpus.format,
             path=str(self.inputs.forms),
-            sha256=self.corpus.digest,
+            sha256=sha256_json([FormCorpus(self.parts.of(part)).digest for part in PARTS]),
             documents=len(self.corpus.forms),
             queries=queries,
             parts=parts,
@@ -174,6 +175,9 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     notes: tuple[str, ...] = (OTHER_FORMS,) if elsewhere else ()
     if elsewhere:
         progress.say(f"{model}: {OTHER_FORMS}; check --forms and --split-seed, unless that is meant")
+    if silent := _of_one_training(model, epochs):
+        notes = (*notes, f"whether checkpoints of epochs are of its training is not recorded: {', '.join(silent)}")
+        progress.say(notes[-1])
     if inputs.public and FormCorpus(parts.private).digest in _trained_on(Path(inputs.public)):
         raise UsageError(
             f"{Path(inputs.public)} was trained on the private forms, so it is no public knowledge",
@@ -290,6 +294,28 @@ def _refuse_strangers(target: FormModel, public: FormModel | None, epochs: Mappi
             raise UsageError(
                 f"{folder} and the target have different vocabularies", "Give the folder of the target's own training"
             )
+
+
+def _of_one_training(target: Path, epochs: Mapping[int, Path]) -> list[str]:
+    """Compare the training that checkpoints record with that of the target.
+
+    Returns:
+        Names of the checkpoints of which it is not recorded; all of them where the target does not say.
+
+    Raises:
+        UsageError: One is of another training.
+    """
+    own, silent = _record(target).get("identity"), list[str]()
+    for folder in epochs.values():
+        training = _record(folder).get("identity")
+        if own is None or training is None:
+            silent.append(folder.name)
+        elif training != own:
+            raise UsageError(
+                f"{folder} is a checkpoint of another training than the target",
+                "Give the folder of the target's own training",
+            )
+    return silent
 
 
 def _refuse_reference(reference: FormModel, target: FormModel, name: str, private: tuple[Form, ...]) -> None:

@@ -90,7 +90,7 @@ def _finding(say: Presenter, words: Words, outcome: Outcome) -> Finding:
             level,
             found,
             say.budget.weak,
-            why=why_weak(words, found),
+            why=why_weak(words, found, outcome),
             unit="unit",
             units=say.units.name,
             too_few=say.too_few(few),

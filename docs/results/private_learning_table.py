@@ -17,7 +17,9 @@ import numpy as np
 
 from pfl_audit.documents.document import Membership, Query
 from pfl_audit.documents.readers import open_corpus
+from pfl_audit.errors import AuditError
 from pfl_audit.files import write_json
+from pfl_audit.inputs import require_folder
 from pfl_audit.metrics.answers import anls
 from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, resampled_mean
 from pfl_audit.models.vt5.model import Vt5Model
@@ -52,7 +54,7 @@ class HeldOut:
 
     def scores(self, model: Path) -> np.ndarray:
         """ANLS of every answer of a trained model."""
-        return scores(model, self.queries, model.with_name(f"{model.name}.scores.json"))
+        return scores(model, self.queries, kept_of(model))
 
     def mean(self, values: np.ndarray) -> str:
         """Mean of a value per question, in per cent, with the 95 % interval over companies."""
@@ -61,6 +63,9 @@ class HeldOut:
 
 def main(corpus: Path, start: Path, *models: Path) -> None:
     """Print the table."""
+    for model in models:
+        if not kept_of(model).is_file():
+            require_folder(model, "Give the folder of a trained model, or its scores beside it")
     held = HeldOut(corpus)
     before = held.start(start)
     print(f"{held}\n")
@@ -77,6 +82,11 @@ def main(corpus: Path, start: Path, *models: Path) -> None:
         for name, after in lines.items():
             first = next(iter(lines.values()))
             print(f"| {name} | {' | '.join(map(held.mean, (after, after - before, after - first)))} |")
+
+
+def kept_of(model: Path) -> Path:
+    """Where the scores of a trained model are kept."""
+    return model.with_name(f"{model.name}.scores.json")
 
 
 def scores(model: Path, queries: list[Query], kept: Path) -> np.ndarray:
@@ -99,4 +109,9 @@ def text(found: Estimate) -> str:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    if len(sys.argv) < 4:
+        sys.exit("usage: private_learning_table.py CORPUS START MODEL [MODEL ...]")
+    try:
+        main(*map(Path, sys.argv[1:]))
+    except AuditError as error:
+        sys.exit(f"error: {error}")

@@ -47,11 +47,16 @@ def report_corpora(
     quiet: bool,
     reveal: bool | None = None,
     clients: Sequence[dict[str, Any]] = (),
+    unused: int = 0,
 ) -> None:
-    """Print the corpora that were written, the main corpus first, its clients, and the records left out."""
+    """Print the corpora that were written, the main corpus first, its clients, and the records left out.
+
+    Args:
+        unused: Number of pages of non-members that were left out, so that both classes are asked about alike.
+    """
     if not quiet:
         list_left_out([problem for corpus in written.values() for problem in corpus.problems], reveal=reveal)
-    counts = [
+    counts: list[dict[str, Any]] = [
         {
             "out": str(out),
             "providers": len(corpus.providers),
@@ -62,7 +67,8 @@ def report_corpora(
         for out, corpus in written.items()
     ]
     if as_json:
-        more = ({"out_model": counts[1]} if counts[1:] else {}) | ({"clients": list(clients)} if clients else {})
+        more: dict[str, Any] = {"unused": unused} if unused else {}
+        more |= ({"out_model": counts[1]} if counts[1:] else {}) | ({"clients": list(clients)} if clients else {})
         print_json(counts[0] | more)
     elif not quiet:
         for row in clients:
@@ -70,5 +76,9 @@ def report_corpora(
             note(held.format(**row) + ", ".join(row["sources"]))
         for row in counts:
             note("{pages} pages of {providers} providers with {questions} questions written to {out}".format(**row))
+        if unused:
+            note(f"{unused} more pages of non-members are not used, so that both classes are asked about alike")
+        if left_out := sum(row["left_out"] for row in counts):
+            note(f"{left_out} records left out")
         if line := unlabelled_line(next(iter(written.values()))):
             note(line)

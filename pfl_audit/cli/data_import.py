@@ -194,7 +194,7 @@ def _import_data_set(
         written[out / OUT_MODEL] = found.out_model
     for folder, corpus in written.items():
         write_jsonl(corpus, folder)
-    report_corpora(written, reveal=reveal, as_json=as_json, quiet=quiet)
+    report_corpora(written, reveal=reveal, as_json=as_json, quiet=quiet, unused=found.unused)
 
 
 def _show(imported: Imported, out: Path, *, reveal: bool, as_json: bool, quiet: bool) -> None:

@@ -23,6 +23,7 @@ from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import PAGES, PLACES
 from pfl_audit.attacks.inversion.decision import decide
+from pfl_audit.attacks.inversion.present_bag import many
 from pfl_audit.models.open import open_gradient_model
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.batch_models import FORMS, save_model
@@ -95,7 +96,7 @@ def kinds() -> dict[str, Make]:
     made["sum of 3 clients"] = _summed
     made |= {name: _changed(change) for name, change in changes.items()}
     for steps in (1, 5):
-        made[f"batch of 2, SGD, rate 1e-3, {steps} steps"] = _trained(steps)
+        made[f"batch of 2, SGD, rate 1e-3, {many(steps, 'step')}"] = _trained(steps)
     made["batch of 2, dropout of 0.1"] = lambda room, number: room.case(
         number, batch=2, gradient=updates.dropped(room.model, room.case(number, batch=2).truths)
     )

@@ -23,6 +23,7 @@ from PIL import Image
 from pfl_audit.attacks.inversion.bag import bag_of, counts_of
 from pfl_audit.attacks.inversion.context import Case, Observation, Truth
 from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAIRS
+from pfl_audit.attacks.inversion.present_bag import many
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
@@ -73,8 +74,8 @@ def kinds(model: Vt5Gradients) -> dict[str, Callable[[list[Truth]], Case]]:
         form = Template(blank, (TemplateField("field-1", (0.0, 0.0, 1.0, 1.0)),))
         return Case(Observation("page", form, update, len(pages), steps), tuple(pages))
 
-    def steps_of(many: int, optimizer: updates.Optimizer) -> Callable[[list[Truth]], Case]:
-        return lambda pages: case(pages[:1], updates.trained(model, pages[:1], many, optimizer), many)
+    def steps_of(steps: int, optimizer: updates.Optimizer) -> Callable[[list[Truth]], Case]:
+        return lambda pages: case(pages[:1], updates.trained(model, pages[:1], steps, optimizer), steps)
 
     def gradient(pages: list[Truth]) -> updates.Update:
         return updates.gradient(model, pages)
@@ -82,8 +83,8 @@ def kinds(model: Vt5Gradients) -> dict[str, Callable[[list[Truth]], Case]]:
     return {
         "one gradient": lambda pages: case(pages[:1], gradient(pages[:1])),
         "bfloat16": lambda pages: case(pages[:1], updates.rounded(gradient(pages[:1]), torch.bfloat16)),
-        **{f"SGD, rate 1e-3, {many} steps": steps_of(many, updates.sgd(1e-3)) for many in (1, 5, 20)},
-        **{f"AdamW, rate 1e-4, {many} steps": steps_of(many, updates.adamw(1e-4)) for many in (1, 5)},
+        **{f"SGD, rate 1e-3, {many(steps, 'step')}": steps_of(steps, updates.sgd(1e-3)) for steps in (1, 5, 20)},
+        **{f"AdamW, rate 1e-4, {many(steps, 'step')}": steps_of(steps, updates.adamw(1e-4)) for steps in (1, 5)},
         "dropout of 0.1": lambda pages: case(pages[:1], updates.dropped(model, pages[:1])),
         "adapters of rank 6": lambda pages: case(pages[:1], updates.adapters(gradient(pages[:1]))),
         "batch of 2": lambda pages: case(pages, gradient(pages)),

@@ -25,6 +25,7 @@ from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, BOXES, COORDINATES, SAMPLES, TOKENS
 from pfl_audit.attacks.inversion.decision import decide
+from pfl_audit.attacks.inversion.present_bag import many
 from pfl_audit.errors import AuditError
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.open import open_gradient_model
@@ -123,9 +124,9 @@ def kinds() -> dict[str, Make]:
     }
     made: dict[str, Make] = {name: _changed(change) for name, change in changed.items()}
     for steps in (1, 5, 20):
-        made[f"SGD, rate 1e-3, {steps} steps"] = _trained(steps, updates.sgd(1e-3))
+        made[f"SGD, rate 1e-3, {many(steps, 'step')}"] = _trained(steps, updates.sgd(1e-3))
     for steps in (1, 5, 20):
-        made[f"AdamW, rate 1e-4, {steps} steps"] = _trained(steps, updates.adamw(1e-4))
+        made[f"AdamW, rate 1e-4, {many(steps, 'step')}"] = _trained(steps, updates.adamw(1e-4))
     for batch in (2, 4, 8):
         made[f"batch of {batch}"] = lambda room, page, batch=batch: room.case(page, batch=batch)  # type: ignore[misc]
     made["sum of 5 clients"] = _summed

@@ -96,6 +96,9 @@ def test_the_command_writes_both(folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert (said["providers"], said["out_model"]["providers"]) == (4, 2)
     assert len(open_corpus(out, "red").providers) == 4
     assert open_corpus(out / "out-model", "blue").providers == ("KEEE", "KFFF")
+    counted = said["pages"] + said["out_model"]["pages"] + said["left_out"] + said["unused"]
+    assert counted == len((folder / "docs.jsonl").read_text().splitlines())
+    assert said["unused"] > 0
 
 
 def test_stations_of_one_document_alone_are_no_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from pfl_audit.attacks.inversion.bound import NoiseBound, together
 from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, PAIRS, Counts, pooled, shares
 from pfl_audit.attacks.inversion.decision import Decision, decide
 from pfl_audit.attacks.inversion.present_bag import NAMES, many
-from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, REMEDIES, unresolved
+from pfl_audit.attacks.inversion.present_decision import REMEDIES, not_shown, unresolved
 from pfl_audit.attacks.inversion.rounds.opened import RoundContext, Sent
 from pfl_audit.attacks.inversion.rounds.read import ReadMessage
 from pfl_audit.core.attack import CheckSpec
@@ -23,13 +23,13 @@ from pfl_audit.core.results import Check, Curve, Finding, Metric, Series, Table
 from pfl_audit.metrics.intervals import exact_share
 
 _WHAT = {**NAMES, ANY_ORDER: "pieces of words", ALL_BOXES: "boxes of words", PAIRS: "pieces of words with their boxes"}
-SAFE = "The noise hides a company's documents, even from an observer of all messages who knows two candidates."
+SAFE = "The noise hides a company's documents, even from an observer of all audited messages who knows two candidates."
 _REMEDIES = REMEDIES[:-1]  # the last is about templates
 
 
 def messages_check(spec: CheckSpec, context: RoundContext, read: Sequence[ReadMessage]) -> Check:
     """The check of kept messages."""
-    decision = decide([one.counts for one in read], context.budget)
+    decision = decide([one.counts for one in read], context.budget, [one.noise for one in read])
     return spec.ran(
         metrics=[metric for measure in NAMES if _has(read, measure) for metric in _metrics(read, measure)],
         tables=[_by_round(read), _by_message(context, read)],
@@ -142,14 +142,14 @@ def _finding(context: RoundContext, decision: Decision | None, read: Sequence[Re
         if level == "unresolved" and weakest.shows and all(one.bound is not None for one in context.sent):
             level = "none"
     if level == "unresolved":
-        text = f"{text} {unresolved(causes)}"
+        text = f"{text} {unresolved(causes, above=decision is not None and decision.above)}"
     leaks = level in ("leak", "weak")
     return Finding(
         level=level,
         text=text,
         remedy=" ".join(_REMEDIES),
         remedies=_REMEDIES if leaks else [],
-        plain=_plain(decision) if leaks and decision is not None else SAFE if level == "none" else NOT_SHOWN,
+        plain=_plain(decision) if leaks and decision is not None else SAFE if level == "none" else _not_shown(decision),
         success=decision.share if decision is not None else None,
         false_alarms=decision.chance if decision is not None else None,
         metric=decision.measure if decision is not None else ANY_ORDER,
@@ -187,6 +187,11 @@ def _plain(decision: Decision) -> str:
         f"{cases[:1].upper()}{cases[1:]}, whoever receives the message of a client reads {came}, without their order; "
         f"pages of other companies would have given {hundredths(decision.chance)} of 100."
     )
+
+
+def _not_shown(decision: Decision | None) -> str:
+    what = "tokens" if decision is None else f"different {_WHAT[decision.measure]} of the pages behind messages"
+    return not_shown(decision, what, "pages of other companies")
 
 
 def _rounds(read: Sequence[ReadMessage]) -> dict[int, list[ReadMessage]]:

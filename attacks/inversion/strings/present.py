@@ -28,9 +28,9 @@ def strings_check(
     spec: CheckSpec, context: AuditContext, read: Sequence[FieldStrings], bounds: Sequence[NoiseBound | None]
 ) -> Check:
     """The check of strings by field."""
-    decision = decide([one.counts for one in read], context.budget)
-    right, wanted, named = (sum(getattr(one, name) for one in read) for name in ("right", "wanted", "named"))
     quiet = [one.quiet for one in read]
+    decision = decide([one.counts for one in read], context.budget, quiet)
+    right, wanted, named = (sum(getattr(one, name) for one in read) for name in ("right", "wanted", "named"))
     metrics: list[Metric] = []
     for name, count in (("recall", wanted), ("precision", named)):
         metrics.append(

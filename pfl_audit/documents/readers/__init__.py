@@ -35,10 +35,12 @@ class ImportedCorpora:
     Attributes:
         audit: Members (BLUE training pages and RED) and non-members (RED alone).
         out_model: BLUE training pages of other providers, to train a control on; None where there are none.
+        unused: Number of usable pages of non-members that are left out, so that both classes are asked about alike.
     """
 
     audit: Corpus
     out_model: Corpus | None = None
+    unused: int = 0
 
 
 class Importer(Protocol):

@@ -98,7 +98,9 @@ def import_fcc_adbuy(folder: Path, seed: int) -> ImportedCorpora:
     rng = np.random.default_rng(seed)
     members = _draw_members(pages_of, rng)
     audit, out_model = (_corpus(parts, members) for parts in _split(pages_of, members, rng))
-    return ImportedCorpora(replace(audit, problems=tuple(problems)), out_model if out_model.queries else None)
+    audit = replace(audit, problems=tuple(problems))
+    kept = len(audit.documents) + len(out_model.documents)
+    return ImportedCorpora(audit, out_model if out_model.queries else None, sum(map(len, pages_of.values())) - kept)
 
 
 def _draw_members(pages_of: Mapping[str, list[list[Query]]], rng: np.random.Generator) -> dict[str, bool]:

@@ -140,4 +140,17 @@ def test_one_field_resolves_nothing(fields: int, level: str) -> None:
     read = [FieldReading(str(at), "x", "x", "x") for at in range(fields)]
     context: Any = SimpleNamespace(cases=(), budget=Budget(0.05, 0.1))
     found = summarise([scored(*read)], np.random.default_rng(0))
-    assert Presenter(context, InversionSettings(), "parrot")._words_finding(found).level == level
+    made = Presenter(context, InversionSettings(), "parrot")._words_finding(found)
+    assert made.level == level
+    assert made.plain is not None
+    assert "recovers " + str(fields) + " exactly" in made.plain  # not that nothing came back
+    assert ("too little to tell it from guessing" in made.plain) == (level == "unresolved")
+
+
+def test_of_what_the_reader_cannot_read_nothing_is_said() -> None:
+    context: Any = SimpleNamespace(cases=(), budget=Budget(0.05, 0.1))
+    found = summarise([scored(*(FieldReading(str(at), "x", "", "") for at in range(4)))], np.random.default_rng(0))
+    made = Presenter(context, InversionSettings(), "parrot")._words_finding(found)
+    assert made.level == "unresolved"
+    assert made.plain is not None
+    assert made.plain.startswith("The reader reads no word of the original pages")

@@ -61,6 +61,33 @@ def test_original_and_reconstruction_are_read_by_the_same_engine() -> None:
     assert (unknown.truth, unknown.both) == ("Rosa Falcon", 1)
 
 
+class Reads:
+    """Reads where ink is: in the left half the printed word, in the right half the written one."""
+
+    name = "halves"
+
+    def read(self, images: Sequence[Pixels]) -> list[list[Word]]:
+        found = []
+        for image in images:
+            middle = image.shape[1] // 2
+            halves = ((image[:, :middle], "USD"), (image[:, middle:], "120"))
+            found.append([Word(text, 1.0) for half, text in halves if (half < 128).any()])
+        return found
+
+
+def test_what_the_form_prints_in_a_field_is_nobodys() -> None:
+    """An empty form that comes back, as where a search brings nothing, has no word of the client."""
+    field = TemplateField("field-1", (0.1, 0.1, 0.9, 0.3))
+    empty = np.full((100, 200, 3), 255, np.uint8)
+    empty[12:20, 30:50] = 0
+    template, page = Template(empty, (field,)), empty.copy()
+    page[12:20, 120:150] = 0
+    (unknown,) = read_fields(Reads(), template, page, empty)
+    assert (unknown.truth, unknown.read, unknown.exact) == ("120", "", 0)
+    (back,) = read_fields(Reads(), template, page, page)
+    assert (back.truth, back.exact, back.words) == ("120", 1, 1)
+
+
 def test_every_line_of_a_field_is_read() -> None:
     field = TemplateField("field-1", (0.1, 0.1, 0.6, 0.6))
     template = Template(np.full((160, 200, 3), 255, np.uint8), (field,))

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.guesses.putting_back import Guessed, PutBack, put_back, reported
+from pfl_audit.attacks.guesses.present import Words, why_weak
+from pfl_audit.attacks.guesses.putting_back import Guessed, PutBack, outcome_of, put_back, reported
 from pfl_audit.attacks.guesses.rank import Rank
 from pfl_audit.core.verdict import Budget
 from pfl_audit.metrics.intervals import Estimate
@@ -45,6 +46,17 @@ def test_what_new_forms_give_as_well_is_none() -> None:
     found = audit(sides(10), sides(10))
     assert found.sign_flip < 0.01
     assert found.level(BUDGET) == "none"
+
+
+def test_new_forms_without_a_secret_are_not_called_missing() -> None:
+    words = Words("fields", "hold", "forms", "private forms", "new forms", "the attack", "public knowledge alone",
+                  "public model", "over public knowledge", "forms", unseen="without forms that are new")  # fmt: skip
+    secrets, plain = sides(10), [replace(one, secret=False) for one in sides(0)]
+    for new, said in ((plain, "of new forms no value is a secret"), ([], "without forms that are new")):
+        outcome = outcome_of(secrets, new, (), 64, lambda what, k: np.random.default_rng(k))
+        found = outcome.secrets[64]
+        assert (found.permutation, found.level(BUDGET)) == (None, "weak")
+        assert why_weak(words, found, outcome).startswith(said)
 
 
 def test_below_five_units_that_differ_it_is_a_sign_at_most() -> None:
