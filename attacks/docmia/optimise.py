@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +11,18 @@ import pandas as pd
 
 from pfl_audit import __version__
 from pfl_audit.attacks.docmia.attack import DocmiaSettings
-from pfl_audit.attacks.docmia.travel import last_matrices, travel
+from pfl_audit.attacks.docmia.calls import Held, HeldOpening, files_of, hold, travelling
+from pfl_audit.attacks.docmia.travel import Travel
 from pfl_audit.core.store import Records
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import UnanswerableError
+from pfl_audit.errors import UnanswerableError, WorkersError
 from pfl_audit.files import sha256_json
-from pfl_audit.progress import Progress, Silent
-from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.start import open_trainable
+from pfl_audit.models.calls import Calls, InTurn, Workers
+from pfl_audit.progress import Progress
 
 COLUMNS = ("distance", "steps", "before", "after")
+_SAME = "Install the same pfl-audit everywhere"
 
 
 def optimise_documents(
@@ -34,6 +34,7 @@ def optimise_documents(
     records: Records,
     progress: Progress,
     purpose: str,
+    workers: Workers | None = None,
 ) -> pd.DataFrame:
     """Fine-tune a checkpoint on each document by itself; what was done before is taken from the store.
 
@@ -42,6 +43,7 @@ def optimise_documents(
         fingerprint: SHA-256 of its weights and configuration.
         corpus: Queries grouped by document; the first accepted answer is the target.
         purpose: Title of the progress display.
+        workers: Other processes, which fine-tune on a document each; this one alone where not given.
 
     Returns:
         ``distance``, ``steps``, ``before`` and ``after`` as of `Travel`, indexed by document, sorted; documents whose
@@ -61,21 +63,26 @@ def optimise_documents(
     pending = [unit for unit in keys if unit not in found]
     with progress.task(purpose, len(keys), len(found)) as task:
         if pending:
-            model = open_trainable(checkpoint, TrainSettings(), device)
-            weights = last_matrices(model.network, model.is_frozen, settings.matrices)
-            for unit in pending:
-                task.advance()
-                try:
-                    examples = model.examples(groups[unit], Silent())
-                except UnanswerableError:
+            calls = _calls(checkpoint, settings, device, workers)
+            works = [travelling(groups[unit], settings) for unit in pending]
+            for at, one in calls.each(works, task, [1] * len(works)):
+                if isinstance(one, UnanswerableError):
                     continue
-                loss = partial(examples.loss, range(len(examples)))
-                one = travel(loss, weights, settings.rate, settings.steps, settings.tolerance)
+                if not isinstance(one, Travel):
+                    raise WorkersError("a process gave back something else than asked", _SAME)
+                unit = pending[at]
                 found[unit] = asdict(one)
                 records.put(keys[unit], found[unit])
     table = pd.DataFrame.from_dict(found, orient="index", columns=list(COLUMNS)).astype(np.float64).sort_index()
     kept: pd.DataFrame = table[np.isfinite(table.to_numpy()).all(axis=1)]
     return kept
+
+
+def _calls(checkpoint: Path, settings: DocmiaSettings, device: str, workers: Workers | None) -> Calls[Held]:
+    """What holds the model."""
+    if workers is None:
+        return InTurn(hold(checkpoint, device, settings.matrices))
+    return workers.calls(HeldOpening(str(checkpoint), device, settings.matrices, files_of(checkpoint)))
 
 
 def _asked(queries: Sequence[Query], most: int) -> list[Query]:

@@ -30,6 +30,7 @@ from pfl_audit.files import cannot_write, make_folder, sha256_json
 from pfl_audit.fitness.blind import blind_baseline
 from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Bools
+from pfl_audit.models.calls import Workers
 from pfl_audit.training.run import TrainRun, run_training
 from pfl_audit.training.settings import TrainSettings
 
@@ -84,21 +85,33 @@ class _Run:
         """The distance of a proxy model that was trained on the answers of the model under audit."""
         folder, corpus = self._proxy()
         fingerprint = sha256_json([(folder / "training.json").read_text(encoding="utf-8")])
-        table = self._optimised(folder, fingerprint, corpus, "documents, on the proxy model")
+        workers = self.context.workers
+        if workers is not None and not workers.shares_files:  # the proxy lies on this machine alone
+            workers = None
+        table = self._optimised(folder, fingerprint, corpus, "documents, on the proxy model", workers)
         outcomes, decision = self._judged((PROXY_ROW,), {"target": table})
         return [self._whole(PROXY, decision, outcomes, controlled=False)]
 
     def _table(self, name: str, engine: QueryEngine) -> pd.DataFrame:
-        return self._optimised(
-            self.context.weights[name], engine.model.fingerprint, self.corpus, f"documents, on the {name} model"
-        )
+        folder, purpose = self.context.weights[name], f"documents, on the {name} model"
+        return self._optimised(folder, engine.model.fingerprint, self.corpus, purpose, self.context.workers)
 
-    def _optimised(self, folder: Path, fingerprint: str, corpus: Corpus, purpose: str) -> pd.DataFrame:
+    def _optimised(
+        self, folder: Path, fingerprint: str, corpus: Corpus, purpose: str, workers: Workers | None
+    ) -> pd.DataFrame:
         context = self.context
         if context.records is None:
             raise NotAuditableError("there is no store for what the optimisation finds", "Audit with a store")
         return optimise_documents(
-            folder, fingerprint, corpus, self.settings, context.device, context.records, context.progress, purpose
+            folder,
+            fingerprint,
+            corpus,
+            self.settings,
+            context.device,
+            context.records,
+            context.progress,
+            purpose,
+            workers,
         )
 
     def _judged(

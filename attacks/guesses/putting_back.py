@@ -20,7 +20,7 @@ from pfl_audit.core.results import Level
 from pfl_audit.core.verdict import Budget, at_most_weak, level_of
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.contrasts import item_gap, permuted, resampled
-from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights, estimate
+from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_counts, estimate
 from pfl_audit.metrics.permutation import PERMUTATIONS
 from pfl_audit.metrics.sign_flip import sign_flip
 
@@ -206,7 +206,7 @@ def put_back(
     labels = np.arange(len(both)) < len(gaps)
     contrast = item_gap(sums, counts)
     test = permuted([contrast], labels, rng, permutations)
-    weights = bootstrap_weights(labels, rng, resamples)
+    weights = bootstrap_counts(labels, rng, resamples).T
     excess = resampled(contrast, labels, weights)
     return PutBack(
         guesses,

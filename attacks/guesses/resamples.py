@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pfl_audit.metrics.arrays import Floats
-from pfl_audit.metrics.intervals import RESAMPLES, Estimate, all_or_nothing, bootstrap_weights
+from pfl_audit.metrics.intervals import RESAMPLES, Estimate, all_or_nothing, bootstrap_counts
 
 RARE = 5
 """Units below which a share is drawn from its posterior for the improvement factor."""
@@ -28,7 +28,7 @@ class Resampled:
             raise ValueError("there is no field")
         names, self._unit = np.unique(units, return_inverse=True)
         self.units = len(names)
-        self._weights = bootstrap_weights(np.zeros(len(names), dtype=bool), rng, resamples)
+        self._weights = bootstrap_counts(np.zeros(len(names), dtype=bool), rng, resamples).T
         self._rng = rng
 
     def statistic(self, function: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
@@ -41,7 +41,10 @@ class Resampled:
             float64 (k,) and (resamples, k).
         """
         rows = max(1, _CELLS // len(self._unit))
-        parts = [function(self._weights[at : at + rows][:, self._unit]) for at in range(0, len(self._weights), rows)]
+        drawn = (
+            self._weights[at : at + rows].astype(np.float64, order="C") for at in range(0, len(self._weights), rows)
+        )
+        parts = [function(weights[:, self._unit]) for weights in drawn]
         return function(np.ones((1, len(self._unit))))[0], np.concatenate(parts)
 
     def share(self, found: Estimate, part: float = 1.0) -> Estimate:

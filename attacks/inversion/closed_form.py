@@ -27,8 +27,9 @@ from pfl_audit.attacks.inversion.controls import (
 )
 from pfl_audit.attacks.inversion.fit import encoder_misfit, misfit_limits
 from pfl_audit.attacks.inversion.reading import ReadingEngine
-from pfl_audit.attacks.inversion.scoring import Scored, score
+from pfl_audit.attacks.inversion.scoring import Scored, pack, scored_by, scoring
 from pfl_audit.attacks.inversion.word_text import encoder_of, hindrance, solve
+from pfl_audit.models.calls import Call, Calls
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.word_encoder import WordEncoder
 from pfl_audit.progress import Task
@@ -68,7 +69,7 @@ class Solved:
     seconds: float
 
 
-def attack(context: GradientContext, engine: ReadingEngine) -> list[Solved]:
+def attack(context: GradientContext, readers: Calls[ReadingEngine]) -> list[Solved]:
     """Solve every observation.
 
     Raises:
@@ -79,18 +80,21 @@ def attack(context: GradientContext, engine: ReadingEngine) -> list[Solved]:
     rngs = [context.rng("inversion", "noise", case.seen.name) for case in context.cases]
     works = {at: partial(_solve, rng=rng) for at, rng in enumerate(rngs)}
     found: dict[int, Solved] = {}
+    pages: dict[int, Call[ReadingEngine, Scored]] = {}
     with context.progress.task("closed form", len(works)) as task:
         for at, read in on_each(context, works, _Read, task, [1] * len(works)):
             case, page = context.cases[at], read.page
             if read.compared is None:
                 _keep(context, case, read)
                 continue
-            rng = context.rng("inversion", "guesses", case.seen.name)
-            scored = score(case, [page], engine, rng) if page is not None else None
-            found[at] = replace(read.compared, scored=scored)
+            found[at] = read.compared
+            if page is not None:
+                pages[at] = scoring(case, [pack(page)], context.rng("inversion", "guesses", case.seen.name))
     if not found:
         raise unscored()
-    return [found[at] for at in sorted(found)]
+    scored = scored_by(readers, pages, context.progress) if pages else []
+    by_page = dict(zip(sorted(pages), scored, strict=True))
+    return [replace(found[at], scored=by_page.get(at)) for at in sorted(found)]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from pfl_audit.models.gradient_protocol import GradientModel, Text
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.calls import Held
-    from pfl_audit.models.calls import Calls
+    from pfl_audit.models.calls import Calls, Workers
 
 Filling = Callable[[int], tuple[Text, ...]]
 """Gives by number the texts of another filling of some forms, one a sample."""
@@ -105,6 +105,7 @@ class GradientContext(AuditContext):
         records: Records of earlier runs; ``gradients.observation_key`` names an observation.
         states: Folder where a search may keep its state, so that it goes on when it was killed; it need not exist.
         calls: What computes something about an observation; this process where not given.
+        workers: Other processes that compute at the same time; None for this one alone.
         public_form: Whether masked reports may show the empty form.
     """
 
@@ -113,6 +114,7 @@ class GradientContext(AuditContext):
     records: Records
     states: Path
     calls: Calls[Held] | None = None
+    workers: Workers | None = None
     public_form: bool = False
 
 

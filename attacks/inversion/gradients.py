@@ -94,7 +94,7 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     built = opened.family == "donut" and is_shipped(job.checkpoint("gradients"))
     about = _data(inputs, templates, cases, stated, f"{_CAVEAT} {_BUILT}" if built else _CAVEAT)
     records, calls = Records(job.store), _calls(inputs, job, held, templates)
-    return OpenedGradients(opened, tuple(cases), records, job.states, about, inputs.public_form, calls)
+    return OpenedGradients(opened, tuple(cases), records, job.states, about, inputs.public_form, calls, job.pool)
 
 
 def looked_up(model: GradientModel) -> list[str]:

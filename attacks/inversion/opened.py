@@ -13,7 +13,7 @@ from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditedModels
-from pfl_audit.models.calls import Calls
+from pfl_audit.models.calls import Calls, Workers
 from pfl_audit.models.family import Capability
 from pfl_audit.models.gradient_protocol import GradientModel
 
@@ -25,7 +25,7 @@ class OpenedGradients:
     Attributes:
         cases: What an observer holds of each document, and the ground truth.
         public_form: Whether masked reports may show the empty form.
-        calls: As of GradientContext.
+        calls: As of GradientContext; likewise ``workers``.
     """
 
     model: GradientModel
@@ -35,6 +35,7 @@ class OpenedGradients:
     about: Data
     public_form: bool = False
     calls: Calls[Held] | None = None
+    workers: Workers | None = None
 
     def have(self) -> frozenset[str]:
         """The gradients, and what the model offers to closed forms."""
@@ -53,6 +54,7 @@ class OpenedGradients:
             records=self.records,
             states=self.states,
             calls=self.calls,
+            workers=self.workers,
             public_form=self.public_form,
             **vars(common),
         )

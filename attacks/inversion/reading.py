@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from pfl_audit import __version__
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.rapid_ocr import open_rapidocr
 from pfl_audit.models.settings import LARGEST_SIZE
@@ -171,6 +172,29 @@ class TrOcr:
                 text = self._tokenizer.decode(tokens[0], skip_special_tokens=True)
                 read.append([Word(word, 1.0) for word in text.split()])
         return read
+
+
+@dataclass(frozen=True)
+class ReadingOpening:
+    """How an engine was opened; as of Opening.
+
+    Attributes:
+        engine: Name that ``open_engine`` takes; likewise ``weights``.
+        said: Name and version that the opened engine says.
+        version: Of pfl-audit.
+    """
+
+    engine: str
+    weights: Path | None
+    said: str
+    version: str = __version__
+
+    def open(self) -> ReadingEngine:
+        """As of Opening."""
+        opened = open_engine(self.engine, self.weights)
+        if opened.name != self.said:
+            raise AuditError(f"the OCR engine {self.said:.60} has changed since it was opened", "Repeat the command")
+        return opened
 
 
 def _refuse_large_numbers(path: Path) -> None:

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
 from pydantic import TypeAdapter
 
 from pfl_audit import __version__
 from pfl_audit.attacks.inversion import bag, closed_form, question_answer
 from pfl_audit.attacks.inversion.attack import ANALYTIC, FEDERATION, STRINGS, TEXT, WORDS
 from pfl_audit.attacks.inversion.calls import Work, keeps_states, on_each
-from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of, keep_page, unscored
+from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of, keep_page
 from pfl_audit.attacks.inversion.gradients import observation_key
 from pfl_audit.attacks.inversion.methods import METHODS, Method
 from pfl_audit.attacks.inversion.present import Presenter
 from pfl_audit.attacks.inversion.present_bag import bag_check
-from pfl_audit.attacks.inversion.reading import ReadingEngine, open_engine
+from pfl_audit.attacks.inversion.reading import ReadingEngine, ReadingOpening, open_engine
 from pfl_audit.attacks.inversion.reconstruction import reconstruct
 from pfl_audit.attacks.inversion.rounds.opened import RoundContext
 from pfl_audit.attacks.inversion.rounds.present import messages_check
 from pfl_audit.attacks.inversion.rounds.read import read_messages
-from pfl_audit.attacks.inversion.scoring import Scored, score
+from pfl_audit.attacks.inversion.scoring import Scored, pack, scored_by, scoring, unpack
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.strings import audit
 from pfl_audit.attacks.inversion.strings.present import strings_check
@@ -37,6 +34,7 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.failures import failure
 from pfl_audit.core.results import Check
 from pfl_audit.files import sha256_json
+from pfl_audit.models.calls import Call, Calls, InTurn
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Task, Within
 
@@ -47,7 +45,7 @@ class Runner:
 
     context: GradientContext
     settings: InversionSettings
-    engine: ReadingEngine
+    readers: Calls[ReadingEngine]
     say: Presenter
 
 
@@ -58,7 +56,10 @@ def runner(context: GradientContext, settings: InversionSettings) -> Runner:
         UsageError: It is not to be had.
     """
     engine = open_engine(settings.ocr, settings.ocr_weights)
-    return Runner(context, settings, engine, Presenter(context, settings, engine.name))
+    readers: Calls[ReadingEngine] = InTurn(engine)
+    if context.workers is not None and context.workers.shares_files:  # another machine may have another engine
+        readers = context.workers.calls(ReadingOpening(settings.ocr, settings.ocr_weights, engine.name))
+    return Runner(context, settings, readers, Presenter(context, settings, engine.name))
 
 
 def run_check(work: Runner, spec: CheckSpec) -> Check:
@@ -67,13 +68,13 @@ def run_check(work: Runner, spec: CheckSpec) -> Check:
         if spec.id == TEXT.id:
             return work.say.text(spec, question_answer.attack(work.context))
         if spec.id == ANALYTIC.id:
-            return work.say.analytic(spec, closed_form.attack(work.context, work.engine))
+            return work.say.analytic(spec, closed_form.attack(work.context, work.readers))
         if spec.id == WORDS.id:
             found = bag.attack(work.context)
             return bag_check(spec, work.context, found, bounds_of(work.context))
         if spec.id == STRINGS.id:
             return strings_check(spec, work.context, audit.attack(work.context), bounds_of(work.context))
-        return work.say.search(spec, _search(work.context, work.settings, work.engine, spec))
+        return work.say.search(spec, _search(work.context, work.settings, work.readers, spec))
     except Exception as error:  # a method that fails never stops another
         return spec.not_run(*failure(error, spec.id, work.context))
 
@@ -87,20 +88,18 @@ def run_federation(context: RoundContext) -> Check:
 
 
 def _search(
-    context: GradientContext, settings: InversionSettings, engine: ReadingEngine, spec: CheckSpec
+    context: GradientContext, settings: InversionSettings, readers: Calls[ReadingEngine], spec: CheckSpec
 ) -> list[Scored]:
     name = spec.id.split(".")[1]
-    scored: dict[int, Scored] = {}
+    works: dict[int, Call[ReadingEngine, Scored]] = {}
     for at, known in _known(context, settings, name):
-        case, pages = context.cases[at], [_unpack(page) for page in known.pages]
+        case, pages = context.cases[at], [base64.b64decode(page) for page in known.pages]
         if not case.truths:
-            keep_page(context, name, case, pages[0])
+            keep_page(context, name, case, unpack(pages[0]))
             continue
         rng = context.rng("inversion", "guesses", case.seen.name)
-        scored[at] = score(case, pages, engine, rng, known.steps, known.objective)
-    if not scored:
-        raise unscored()
-    return [scored[at] for at in sorted(scored)]
+        works[at] = scoring(case, pages, rng, known.steps, known.objective)
+    return scored_by(readers, works, context.progress)
 
 
 def _known(context: GradientContext, settings: InversionSettings, name: str) -> Iterator[tuple[int, _Record]]:
@@ -155,7 +154,8 @@ def _sought(
     """What a search brings back of one observation."""
     given = given_for(model, case, settings.known, rng, recovers=method.text)
     found = reconstruct(model, case.seen, given, method, settings, seed, Within(task), case.seen.name, state)
-    return _Record([_pack(page) for page in found.pages], found.trace.steps, found.trace.least)
+    pages = [base64.b64encode(pack(page)).decode() for page in found.pages]
+    return _Record(pages, found.trace.steps, found.trace.least)
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,3 @@ class _Record:
 
 
 _RECORD = TypeAdapter(_Record)
-
-
-def _pack(page: NDArray[np.uint8]) -> str:
-    content = io.BytesIO()
-    Image.fromarray(page).save(content, "PNG")
-    return base64.b64encode(content.getvalue()).decode()
-
-
-def _unpack(page: str) -> NDArray[np.uint8]:
-    with Image.open(io.BytesIO(base64.b64decode(page))) as image:
-        return np.array(image.convert("RGB"), dtype=np.uint8)

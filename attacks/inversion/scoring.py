@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from pfl_audit.attacks.inversion.context import Case
+from pfl_audit.attacks.inversion.context import Case, unscored
 from pfl_audit.attacks.inversion.reading import ReadingEngine
 from pfl_audit.attacks.inversion.template.values import draw_values
 from pfl_audit.attacks.inversion.word_scores import FieldReading, read_fields
 from pfl_audit.metrics.images import ImageScores, image_scores
 from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_weights, resampled_mean
+from pfl_audit.models.calls import Call, Calls, taken
+from pfl_audit.progress import Progress, Task
 
 FEWEST_DOCUMENTS = 5
 """Fewer are too few to be resampled; then it is the fields."""
@@ -61,13 +66,74 @@ def score(
         steps: Number of gradients that the search took.
         objective: Final objective of the search, or None.
     """
+    return _score(case, pages, _other_values(case, rng), steps, objective, engine)
+
+
+def scoring(
+    case: Case, pages: Sequence[bytes], rng: np.random.Generator, steps: int = 0, objective: float | None = None
+) -> Call[ReadingEngine, Scored]:
+    """The call of an engine for what ``score`` gives of pages from ``pack``; it takes no gradient along."""
+    bare = replace(case, seen=replace(case.seen, gradient={}, weights=None), filling=None, bound=None, drawn=None)
+    return partial(_score_packed, bare, pages, _other_values(case, rng), steps, objective)
+
+
+def scored_by(
+    readers: Calls[ReadingEngine], works: Mapping[int, Call[ReadingEngine, Scored]], progress: Progress
+) -> list[Scored]:
+    """What calls from ``scoring`` give, in the order of their numbers.
+
+    Raises:
+        NotAuditableError: There is none.
+    """
+    if not works:
+        raise unscored()
+    order = sorted(works)
+    with progress.task("reading of what came back", len(works)) as task:
+        calls = [works[at] for at in order]
+        found = dict(taken(readers, calls, lambda one: isinstance(one, Scored), task, [1] * len(works)))
+    return [found[at] for at in range(len(order))]
+
+
+def _score_packed(
+    case: Case,
+    pages: Sequence[bytes],
+    others: Sequence[Mapping[str, str]],
+    steps: int,
+    objective: float | None,
+    engine: ReadingEngine,
+    task: Task,
+) -> Scored:
+    return _score(case, [unpack(page) for page in pages], others, steps, objective, engine)
+
+
+def pack(page: NDArray[np.uint8]) -> bytes:
+    """A page, uint8 (height, width, 3), as PNG."""
+    content = io.BytesIO()
+    Image.fromarray(page).save(content, "PNG")
+    return content.getvalue()
+
+
+def unpack(page: bytes) -> NDArray[np.uint8]:
+    """As it was before ``pack``."""
+    with Image.open(io.BytesIO(page)) as image:
+        return np.array(image.convert("RGB"), dtype=np.uint8)
+
+
+def _score(
+    case: Case,
+    pages: Sequence[NDArray[np.uint8]],
+    others: Sequence[Mapping[str, str]],
+    steps: int,
+    objective: float | None,
+    engine: ReadingEngine,
+) -> Scored:
     truth, template = case.truths[0], case.seen.template
     mask = template.mask()
     page = min(pages, key=lambda one: float(((one[mask].astype(float) - truth.page[mask]) ** 2).mean()))
     fields, whole = (image_scores(page / 255, truth.page / 255, where) for where in (mask, None))
     form = image_scores(template.pixels / 255, truth.page / 255, mask)
     read = read_fields(engine, template, truth.page, page, truth.values)
-    guessed = _guessed(read, _other_values(case, rng))
+    guessed = _guessed(read, others)
     return Scored(case.seen.name, page, fields, whole, fields.psnr - form.psnr, read, guessed, steps, objective)
 
 

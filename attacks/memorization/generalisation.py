@@ -29,7 +29,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.units import DOCUMENT, Unit
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.contrasts import Contrast, difference, item_gap, permuted
-from pfl_audit.metrics.intervals import RESAMPLES, bootstrap_weights
+from pfl_audit.metrics.intervals import RESAMPLES, bootstrap_counts
 from pfl_audit.metrics.permutation import PERMUTATIONS
 from pfl_audit.metrics.power import smallest_effect
 
@@ -74,7 +74,7 @@ def reading(
         both = [np.where(np.isnan(other), np.nan, scores), other]
         over = difference(*(_contrast(who, where, part) for part in both))
     measure = Measure(STRATIFIED, 0.0, _contrast(who, where, scores), over)
-    weights = bootstrap_weights(who.labels, rng, resamples)
+    weights = bootstrap_counts(who.labels, rng, resamples).T
     tested = permuted([measure.contrast], who.labels, rng, permutations)
     deviation = float(tested.deviations[0])
     smallest = smallest_effect(float(tested.critical(budget.weak)[0]), deviation) if deviation > 0 else None

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from pfl_audit.core.results import Format, Level
 from pfl_audit.core.verdict import Budget, level_of
-from pfl_audit.metrics.arrays import Bools, Floats
+from pfl_audit.metrics.arrays import Bools, Counts, Floats, by_rows, permuted_rows
 from pfl_audit.metrics.contrasts import Contrast, area, difference, item_gap, permuted, resampled
-from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_weights
+from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_counts
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted
 from pfl_audit.metrics.power import POWER, smallest_effect
 
@@ -190,7 +190,7 @@ def memory(
         for name, most in ((ACC, LARGEST_GAP), (RATIO, LARGEST_AREA))
         if name in smallest
     )
-    weights = bootstrap_weights(who.labels, rng, resamples)
+    weights = bootstrap_counts(who.labels, rng, resamples).T
     enough = min(pages_of) >= ENOUGH_PAGES
     results = [
         judge(measure, tested, at, who.labels, weights, budget, smallest.get(measure.name), enough, resolved)
@@ -206,7 +206,7 @@ def judge(
     tested: Permuted,
     at: int,
     labels: Bools,
-    weights: Floats,
+    weights: Floats | Counts,
     budget: Budget,
     smallest: float | None,
     enough: bool,
@@ -218,7 +218,7 @@ def judge(
         tested: Permutation test of all measures.
         at: Place of the measure among them.
         labels: bool (n,), membership of the units.
-        weights: How often each is drawn, float (resamples, n).
+        weights: How often each is drawn, (resamples, n).
         smallest: Smallest true value that would have been found.
         enough: As ``level_of`` takes it.
         resolved: Likewise.
@@ -303,15 +303,16 @@ def smallest_gap(
     Returns:
         The gap; None where even memory of all members would not be found.
     """
-    order = rng.permuted(np.tile(np.arange(len(labels)), (AUDITS, 1)), axis=1).T
-    drawn = rng.permuted(np.tile(labels, (max(POWER_PERMUTATIONS, int(4 / alpha)), 1)), axis=1)
+    order = np.tile(np.arange(len(labels)), (AUDITS, 1))
+    order = rng.permuted(order, axis=1, out=order).T
+    drawn = permuted_rows(labels, rng, max(POWER_PERMUTATIONS, int(4 / alpha)))
     known = rng.random(order.shape)
     known[~labels] = 2.0
-    weights = np.vstack([labels, drawn]).astype(np.float64)
+    pages = counts[order]
 
     def found(step: int) -> bool:
-        planted = np.where(known < step / _STEPS, counts[order], sums[order])
-        gaps = _gaps(weights, planted, counts[order])
+        planted = np.where(known < step / _STEPS, pages, sums[order])
+        gaps = by_rows(lambda rows: _gaps(rows.astype(np.float64), planted, pages), drawn)
         beyond = (1.0 + (gaps[1:] >= gaps[0] - 1e-9).sum(axis=0)) / len(gaps) <= alpha
         return float((beyond & (gaps[0] >= critical * gaps[1:].std(axis=0) - 1e-9)).mean()) >= power
 

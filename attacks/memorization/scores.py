@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pfl_audit.metrics.arrays import Floats
-from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_weights, estimate, group_mean
+from pfl_audit.metrics.arrays import Floats, by_rows
+from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_counts, estimate, group_mean
 
 CONFIDENT = 0.9
 """Confidence from which the paper counts an answer separately (Table 2)."""
@@ -72,13 +72,13 @@ def mean_over_sources(
         The mean with its interval over resampled units, and the same of each source.
     """
     every = pages["unit"].unique()
-    weights = bootstrap_weights(np.zeros(len(every), dtype=bool), rng)
+    weights = bootstrap_counts(np.zeros(len(every), dtype=bool), rng).T
     found, samples = {}, []
     for source, held in pages.groupby(sources, sort=True):
         groups = held.groupby("unit")[score]
         columns = (groups.sum(), groups.size())
         sums, counts = (one.reindex(every, fill_value=0).to_numpy().astype(np.float64) for one in columns)
-        samples.append(group_mean(sums, counts)(weights))
+        samples.append(by_rows(group_mean(sums, counts), weights))
         found[str(source)] = _interval(float(sums.sum() / counts.sum()), samples[-1], int((counts > 0).sum()), rng)
     value = float(np.mean([one.value for one in found.values()]))
     return _interval(value, np.mean(samples, axis=0), len(every), rng), found
@@ -98,8 +98,8 @@ def _mean(sums: Floats, counts: Floats, rng: np.random.Generator) -> Estimate | 
     value = float(sums.sum() / counts.sum())
     if value in (0.0, 1.0):
         return _interval(value, np.empty(0), len(sums), rng)
-    weights = bootstrap_weights(np.zeros(len(sums), dtype=bool), rng)
-    return estimate(value, group_mean(sums, counts)(weights))
+    weights = bootstrap_counts(np.zeros(len(sums), dtype=bool), rng).T
+    return estimate(value, by_rows(group_mean(sums, counts), weights))
 
 
 def giveaway_units(pages: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.units import UNITS, Unit
+from pfl_audit.models.calls import Workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,7 @@ class QuestionParts:
         device: torch's name of the device.
         records: Records of long computations, or None.
         states: Folder where long computations keep their state, or None.
+        workers: Other processes that compute at the same time; None for this one alone.
     """
 
     target: QueryEngine
@@ -45,6 +47,7 @@ class QuestionParts:
     device: str = "cpu"
     records: Records | None = None
     states: Path | None = None
+    workers: Workers | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -194,6 +194,7 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         device=job.device,
         records=Records(job.store),
         states=job.states,
+        workers=job.pool,
         canaries=read_canaries(Path(job.model), job.states / "canary-pages") if job.model else None,
     )
 

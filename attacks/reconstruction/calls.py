@@ -33,9 +33,30 @@ class HeldOpening:
         return {one.kind: one for one in proposers(self.public.open(), self.target.open(), self.settings)}
 
 
+Pair = tuple[FormModel, FormModel]
+"""Two models that are asked about the same fields."""
+
+
+@dataclass(frozen=True)
+class PairOpening:
+    """How two models were opened; as of Opening."""
+
+    first: FormOpening
+    second: FormOpening
+
+    @property
+    def version(self) -> str:
+        """Of pfl-audit."""
+        return self.second.version
+
+    def open(self) -> Pair:
+        """As of Opening."""
+        return self.first.open(), self.second.open()
+
+
 @dataclass(frozen=True)
 class FormCalls:
-    """Calls of the procedures in other processes.
+    """Calls of models of forms in other processes.
 
     Attributes:
         workers: What holds the models.
@@ -51,3 +72,9 @@ class FormCalls:
             return None
         pair = self.openings[public.fingerprint], self.openings[target.fingerprint]
         return self.workers.calls(HeldOpening(*pair, settings))
+
+    def pair(self, first: FormModel, second: FormModel) -> Calls[Pair] | None:
+        """Calls of two models; None where one of them is not held."""
+        if first.fingerprint not in self.openings or second.fingerprint not in self.openings:
+            return None
+        return self.workers.calls(PairOpening(self.openings[first.fingerprint], self.openings[second.fingerprint]))

@@ -208,7 +208,7 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         elsewhere=elsewhere,
         states=job.states,
         device=device,
-        calls=_calls(inputs, job, (public, target, quick), noise, label_map),
+        calls=_calls(inputs, job, (public, target, quick, public_target), noise, label_map),
         unseen=unseen,
         notes=notes,
     )
@@ -217,12 +217,12 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
 def _calls(
     inputs: FormInputs,
     job: AuditJob,
-    models: tuple[FormModel | None, FormModel, FormModel | None],
+    models: tuple[FormModel | None, FormModel, FormModel | None, FormModel | None],
     noise: int | None,
     label_map: Mapping[str, str],
 ) -> FormCalls | None:
-    """Other processes that open the public model, the target, and the target in a coarser precision."""
-    public, target, quick = models
+    """Other processes that open the public model, the target, also in a coarser precision, and the public target."""
+    public, target, quick, reference = models
     if public is None or job.pool is None:
         return None
     opened = partial(FormOpening, device=usable_device(job.device), batch_tokens=job.batch_tokens)
@@ -230,6 +230,9 @@ def _calls(
     found = [opened(str(inputs.public), fingerprint=public.fingerprint), own(fingerprint=target.fingerprint)]
     if quick is not None:
         found.append(own(fingerprint=quick.fingerprint, precision=job.precision))
+    if reference is not None:
+        labels = tuple(label_map.items())
+        found.append(opened(str(inputs.public_target), fingerprint=reference.fingerprint, label_map=labels))
     return FormCalls(job.pool, {one.fingerprint: one for one in found})
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction
+from pfl_audit.attacks.reconstruction.calls import Pair
+from pfl_audit.attacks.reconstruction.search import Reconstruction
 from pfl_audit.metrics.arrays import Floats
+from pfl_audit.models.calls import Calls, InTurn, taken
 from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
-from pfl_audit.progress import Progress
+from pfl_audit.progress import Progress, Task
 
 _FIELDS_AT_ONCE = 16
 
@@ -26,6 +29,7 @@ def with_ratios(
     *,
     progress: Progress,
     label: str = "",
+    calls: Calls[Pair] | None = None,
 ) -> list[Reconstruction]:
     """The same reconstructions, each guess of the attack with its ratio.
 
@@ -36,24 +40,34 @@ def with_ratios(
         blanks: Blank of each reconstruction.
         reference: Model of the target's task and vocabulary.
         label: Name of the fields in the progress.
+        calls: What holds target and reference; this process where not given.
     """
-    done: list[Reconstruction] = []
+    starts = range(0, len(found), _FIELDS_AT_ONCE)
+    chunks = [slice(start, start + _FIELDS_AT_ONCE) for start in starts]
+    tokens = [[dict.fromkeys(guess.tokens for guess in one.attack) for one in found[chunk]] for chunk in chunks]
+    works = [
+        partial(_ratios_by, [(blank, one) for blank, some in zip(blanks[chunk], of, strict=True) for one in some])
+        for chunk, of in zip(chunks, tokens, strict=True)
+    ]
+    done: dict[int, list[Reconstruction]] = {}
+    units = [len(found[chunk]) for chunk in chunks]
     with progress.task(f"ratios to the public target {label}".strip(), len(found)) as task:
-        for at in range(0, len(found), _FIELDS_AT_ONCE):
-            some = list(zip(found[at : at + _FIELDS_AT_ONCE], blanks[at : at + _FIELDS_AT_ONCE], strict=True))
-            guesses = {(place, guess.tokens): blank for place, (one, blank) in enumerate(some) for guess in one.attack}
-            ratios = _ratios([(blank, tokens) for (_, tokens), blank in guesses.items()], target, reference)
-            known = dict(zip(guesses, ratios, strict=True))
-            done += [
-                replace(one, attack=tuple(_rated(guess, known[place, guess.tokens]) for guess in one.attack))
-                for place, (one, _) in enumerate(some)
+        for at, ratios in taken(calls or InTurn((target, reference)), works, _are_numbers, task, units):
+            left = iter(ratios)
+            known = [dict(zip(some, left, strict=False)) for some in tokens[at]]
+            done[at] = [
+                replace(one, attack=tuple(replace(guess, ratio=of[guess.tokens]) for guess in one.attack))
+                for one, of in zip(found[chunks[at]], known, strict=True)
             ]
-            task.advance(len(some))
-    return done
+    return [one for at in sorted(done) for one in done[at]]
 
 
-def _rated(guess: Guess, ratio: float) -> Guess:
-    return replace(guess, ratio=ratio)
+def _are_numbers(found: object) -> bool:
+    return isinstance(found, list) and all(isinstance(one, float) for one in found)
+
+
+def _ratios_by(fillings: Sequence[tuple[Blank, tuple[int, ...]]], pair: Pair, task: Task) -> list[float]:
+    return _ratios(fillings, *pair)
 
 
 def _ratios(fillings: Sequence[tuple[Blank, tuple[int, ...]]], target: FormModel, reference: FormModel) -> list[float]:

@@ -188,8 +188,9 @@ class _Attack:
         found = _fill(self._context, self._settings, self._by, fields, label, self._calls)
         if self._context.public_target is not None:
             blanks, reference = [blank for blank, _ in fields], self._context.public_target
-            progress = self._context.progress
-            found = with_ratios(found, blanks, self._target, reference, progress=progress, label=label)
+            progress, held = self._context.progress, self._context.calls
+            calls = held.pair(self._target, reference) if held is not None else None
+            found = with_ratios(found, blanks, self._target, reference, progress=progress, label=label, calls=calls)
         return tuple(
             Attacked(self.units.of[blank.window.form.id], truth, guess)
             for (blank, truth), guess in zip(fields, found, strict=True)

@@ -9,18 +9,22 @@ Shokri et al. 2017.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from pfl_audit import __version__
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.reconstruction.calls import Pair, PairOpening
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.likelihoods import log_mean, log_softmax, loss_scores, temperature_at, top
 from pfl_audit.attacks.reconstruction.plan import Truth, attacked_labels, fields_of
+from pfl_audit.attacks.reconstruction.search import held_by
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.results import Table
 from pfl_audit.documents.forms.form import FormCorpus
@@ -29,8 +33,11 @@ from pfl_audit.documents.forms.writer import write_forms
 from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.metrics.arrays import Floats
-from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
+from pfl_audit.models.calls import Calls, InTurn, taken
+from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.models.open import open_form_model
+from pfl_audit.models.openings import FormOpening
+from pfl_audit.progress import Task
 from pfl_audit.training.forms.run import FormRun, run_form_training
 from pfl_audit.training.forms.settings import FormTrainSettings, TrainedPart
 
@@ -38,6 +45,8 @@ TUNED = "Tuned on a shadow target"
 """Title of the table: setting, value before, value after; its last row is the likelihood that they give."""
 FIELDS = 100
 """Fields of the shadow target that are used at most."""
+_SETTINGS_AT_ONCE = 40
+"""Settings that one call tries."""
 _GRID: Mapping[str, Sequence[object]] = {
     "public_temperature": (0.2, 0.3, 0.5, 1.0, 2.0),
     "decay_start": (1.0, 2.0, 3.0),
@@ -67,6 +76,19 @@ class Seen:
     losses: Floats | None
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """As of Seen, in the store."""
+
+    step: int
+    truth: int
+    logits: list[float]
+    losses: list[float] | None
+
+
+_RECORD = TypeAdapter(list[_Kept])
+
+
 def tune(context: FormContext, settings: ReconstructionSettings) -> tuple[ReconstructionSettings, Table]:
     """Settings under which the truth of a shadow target's fields is likeliest, and a table of what changed.
 
@@ -74,8 +96,9 @@ def tune(context: FormContext, settings: ReconstructionSettings) -> tuple[Recons
         UsageError: It is not known how the models were trained, or the public forms have no field to tune on.
         AuditError: The shadow models cannot be trained.
     """
-    public, target, fields = _shadow(context, settings)
-    seen = list(_look(public, target, fields, settings.candidates, context))
+    pair, calls, fields = _shadow(context, settings)
+    target = pair[1]
+    seen = _look(pair, calls, fields, settings.candidates, context)
     if not seen:
         raise UsageError(
             "no field of the public forms is named by the shadow public model, so there is nothing to tune on",
@@ -83,13 +106,11 @@ def tune(context: FormContext, settings: ReconstructionSettings) -> tuple[Recons
         )
     names = _OF_MLM if target.task == "mlm" else tuple(_GRID)
     grid = list(product(*(_GRID[name] for name in names)))
+    tried = [settings.model_copy(update=dict(zip(names, values, strict=True))) for values in grid]
     best, level = settings, likelihood(seen, settings)
-    with context.progress.task("settings of the attack", len(grid)) as task:
-        for values in grid:
-            tried = settings.model_copy(update=dict(zip(names, values, strict=True)))
-            if (found := likelihood(seen, tried)) > level:
-                best, level = tried, found
-            task.advance(1)
+    for one, found in zip(tried, _levels(seen, tried, calls, context), strict=True):
+        if found > level:
+            best, level = one, found
     rows: list[list[Cell]] = [[name, *(_cell(getattr(one, name)) for one in (settings, best))] for name in names]
     rows.append(["log-likelihood of a token", *(round(likelihood(seen, one), 3) for one in (settings, best))])
     kept = " ".join(f"--set reconstruction.{name}={_cell(getattr(best, name))}" for name in names)
@@ -113,34 +134,78 @@ def likelihood(seen: Sequence[Seen], settings: ReconstructionSettings) -> float:
     return total / len(seen)
 
 
+def _levels(
+    seen: Sequence[Seen], tried: Sequence[ReconstructionSettings], calls: Calls[Pair], context: FormContext
+) -> list[float]:
+    """The likelihood of each of some settings."""
+    starts = range(0, len(tried), _SETTINGS_AT_ONCE)
+    works = [partial(_likelihoods, seen, tried[start : start + _SETTINGS_AT_ONCE]) for start in starts]
+    units = [len(tried[start : start + _SETTINGS_AT_ONCE]) for start in starts]
+    with context.progress.task("settings of the attack", len(tried)) as task:
+        found = dict(taken(calls, works, lambda given: isinstance(given, list), task, units))
+    return [level for at in sorted(found) for level in found[at]]
+
+
+def _likelihoods(seen: Sequence[Seen], tried: Sequence[ReconstructionSettings], pair: Pair, task: Task) -> list[float]:
+    return [likelihood(seen, settings) for settings in tried]
+
+
 def _look(
-    public: FormModel,
-    target: FormModel,
+    pair: Pair,
+    calls: Calls[Pair],
     fields: Sequence[tuple[Blank, Truth]],
     candidates: int,
     context: FormContext,
-) -> Iterator[Seen]:
+) -> list[Seen]:
     """What the models say of every token of the fields; tokens that are no candidate are left out."""
+    identity = [__version__, "cdmi tune", *(model.fingerprint for model in pair), candidates]
+    keys = [sha256_json([*identity, held_by(blank), truth]) for blank, truth in fields]
+    found = {at: _kept(record) for at, key in enumerate(keys) if (record := context.records.get(key)) is not None}
+    pending = [at for at in range(len(fields)) if at not in found]
+    works = [partial(_looked, *fields[at], candidates) for at in pending]
+    with context.progress.task("fields of the shadow target", len(fields), len(found)) as task:
+        for number, seen in taken(calls, works, lambda given: isinstance(given, list), task, [1] * len(works)):
+            at = pending[number]
+            found[at] = seen
+            context.records.put(keys[at], {"seen": [_record_of(one) for one in seen]})
+    return [one for at in sorted(found) for one in found[at]]
+
+
+def _looked(blank: Blank, truth: Truth, candidates: int, pair: Pair, task: Task) -> list[Seen]:
+    """What the models say of every token of a field."""
+    public, target = pair
     mlm = target.task == "mlm"
-    with context.progress.task("fields of the shadow target", len(fields)) as task:
-        for blank, truth in fields:
-            attempts = [Attempt(blank, truth[:step]) for step in range(len(truth))]
-            rows: NDArray[np.float32] = (target if mlm else public).token_logits(attempts)
-            named = [top(row, candidates) for row in rows]
-            for step, (row, tokens) in enumerate(zip(rows, named, strict=True)):
-                place = np.flatnonzero(tokens == truth[step])
-                if not len(place):
-                    continue
-                tried = [Attempt(blank, (*truth[:step], int(token))) for token in tokens]
-                losses = None if mlm else np.asarray(target.losses(tried), dtype=np.float64)
-                yield Seen(step, int(place[0]), row[tokens].astype(np.float64), losses)
-            task.advance(1)
+    attempts = [Attempt(blank, truth[:step]) for step in range(len(truth))]
+    rows: NDArray[np.float32] = (target if mlm else public).token_logits(attempts)
+    seen = []
+    for step, row in enumerate(rows):
+        tokens = top(row, candidates)
+        place = np.flatnonzero(tokens == truth[step])
+        if not len(place):
+            continue
+        tried = [Attempt(blank, (*truth[:step], int(token))) for token in tokens]
+        losses = None if mlm else np.asarray(target.losses(tried), dtype=np.float64)
+        seen.append(Seen(step, int(place[0]), row[tokens].astype(np.float64), losses))
+    return seen
+
+
+def _record_of(one: Seen) -> dict[str, object]:
+    losses = None if one.losses is None else one.losses.tolist()
+    return {"step": one.step, "truth": one.truth, "logits": one.logits.tolist(), "losses": losses}
+
+
+def _kept(record: Mapping[str, JsonValue]) -> list[Seen]:
+    """As it was put."""
+    return [
+        Seen(one.step, one.truth, np.array(one.logits), None if one.losses is None else np.array(one.losses))
+        for one in _RECORD.validate_python(record["seen"])
+    ]
 
 
 def _shadow(
     context: FormContext, settings: ReconstructionSettings
-) -> tuple[FormModel, FormModel, tuple[tuple[Blank, Truth], ...]]:
-    """Shadow public model, shadow target, and fields that the latter was trained on."""
+) -> tuple[Pair, Calls[Pair], tuple[tuple[Blank, Truth], ...]]:
+    """Shadow public model and shadow target, what calls them, and fields that the latter was trained on."""
     recipes = [_recipe(record, who) for record, who in zip(context.training, ("public model", "target"), strict=True)]
     if context.states is None:
         raise UsageError("there is no folder for the shadow models", "Leave out --tune")
@@ -154,14 +219,20 @@ def _shadow(
         context.progress.say(f"shadow {name}: {recipe.task} for {recipe.epochs} epochs")
         run = FormRun(folder / "forms", folder / name, start, context.device)
         run_form_training(run, replace(recipe, part=part, split_seed=0, keep_every=0), context.progress)
-    public, target = (
-        open_form_model(str(folder / name), device=context.device)
-        for name in ("public/best-loss", "target/best-precision")
-    )
+    names = [str(folder / name) for name in ("public/best-loss", "target/best-precision")]
+    public, target = (open_form_model(name, device=context.device) for name in names)
+    calls: Calls[Pair] = InTurn((public, target))
+    workers = context.calls.workers if context.calls is not None else None
+    if workers is not None and workers.shares_files:  # the shadow models lie on this machine alone
+        of = (
+            FormOpening(names[0], context.device, public.fingerprint),
+            FormOpening(names[1], context.device, target.fingerprint),
+        )
+        calls = workers.calls(PairOpening(*of))
     parts = partition_forms(corpus, seed=0)
     labels = attacked_labels(settings.labels, corpus.labels)
     few = settings.model_copy(update={"fields": FIELDS})
-    return public, target, fields_of(parts.private, target, few, labels, context.seed)[0].fields
+    return (public, target), calls, fields_of(parts.private, target, few, labels, context.seed)[0].fields
 
 
 def _recipe(record: Mapping[str, object], who: str) -> FormTrainSettings:

@@ -13,7 +13,7 @@ import numpy as np
 from pfl_audit.attacks.reconstruction.attack import MembershipMetric
 from pfl_audit.attacks.reconstruction.curves import Order
 from pfl_audit.attacks.reconstruction.outcomes import Evaluation, Pick, UnitPermutation
-from pfl_audit.metrics.arrays import Floats
+from pfl_audit.metrics.arrays import Floats, permuted_rows
 
 PERMUTATIONS = 2000
 _CELLS = 4_000_000
@@ -47,7 +47,7 @@ def permute_units(
     known = here.max() + 1
     place = np.concatenate([here, known + there])
     own = np.arange(place.max() + 1) < known
-    drawn = np.vstack([own, rng.permuted(np.tile(own, (permutations, 1)), axis=1)])
+    drawn = permuted_rows(own, rng, permutations)
 
     values = np.concatenate([some.one_shot.baseline[:, 1] - some.one_shot.attack[:, 1] for some in (private, new)])
     kept = private.multi_shot[ranking], new.multi_shot[ranking]

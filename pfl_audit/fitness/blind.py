@@ -22,7 +22,7 @@ from pfl_audit.fitness.document_features import DocumentFeatures
 from pfl_audit.fitness.kernel_factors import factors_of, narrow
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
-from pfl_audit.metrics.intervals import Estimate, bootstrap_weights, estimate
+from pfl_audit.metrics.intervals import Estimate, bootstrap_counts, estimate
 
 FOLDS: Final = 10
 PERMUTATIONS: Final = 2000
@@ -73,10 +73,10 @@ def blind_baseline(
         ValueError: A class is missing.
     """
     folds = draw_folds(len(labels), rng)
-    weights = bootstrap_weights(labels, rng)
+    counts = bootstrap_counts(labels, rng)
 
     def auc(scores: Floats) -> Estimate:
-        return estimate(float(ranking.auc(scores, labels)[0]), ranking.auc(scores, labels, weights))
+        return estimate(float(ranking.auc(scores, labels)[0]), ranking.sweep(scores, labels).resampled(counts)[0])
 
     factors = dict(factors_of(features))
     kinds = {}
@@ -86,14 +86,13 @@ def blind_baseline(
     joint = OutOfFold.fitted(narrow(every), folds)
     scores: Floats = out_of_fold_scores(joint, labels[None])[0]
     calls = scores > 0
+    _, balanced = ranking.right_calls(calls, labels, np.arange(len(labels)), counts)
     return Blind(
         units=features.units,
         labels=labels,
         scores=scores,
         auc=auc(scores),
-        balanced_accuracy=estimate(
-            float(ranking.balanced_accuracy(calls, labels)[0]), ranking.balanced_accuracy(calls, labels, weights)
-        ),
+        balanced_accuracy=estimate(float(ranking.balanced_accuracy(calls, labels)[0]), balanced),
         p_value=permutation_p_value(joint, labels, rng, permutations),
         kinds=kinds,
     )

@@ -18,8 +18,11 @@ Scalar = TypeVar("Scalar", np.float32, np.float64)
 
 _CELLS = 1 << 17
 """Elements of a block: what is computed from them fits into a cache."""
-_MEMORY = 1 << 27
-"""Elements from which on rows are computed in blocks: 1 GiB of float64, or 33,500 units permuted 4,000 times."""
+_MEMORY = 1 << 24
+"""Elements from which on rows are computed in blocks: 128 MiB of float64, or 8,300 units resampled 2,000 times."""
+_ROWS = 256
+"""Rows of a block are a multiple of it, and none has fewer where memory has room: BLAS multiplies a matrix in parts of
+as many rows or fewer, and sums the rows of a smaller one in another order."""
 
 
 def blocks(rows: NDArray[Scalar]) -> list[NDArray[Scalar]]:
@@ -36,18 +39,28 @@ def blocks(rows: NDArray[Scalar]) -> list[NDArray[Scalar]]:
 def by_rows(function: Callable[..., Floats], *arrays: NDArray[Any]) -> Floats:
     """What a function of rows gives, in blocks of rows where there are too many for memory at once.
 
-    Products of matrices may differ in the last bit from those of all rows at once, so smaller arrays have one block.
+    Products of matrices may differ in the last bit from those of all rows at once, where BLAS has several threads or
+    the block is small.
 
     Args:
         function: Gives float (rows,) or (rows, k), each row from the same row of the arrays alone.
-        arrays: (rows, n) each.
+        arrays: (rows, n) each; the function gets those of float32 as float64.
     """
     rows, columns = arrays[0].shape
     if rows * columns <= _MEMORY:
-        return function(*arrays)
-    size = max(2, _MEMORY // 8 // columns)
-    parts = (np.array_split(each, max(1, rows // size)) for each in arrays)
-    return np.concatenate([function(*part) for part in zip(*parts, strict=True)])
+        return function(*map(_wide, arrays))
+    size = max(2, _MEMORY // columns)
+    if size > _ROWS:
+        size -= size % _ROWS
+    starts = range(0, max(1, rows - size + 1), size)  # the last block has what is left as well
+    ends = [*starts[1:], rows]
+    return np.concatenate(
+        [function(*(_wide(each[start:end]) for each in arrays)) for start, end in zip(starts, ends, strict=True)]
+    )
+
+
+def _wide(rows: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(rows, dtype=np.float64) if rows.dtype == np.float32 else rows
 
 
 def permuted_rows(labels: Bools, rng: np.random.Generator, permutations: int) -> Bools:

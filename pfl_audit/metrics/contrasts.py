@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Bools, Floats, blocks, by_rows, permuted_rows
+from pfl_audit.metrics.arrays import Bools, Counts, Floats, blocks, by_rows, permuted_rows
 from pfl_audit.metrics.intervals import Estimate, estimate
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted, standardised
 
@@ -82,13 +82,14 @@ def observed(contrast: Contrast, labels: Bools) -> float:
     return float(contrast(labels[None].astype(np.float64), (~labels)[None].astype(np.float64))[0])
 
 
-def resampled(contrast: Contrast, labels: Bools, weights: Floats, chance: float = 0.0) -> Estimate:
+def resampled(contrast: Contrast, labels: Bools, weights: Floats | Counts, chance: float = 0.0) -> Estimate:
     """The number with its interval over resampled providers.
 
     Args:
         contrast: Statistic of the providers' weights.
         labels: bool (n,), membership.
-        weights: How often each provider is drawn, float (resamples, n), from ``intervals.bootstrap_weights``.
+        weights: How often each provider is drawn, (resamples, n): ``intervals.bootstrap_weights``, or
+            ``bootstrap_counts(...).T``.
         chance: Added to it all, such as 0.5 for an area.
     """
     samples = by_rows(lambda rows: contrast(rows * labels, rows * ~labels), weights)

@@ -13,11 +13,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Bools, Counts, Floats
+from pfl_audit.metrics.arrays import Bools, Counts, Floats, by_rows
 
 LEVEL = 0.95
 RESAMPLES = 2000
 _TAIL = (1 - LEVEL) / 2
+_DRAWN = 1 << 22
+"""Counts that are drawn at once, as int64."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Estimate:
 
 
 def bootstrap_weights(labels: Bools, rng: np.random.Generator, resamples: int = RESAMPLES) -> Floats:
-    """Bootstrap weights of the providers, stratified by label.
+    """Bootstrap weights of the providers, stratified by label; ``bootstrap_counts`` takes half of the memory.
 
     Args:
         labels: bool (n,).
@@ -95,8 +97,12 @@ def _counts(labels: bytes, state: str, resamples: int) -> tuple[Counts, str]:
     counts = np.zeros((len(classes), resamples), dtype=np.float32)
     for value in (False, True):
         where = np.flatnonzero(classes == value)
-        if len(where):
-            counts[where] = rng.multinomial(len(where), np.full(len(where), 1 / len(where)), size=resamples).T
+        rows = max(1, _DRAWN // max(1, len(where)))
+        for start in range(0, resamples if len(where) else 0, rows):
+            end = min(resamples, start + rows)
+            counts[where, start:end] = rng.multinomial(
+                len(where), np.full(len(where), 1 / len(where)), size=end - start
+            ).T
     counts.flags.writeable = False  # it is shared
     return counts, json.dumps(rng.bit_generator.state)
 
@@ -170,17 +176,17 @@ def group_mean(sums: Floats, counts: Floats) -> Callable[[Floats], Floats]:
     return mean
 
 
-def resampled_mean(sums: Floats, counts: Floats, weights: Floats) -> Estimate:
+def resampled_mean(sums: Floats, counts: Floats, weights: Floats | Counts) -> Estimate:
     """Mean over the items of units, such as documents, that are resampled as a whole.
 
     Args:
         sums: Sum of each unit's items, float (n,).
         counts: Number of its items, float (n,).
-        weights: Weights from ``bootstrap_weights``, float (resamples, n).
+        weights: Weights from ``bootstrap_weights``, or ``bootstrap_counts(...).T``, (resamples, n).
 
     Returns:
         The mean with its interval; the interval is NaN for a single unit.
     """
     mean = group_mean(sums, counts)
     value = float(mean(np.ones((1, len(sums))))[0])
-    return estimate(value, mean(weights) if len(sums) > 1 else np.empty(0))
+    return estimate(value, by_rows(mean, weights) if len(sums) > 1 else np.empty(0))

@@ -100,6 +100,10 @@ def taken(
 class Workers(Protocol):
     """Other processes that hold models: those of this machine, or the actors of a cluster."""
 
+    @property
+    def shares_files(self) -> bool:
+        """As of Calls."""
+
     def calls(self, opening: Opening[M]) -> Calls[M]:
         """Calls of the model that an opening gives."""
 

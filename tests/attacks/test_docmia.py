@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_audit.attacks.docmia import optimise
+from pfl_audit.attacks.docmia import calls
 from pfl_audit.attacks.docmia import run as docmia
 from pfl_audit.attacks.docmia.attack import ATTACK, PROXY, WHOLE, DocmiaSettings
 from pfl_audit.attacks.docmia.optimise import COLUMNS, optimise_documents
@@ -32,8 +32,9 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.sides import join_sides, regroup
 from pfl_audit.documents.units import DOCUMENT
-from pfl_audit.errors import UnanswerableError
+from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.models.family import Capability
+from pfl_audit.models.processes import Processes
 from pfl_audit.progress import Silent
 from tests.core.fakes import FakeModel
 from tests.oracles.docmia import travel as slow_travel
@@ -300,7 +301,7 @@ def test_documents_whose_page_cannot_be_decoded_are_left_out(tmp_path: Path, mon
         def loss(self, rows: range) -> torch.Tensor:
             return self.network(torch.ones(1, 2)).square().sum()
 
-    monkeypatch.setattr(optimise, "open_trainable", lambda *_: Model())
+    monkeypatch.setattr(calls, "open_trainable", lambda *_: Model())
     with ResponseStore(tmp_path / "store.sqlite") as store:
         given = (corpus(3, 1), DocmiaSettings(), "cpu", Records(store), Silent(), "x")
         assert optimise_documents(tmp_path, "x", *given).index.tolist() == ["in000", "in002", "out000"]
@@ -321,18 +322,43 @@ def test_another_unit_or_a_model_without_gradients_is_a_reason() -> None:
     assert WHOLE.optional
 
 
-def test_documents_are_optimised_once_and_taken_from_the_store(
-    tmp_path: Path, make_checkpoint: Callable[[int], Path], corpus_folder: Path
-) -> None:
+@pytest.fixture
+def few(corpus_folder: Path) -> Corpus:
     red = regroup(open_corpus(corpus_folder, "red"), DOCUMENT)
-    few = red.where(lambda query: query.document.unit in red.units[:3])
-    settings = DocmiaSettings(steps=2, tolerance=0.0, questions=2)
+    return red.where(lambda query: query.document.unit in red.units[:3])
+
+
+SETTINGS = DocmiaSettings(steps=2, tolerance=0.0, questions=2)
+
+
+def test_documents_are_optimised_once_and_taken_from_the_store(
+    tmp_path: Path, make_checkpoint: Callable[[int], Path], few: Corpus
+) -> None:
     with ResponseStore(tmp_path / "store.sqlite") as store:
         records = Records(store)
-        given = ("x", few, settings, "cpu", records, Silent(), "documents")
+        given = ("x", few, SETTINGS, "cpu", records, Silent(), "documents")
         found = optimise_documents(Path(make_checkpoint(0)), *given)
         assert found.index.tolist() == list(few.units)
         assert (found["distance"] > 0).all()
         assert records.put_count == 3
         again = optimise_documents(tmp_path / "gone", *given)  # no model is opened for what is known
         pd.testing.assert_frame_equal(found, again)
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_several_processes_find_what_one_does(
+    tmp_path: Path, make_checkpoint: Callable[[int], Path], few: Corpus
+) -> None:
+    found, processes = [], Processes(2)
+    for number, workers in enumerate((None, processes)):
+        with ResponseStore(tmp_path / f"{number}.sqlite") as store:
+            given = ("x", few, SETTINGS, "cpu", Records(store), Silent(), "documents", workers)
+            found.append(optimise_documents(Path(make_checkpoint(0)), *given))
+    pd.testing.assert_frame_equal(*found, check_exact=True)
+    checkpoint = str(make_checkpoint(0))
+    with pytest.raises(AuditError, match="has changed since"):
+        list(
+            processes.calls(calls.HeldOpening(checkpoint, "cpu", 4, "of other files")).each(
+                [calls.travelling([], SETTINGS)]
+            )
+        )

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pfl_audit import __version__
 from pfl_audit.attacks.inversion import search
 from pfl_audit.attacks.inversion.calls import on_each
 from pfl_audit.attacks.inversion.context import Case, GradientContext
@@ -65,6 +66,19 @@ class Engine:
         return [[Word("Hamilton", 1.0)] for _ in images]
 
 
+@dataclass(frozen=True)
+class EngineOpening:
+    """Opens it in another process; as of Opening."""
+
+    engine: str
+    weights: Path | None
+    said: str
+    version: str = __version__
+
+    def open(self) -> Engine:
+        return Engine()
+
+
 class Shown:
     """Progress that counts."""
 
@@ -91,6 +105,7 @@ def test_the_results_are_those_of_one_process(
     kind: str, leaking_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pfl_audit.attacks.inversion.run.open_engine", lambda name, weights: Engine())
+    monkeypatch.setattr("pfl_audit.attacks.inversion.run.ReadingOpening", EngineOpening)
     if kind == "donut":
         model, (template, fields), checks = leaking_folder, save_form(tmp_path), ("text", "words", "lbfgs")
     else:
@@ -110,6 +125,7 @@ def test_the_results_are_those_of_one_process(
     assert results(tmp_path / "one") == results(tmp_path / "two")
     assert all(done == total for done, total in shown.tasks.values())
     assert ("Least squares by L-BFGS, documents: 3" in shown.tasks) == (kind == "donut")
+    assert "reading of what came back" in shown.tasks
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import json
 import math
+import secrets
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +56,11 @@ def test_the_model_that_knows_gets_the_weight() -> None:
     assert best(seen(200, logits=False, losses=True)) >= 0.8
 
 
-def test_a_target_is_tuned_without_its_private_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("warm_workers")
+def test_a_target_is_tuned_without_its_private_forms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "token_hex", lambda count: "0" * 2 * count)  # the same masks
     forms = tmp_path / "forms"
     make_forms(FormRecipe(private=4, public=15, validation=3, seed=5), forms, Silent())
     common = ["--data", str(forms), "--epochs", "1", "--max-tokens", "192", "-q"]
@@ -84,6 +90,15 @@ def test_a_target_is_tuned_without_its_private_forms(tmp_path: Path, capsys: pyt
     used = {json.loads(line)["id"] for line in shadow.read_text().splitlines()}
     assert len(used) == 15
     assert used.isdisjoint(private)
+    many, beside = tmp_path / "many", tmp_path / "beside"
+    shutil.copytree(out / "private/states", beside / "states")  # the shadow models, not what they say
+    several = ["--workers", "2", "--store", str(beside / "store.sqlite"), "--out", str(many)]
+    assert run([*attack, "--tune", *several]) in (0, 3)
+    assert json.loads((many / "results.json").read_text())["checks"] == checks
+    work = json.loads((many / "run.json").read_text())
+    assert run([*attack, "--tune", "--out", str(out)]) in (0, 3)
+    again = json.loads((out / "run.json").read_text())
+    assert (again["fields_filled"], again["fields_reused"]) == (0, work["fields_filled"])
     capsys.readouterr()
     (target / "best-loss" / "training.json").unlink()
     assert run([*attack, "--tune", "--out", str(tmp_path / "again")]) == 4
