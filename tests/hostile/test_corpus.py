@@ -1,4 +1,4 @@
-"""What a hostile input does to a command: one line, the right exit code, and nothing written over that we did not make."""
+"""A hostile input costs one line and the right exit code, and nothing is written over that we did not make."""
 
 from pathlib import Path
 
