@@ -13,6 +13,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the files from the longest to the shortest, so that two processes end together."""
     here = Path(__file__).parent
     items.sort(key=lambda item: -DURATIONS.get(item.path.relative_to(here).as_posix(), UNKNOWN))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Of the processes of pytest-xdist, where each takes whole files."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.schedule import Schedule
+
+    return Schedule(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -47,7 +47,7 @@ def share_dropped(basis: Basis, vector: Floats) -> float | None:
     whole = equations.sum(axis=1)
     error = _ERRORS * float(np.sqrt(np.square(basis.turned(vector)).sum()))
     near = LinearConstraint(equations, whole - error, whole + error)
-    costs = np.ones(len(vector))
+    costs, before = np.ones(len(vector)), len(vector)
     for _ in range(_PROGRAMS):
         solved = milp(costs, constraints=near, bounds=Bounds(0, 1))  # linprog has two rows for two bounds
         if solved.x is None:
@@ -55,5 +55,8 @@ def share_dropped(basis: Basis, vector: Floats) -> float | None:
         other = int((np.minimum(solved.x, 1 - solved.x) > _WHOLE).sum())
         if other < _FEW * len(equations) and _SHARES[0] < float((solved.x > 1 / 2).mean()) < _SHARES[1]:
             return float((solved.x > 1 / 2).mean())
+        if other >= before:  # nor does a program after it come nearer to a mask
+            return None
+        before = other
         costs = 1 / (solved.x + _WEIGHT)
     return None

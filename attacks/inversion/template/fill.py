@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -31,6 +31,8 @@ _PAGE_LINES = 48
 """The font is at most this part of the page's height, and at least 11 pixels where there is room."""
 
 
+_WORDS: Final = 1 << 14
+"""Measured words that are kept: some megabytes."""
 _ANCHOR: Final = "ls"
 """Left end of the base line."""
 
@@ -53,7 +55,7 @@ class _Written:
 
     def box(self, family: str) -> tuple[float, float, float, float]:
         """What it covers of the page, in pixels."""
-        left, top, right, bottom = load_font(family, self.size).getbbox(self.word, mode="L", anchor=_ANCHOR)
+        left, top, right, bottom = _extent(family, self.size, self.word)
         across, down = self.window[0] + self.place[0], self.window[1] + self.place[1]
         return left + across, top + down, right + across, bottom + down
 
@@ -164,11 +166,10 @@ def _lay_out(
 
 def _wrap(words: list[str], family: str, size: int, width: int) -> tuple[tuple[tuple[str, float], ...], ...] | None:
     """Words in lines of ``width`` pixels; None if one is wider."""
-    font = load_font(family, size)
     lines: list[list[tuple[str, float]]] = [[]]
     at = 0.0
     for word in words:
-        length = font.getlength(word)
+        length = _length(family, size, word)
         if length > width:
             return None
         if at + length > width:
@@ -177,6 +178,18 @@ def _wrap(words: list[str], family: str, size: int, width: int) -> tuple[tuple[t
         lines[-1].append((word, at))
         at += length + _GAP * size
     return tuple(map(tuple, lines))
+
+
+@lru_cache(maxsize=_WORDS)
+def _length(family: str, size: int, word: str) -> float:
+    """Width of a word in pixels; fillings of a form measure the same words many times."""
+    return float(load_font(family, size).getlength(word))
+
+
+@lru_cache(maxsize=_WORDS)
+def _extent(family: str, size: int, word: str) -> tuple[float, float, float, float]:
+    """What a word covers around the left end of its base line: left, top, right, bottom, in pixels."""
+    return load_font(family, size).getbbox(word, mode="L", anchor=_ANCHOR)
 
 
 def _write(template: Template, field: TemplateField, layout: _Layout, shift: tuple[int, int]) -> list[_Written]:

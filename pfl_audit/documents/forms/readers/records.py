@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +119,10 @@ def on_page(values: Sequence[Any], size: tuple[float, float] = (1.0, 1.0)) -> Bo
     """
     if len(values) > MAX_WORDS:
         raise RecordError(f"it holds more than {MAX_WORDS:,} words")
-    for number, box in enumerate(values, start=1):
-        if not isinstance(box, list | tuple) or len(box) != 4 or not all(map(_is_number, box)):
-            raise RecordError(f"the box of word {number} is not four numbers")
+    if not _are_boxes(values):
+        for number, box in enumerate(values, start=1):
+            if not isinstance(box, list | tuple) or len(box) != 4 or not all(map(_is_number, box)):
+                raise RecordError(f"the box of word {number} is not four numbers")
     shares = np.array(values, dtype=np.float64).reshape(-1, 4) / np.array([*size, *size])
     outside = ((shares < -MARGIN) | (shares > 1 + MARGIN)).any(axis=1)
     if outside.any():
@@ -151,6 +152,19 @@ def _size(image: PageImage) -> tuple[int, int]:
     if min(size) < 1:
         raise RecordError("its page image has no size")
     return size
+
+
+def _are_boxes(values: Sequence[Any]) -> bool:
+    """Whether all are lists of four numbers, seen at once; False where one has to be looked at by itself."""
+    if not set(map(type, values)) <= {list, tuple} or not set(map(len, values)) <= {4}:
+        return False
+    numbers = list(chain.from_iterable(values))
+    if not set(map(type, numbers)) <= {int, float}:
+        return False
+    try:
+        return bool((np.abs(np.array(numbers, dtype=np.float64)) < _LARGEST).all())
+    except OverflowError:
+        return False
 
 
 def _is_number(value: Any) -> bool:
