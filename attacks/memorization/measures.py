@@ -312,9 +312,10 @@ def smallest_gap(
     drawn = permuted_rows(labels, rng, max(POWER_PERMUTATIONS, int(4 / alpha)))
     known = _first_steps(labels, rng)
 
-    def gaps_of(step: int, audits: slice) -> Floats:
-        pages = counts[order[:, audits]]
-        planted = np.where(known[:, audits] <= step, pages, sums[order[:, audits]])
+    def gaps_of(step: int, start: int) -> Floats:
+        some = order[:, start : start + _AT_ONCE]
+        pages = counts[some]
+        planted = np.where(known[:, start : start + _AT_ONCE] <= step, pages, sums[some])
 
         def gaps(rows: Bools) -> Floats:
             return _gaps(rows.astype(np.float64), planted, pages)
@@ -322,8 +323,7 @@ def smallest_gap(
         return by_rows(gaps, drawn)
 
     def found(step: int) -> bool:
-        parts = (slice(start, start + _AT_ONCE) for start in range(0, AUDITS, _AT_ONCE))
-        gaps = np.concatenate([gaps_of(step, part) for part in parts], axis=1)
+        gaps = np.concatenate([gaps_of(step, start) for start in range(0, AUDITS, _AT_ONCE)], axis=1)
         beyond = (1.0 + (gaps[1:] >= gaps[0] - 1e-9).sum(axis=0)) / len(gaps) <= alpha
         return float((beyond & (gaps[0] >= critical * gaps[1:].std(axis=0) - 1e-9)).mean()) >= power
 
