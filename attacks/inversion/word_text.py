@@ -100,8 +100,12 @@ def text_of(model: GradientModel, seen: Observation, got: Recovery) -> Text:
     text = encoder.text(got.tokens, got.boxes, got.types)
     held: list[Tensor] = []
     page = blank(seen) if got.pixels is None else got.pixels
-    with head.register_forward_hook(lambda _, given, out: held.extend((given[0][0], out[0]))), torch.no_grad():
-        model.loss(page[None], [text])
+    device = next(model.network.parameters()).device
+    with (
+        head.register_forward_hook(lambda _, given, out: held.extend((given[0][0].cpu(), out[0].cpu()))),
+        torch.no_grad(),
+    ):
+        model.loss(page[None].to(device), [text])
     inputs, logits = held
     ways = (logits.softmax(dim=0).t() @ inputs)[:, None] - inputs[None, : len(got.tokens)]
     alike = functional.cosine_similarity(ways, seen.gradient[row][:, None], dim=2)

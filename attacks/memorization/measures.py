@@ -42,6 +42,10 @@ AUDITS = 200
 POWER_PERMUTATIONS = 500
 _STEPS = 200
 """Shares of members that are tried, evenly between 0 and 1."""
+_AT_ONCE = 50
+"""Audits that are held at once."""
+_UNITS = 10_000
+"""Units for which chance is drawn at once."""
 
 
 @dataclass(frozen=True)
@@ -303,16 +307,23 @@ def smallest_gap(
     Returns:
         The gap; None where even memory of all members would not be found.
     """
-    order = np.tile(np.arange(len(labels)), (AUDITS, 1))
+    order = np.tile(np.arange(len(labels), dtype=np.int32), (AUDITS, 1))
     order = rng.permuted(order, axis=1, out=order).T
     drawn = permuted_rows(labels, rng, max(POWER_PERMUTATIONS, int(4 / alpha)))
-    known = rng.random(order.shape)
-    known[~labels] = 2.0
-    pages = counts[order]
+    known = _first_steps(labels, rng)
+
+    def gaps_of(step: int, start: int) -> Floats:
+        some = order[:, start : start + _AT_ONCE]
+        pages = counts[some]
+        planted = np.where(known[:, start : start + _AT_ONCE] <= step, pages, sums[some])
+
+        def gaps(rows: Bools) -> Floats:
+            return _gaps(rows.astype(np.float64), planted, pages)
+
+        return by_rows(gaps, drawn)
 
     def found(step: int) -> bool:
-        planted = np.where(known < step / _STEPS, pages, sums[order])
-        gaps = by_rows(lambda rows: _gaps(rows.astype(np.float64), planted, pages), drawn)
+        gaps = np.concatenate([gaps_of(step, start) for start in range(0, AUDITS, _AT_ONCE)], axis=1)
         beyond = (1.0 + (gaps[1:] >= gaps[0] - 1e-9).sum(axis=0)) / len(gaps) <= alpha
         return float((beyond & (gaps[0] >= critical * gaps[1:].std(axis=0) - 1e-9)).mean()) >= power
 
@@ -323,6 +334,17 @@ def smallest_gap(
         middle = (low + high) // 2
         low, high = (low, middle) if found(middle) else (middle, high)
     return high / _STEPS * (1.0 - float(sums.sum() / counts.sum()))
+
+
+def _first_steps(labels: Bools, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Least share, in steps, with which a unit gives its value away in each audit, (n, AUDITS); others never do."""
+    steps = np.arange(_STEPS + 1) / _STEPS
+    first = np.empty((len(labels), AUDITS), dtype=np.uint8)
+    for start in range(0, len(labels), _UNITS):
+        part = slice(start, start + _UNITS)
+        first[part] = np.searchsorted(steps, rng.random((len(labels[part]), AUDITS)), side="right")
+    first[~labels] = _STEPS + 1
+    return first
 
 
 def _gaps(weights: Floats, sums: Floats, counts: Floats) -> Floats:

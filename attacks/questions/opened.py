@@ -28,7 +28,7 @@ from pfl_audit.models.device import AUTO, arithmetic_of, usable_device
 from pfl_audit.models.family import Precision
 from pfl_audit.models.open import family_of, open_model
 from pfl_audit.models.openings import AnswerOpening
-from pfl_audit.models.page_reader import PageReader
+from pfl_audit.models.page_reader import PageReader, PageReaderOpening
 from pfl_audit.models.prompt_template import read_prompt
 from pfl_audit.models.protocol import Capability, ConcurrentModel, DocumentModel
 from pfl_audit.models.recorded import RecordedModel
@@ -156,7 +156,11 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
 
     def engine(model: DocumentModel, name: str | None) -> QueryEngine:
         if name is None:
-            return QueryEngine(model, job.store, job.progress, share=job.share)
+            pool = job.pool if isinstance(model, PageReader) else None
+            if pool is None or not pool.shares_files:  # another machine may have another engine
+                return QueryEngine(model, job.store, job.progress, share=job.share)
+            calls = pool.calls(PageReaderOpening(model.fingerprint))
+            return QueryEngine(model, job.store, job.progress, calls, job.share)
         if job.pool is None:
             return _engine(model, job, job.precision, share=job.share)
         opening = AnswerOpening(

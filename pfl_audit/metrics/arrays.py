@@ -52,7 +52,8 @@ def by_rows(function: Callable[..., Floats], *arrays: NDArray[Any]) -> Floats:
     size = max(2, _MEMORY // columns)
     if size > _ROWS:
         size -= size % _ROWS
-    starts = range(0, max(1, rows - size + 1), size)  # the last block has what is left as well
+    least = max(2, min(size, _ROWS) // 2)
+    starts = range(0, max(1, rows - least + 1), size)  # fewer that are left are in the last block as well
     ends = [*starts[1:], rows]
     return np.concatenate(
         [function(*(_wide(each[start:end]) for each in arrays)) for start, end in zip(starts, ends, strict=True)]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from pfl_audit import __version__
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.ocr_lines import OcrLine
 from pfl_audit.files import sha256_json
+from pfl_audit.models.openings import require_same
 from pfl_audit.models.protocol import Capability, Response
 from pfl_audit.models.rapid_ocr import open_rapidocr
 
@@ -69,6 +71,20 @@ class PageReader:
         edges = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1).clip(0, 1)
         boxes = [(float(left), float(top), float(right), float(low)) for left, top, right, low in edges.round(5)]
         return [OcrLine(text, box) for text, box in zip(found.txts, boxes, strict=True)]
+
+
+@dataclass(frozen=True)
+class PageReaderOpening:
+    """How a reader was opened; as of Opening."""
+
+    fingerprint: str
+    version: str = __version__
+
+    def open(self) -> PageReader:
+        """As of Opening."""
+        reader = PageReader()
+        require_same("the OCR engine", reader, self.fingerprint)
+        return reader
 
 
 def picture_query(query: Query) -> Query:

@@ -1,22 +1,33 @@
 """A Ray cluster of two machines: the same answers, and an actor that dies costs the call that it had."""
 
+import json
 import os
+import secrets
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from pfl_audit.attacks.docmia.attack import DocmiaSettings
+from pfl_audit.attacks.docmia.optimise import optimise_documents
 from pfl_audit.attacks.questions.engine import QueryEngine
-from pfl_audit.core.store import ResponseStore
+from pfl_audit.cli.main import run
+from pfl_audit.core.store import Records, ResponseStore
 from pfl_audit.documents.readers import open_corpus
+from pfl_audit.documents.sides import regroup
+from pfl_audit.documents.units import DOCUMENT
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.cluster import Cluster, _Machines
 from pfl_audit.models.open import open_model
 from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.progress import Silent
+from tests.attacks.inversion.leaking import save_leaking
+from tests.attacks.inversion.template.drawn import save_form
+from tests.attacks.inversion.test_workers import Engine
 from tests.models.cluster_calls import die_once, fail, pid
 
 
@@ -25,6 +36,7 @@ def address() -> Iterator[str]:
     """Two machines with a processor each, as processes of this one."""
     pytest.importorskip("ray")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
     from ray.cluster_utils import Cluster as Machines
 
     given = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 80 << 20, "include_dashboard": False}
@@ -33,6 +45,7 @@ def address() -> Iterator[str]:
     machines.add_node(**given)
     machines.wait_for_nodes()
     yield machines.address
+    ray.shutdown()
     machines.shutdown()
 
 
@@ -73,6 +86,55 @@ def test_both_machines_answer_and_one_that_dies_costs_its_call_alone(
     assert found.keys() == set(range(5))
     assert len(set(found.values())) >= 2
     assert os.getpid() not in found.values()
+
+
+def checks(out: Path) -> Any:
+    return json.loads((out / "results.json").read_text())["checks"]
+
+
+@pytest.fixture
+def audit(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Any]]:
+    """The checks of a command by one process, and by the actors."""
+    monkeypatch.setattr("pfl_audit.models.cluster.Cluster", lambda address, each, device: cluster)
+    monkeypatch.setattr(secrets, "token_hex", lambda count: "0" * 2 * count)  # the same masks
+
+    def run_both(*words: object) -> tuple[Any, Any]:
+        for out, more in (("one", ()), ("two", ("--cluster", "head:1"))):
+            assert run([*map(str, words), "-q", "--out", str(tmp_path / out), *more]) in (0, 1, 3)
+        return checks(tmp_path / "one"), checks(tmp_path / "two")
+
+    return run_both
+
+
+def test_inversions_are_those_of_one_process(
+    audit: Callable[..., tuple[Any, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pfl_audit.attacks.inversion.run.open_engine", lambda name, weights: Engine())
+    template, fields = save_form(tmp_path)
+    given = ["--model", save_leaking(tmp_path / "donut"), "--template", template, "--fields", fields]
+    one, two = audit("invert", *given, "--documents", 2, "--method", "lbfgs", "--method", "text", "--iterations", 4)
+    assert [check["status"] for check in two] == ["ran", "ran"]
+    assert one == two
+
+
+def test_reconstructions_are_those_of_one_process(audit: Callable[..., tuple[Any, Any]]) -> None:
+    few = ("--fields", 4, "--attempts", 1, "--candidates", 4, "--set", "reconstruction.expansions=4")
+    one, two = audit("reconstruct", *few, "--no-control")
+    assert {check["status"] for check in two} == {"ran"}
+    assert one == two
+
+
+def test_documents_are_fine_tuned_as_by_one_process(
+    cluster: Cluster, opening: AnswerOpening, corpus_folder: Path, tmp_path: Path
+) -> None:
+    red = regroup(open_corpus(corpus_folder, "red"), DOCUMENT)
+    few, settings = red.where(lambda query: query.document.unit in red.units[:2]), DocmiaSettings(steps=1)
+    found = []
+    for number, workers in enumerate((None, cluster)):
+        with ResponseStore(tmp_path / f"{number}.sqlite") as store:
+            given = ("x", few, settings, "cpu", Records(store), Silent(), "documents", workers)
+            found.append(optimise_documents(Path(opening.name), *given))
+    pd.testing.assert_frame_equal(*found, check_exact=True)
 
 
 def test_what_a_call_raises_comes_back_without_its_text(cluster: Cluster, opening: AnswerOpening) -> None:

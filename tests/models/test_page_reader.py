@@ -5,14 +5,16 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from pfl_audit.attacks.questions.calls import responses
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.scrubbing.ocr_lines import value_boxes
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.scrubbing.residual import ResidualKind, residual_identifiers_in_image
-from pfl_audit.errors import UnanswerableError, UsageError
-from pfl_audit.models.page_reader import PageReader, lines_query, picture_lines, picture_query
+from pfl_audit.errors import AuditError, UnanswerableError, UsageError
+from pfl_audit.models.page_reader import PageReader, PageReaderOpening, lines_query, picture_lines, picture_query
+from pfl_audit.models.processes import Processes
 
 NAME = "Golden Harbour"
 
@@ -44,6 +46,16 @@ def test_what_the_blur_left_is_read(query: Query) -> None:
         for blurred, image in (("nothing", query.document.image), ("half", half), ("whole", whole))
     }
     assert kinds == {"nothing": [ResidualKind.PICTURE] * 4, "half": [ResidualKind.PICTURE] * 2, "whole": []}
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_another_process_reads_the_same(query: Query) -> None:
+    reader, asked = PageReader(), [picture_query(query), lines_query(query.document)]
+    processes = Processes(1)
+    calls = processes.calls(PageReaderOpening(reader.fingerprint))
+    assert list(calls.each([responses(asked)])) == [(0, reader.respond(asked))]
+    with pytest.raises(AuditError, match="the OCR engine has changed"):
+        list(processes.calls(PageReaderOpening("another version")).each([responses(asked)]))
 
 
 def test_lines_come_with_boxes_that_blur_the_name(query: Query) -> None:

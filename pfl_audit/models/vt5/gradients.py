@@ -186,11 +186,11 @@ class Vt5Tables:
         return PageInput(f"{embeddings}.position_embeddings", f"{projection}.weight", f"{projection}.bias", scale)
 
     def patches(self, page: Tensor) -> Tensor:
-        """What the DiT and its projection make of a page, (patches + 1, width)."""
+        """What the DiT and its projection make of a page, (patches + 1, width), on the page's device."""
         visual = self._network.visual_embedding
         with torch.no_grad():
-            found: Tensor = visual(visual.encode(page[None] * 2 - 1))[0]
-        return found
+            found: Tensor = visual(visual.encode(page[None].to(next(visual.parameters()).device) * 2 - 1))[0]
+        return found.to(page.device)
 
     def bias(self, length: int) -> Tensor:
         """T5's bias by relative position, (heads, length, length)."""

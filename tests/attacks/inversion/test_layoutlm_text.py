@@ -22,8 +22,11 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics.images import psnr
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.open import open_gradient_model
 from pfl_audit.progress import Silent
 from tests.attacks.inversion.conftest import save_reader
+from tests.fake_gpu import GPUS, gpu
 
 Opened = Callable[..., OpenedGradients]
 ENDS = ("start_positions", "end_positions")
@@ -109,6 +112,23 @@ def test_a_search_goes_on_from_what_the_closed_form_made_of_the_page(opened: Ope
     assert first["closed form"] == pytest.approx(first["truth"], rel=0.01)  # what the noise leaves
     assert nearness["closed form"] > nearness["empty form"] + 100
     assert nearness["closed form"] > psnr(picture_of(given.page) / 255, truth, mask) - 1
+
+
+@pytest.mark.parametrize("kind", GPUS)
+def test_a_gpu_goes_on_from_the_same_text_and_page(kind: str, opened: Opened, tmp_path: Path) -> None:
+    found = opened("v3")
+    (case,) = found.cases
+
+    def sought(model: GradientModel) -> tuple[dict[str, list[int]], list[float]]:
+        given = given_for(model, Case(case.seen), "recovered", np.random.default_rng(0))
+        settings = InversionSettings(iterations=2)
+        trace = reconstruct(model, case.seen, given, METHODS["lbfgs"], settings, 0, Silent(), "a page").trace
+        return {name: part.tolist() for name, part in given.texts[0].items()}, [value for _, value in trace.objective]
+
+    text, values = sought(found.model)
+    with gpu(kind):
+        there = sought(open_gradient_model(str(tmp_path / "v3"), "cuda"))
+    assert there == (text, pytest.approx(values, rel=1e-3 if kind == "double" else 0.05, abs=1e-9))
 
 
 def test_what_cannot_be_told_is_one_line(opened: Opened) -> None:

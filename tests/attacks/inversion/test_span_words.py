@@ -30,6 +30,7 @@ from pfl_audit.models.vt5.gradients import Vt5Gradients
 from pfl_audit.progress import Silent
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import Room
+from tests.fake_gpu import GPUS, gpu
 from tests.oracles.input_span import best_pair, feed_inputs_of
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -231,3 +232,14 @@ def test_a_box_in_which_no_piece_can_stand_leaves_the_order_unknown() -> None:
     line = [0, Word((1, 2), (), 1), Word((), (), 2)]
     texts = Texts(None, None, line, range(3, 4))  # type: ignore[arg-type]
     assert search(texts, None, np.random.default_rng(0)) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", GPUS)
+def test_patches_of_a_gpu_come_to_the_device_of_the_page(kind: str, room: Room, case: Case) -> None:
+    assert isinstance(room.model, Vt5Gradients)
+    page = batch_of(room.model, case.truths)[0][0]
+    with gpu(kind):
+        model = open_gradient_model(str(FIXTURES / "vt5-finetuned"), "cuda")
+        assert isinstance(model, Vt5Gradients)
+        there = model.word_tables().patches(page).numpy()  # refused of a GPU's tensor
+    np.testing.assert_allclose(there, room.model.word_tables().patches(page).numpy(), atol=1e-3)
