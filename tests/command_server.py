@@ -1,20 +1,29 @@
 """Runs commands in forks of one interpreter that has the libraries imported: an import takes longer than most commands.
 
 Started by ``CommandServer``. Each line of stdin is a command as JSON {"arguments", "cwd", "out", "err", "forks"}; two
-lines of stdout answer it: the id of its process, and its exit code, negative for a signal.
+lines of stdout answer it: the id of its process, and its exit code, negative for a signal. Another
+fork takes over what ``program`` hands over.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NoReturn
+
+from tests.handover import listen, listens, next_program, write_program
 
 ROOT = Path(__file__).parents[1]
 _LIBRARIES = (
@@ -22,6 +31,8 @@ _LIBRARIES = (
     "pfl_audit.models.vt5.model", "pfl_audit.models.donut.model", "pfl_audit.models.encoders.model",
     "pfl_audit.attacks.membership.run", "pfl_audit.attacks.inversion.run", "pfl_audit.reports.html",
 )  # fmt: skip
+
+_PR_SET_PDEATHSIG = 1
 
 
 class CommandServer:
@@ -33,11 +44,12 @@ class CommandServer:
     """
 
     def __init__(self, folder: Path, paths: Iterable[Path] = ()) -> None:
-        self._out, self._err = folder / "stdout", folder / "stderr"
+        self._out, self._err, self._name = folder / "stdout", folder / "stderr", f"pfl-audit-{secrets.token_hex(8)}"
+        self._program = folder / "pfl-audit"
         path = os.pathsep.join(filter(None, [*map(str, paths), os.environ.get("PYTHONPATH"), str(ROOT)]))
         self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.command_server"], env={**os.environ, "PYTHONPATH": path}, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-m", "tests.command_server", self._name], text=True,
+            env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
     def start(self, *arguments: object, cwd: Path | None = None, forks: bool = False) -> int:
@@ -62,6 +74,16 @@ class CommandServer:
         code = self.wait()
         return subprocess.CompletedProcess([*map(str, arguments)], code, self._out.read_text(), self._err.read_text())
 
+    @property
+    def program(self) -> Path:
+        """A program ``pfl-audit`` that others may start, several at once."""
+        if not self._program.exists():
+            while not listens(self._name):
+                assert self._server.poll() is None
+                time.sleep(0.01)
+            write_program(self._program, self._name)
+        return self._program
+
     def close(self) -> None:
         """End the server."""
         self._server.kill()
@@ -79,35 +101,54 @@ def _become(arguments: list[str], cwd: str, out: str, err: str, *, forks: bool) 
     for number, name in ((1, out), (2, err)):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    _run(arguments)
+
+
+def _run(arguments: list[str]) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)  # the tests may run in the background, where signals are ignored
     sys.argv = ["pfl-audit", *arguments]
     from pfl_audit.cli.main import main
 
-    main()
+    code: object = 99
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 98)
 
 
 def _fork(arguments: list[str], cwd: str, out: str, err: str, *, forks: bool) -> int:
     child = os.fork()
     if child == 0:
-        code: object = 99
         try:
             _become(arguments, cwd, out, err, forks=forks)
-        except SystemExit as end:
-            code = end.code or 0
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code if isinstance(code, int) else 98)
+            os._exit(99)
     return child
 
 
-def _serve() -> None:
+def _serve_programs(server: socket.socket) -> None:
+    """In a fork, which ends with this process."""
+    if os.fork():
+        server.close()
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    gc.freeze()  # a collection in a fork would copy the objects of every library
+    _run(next_program(server)[1:])
+
+
+def _serve(name: str) -> None:
     from pfl_audit.cli.libraries import restrain
 
+    server = listen(name)  # what asks during the imports waits
     restrain()
-    for name in _LIBRARIES:
-        import_module(name)
+    for library in _LIBRARIES:
+        import_module(library)
+    _serve_programs(server)
     for line in sys.stdin:
         child = _fork(**json.loads(line))
         print(child, flush=True)
@@ -116,4 +157,4 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(sys.argv[1])

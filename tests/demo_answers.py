@@ -18,8 +18,8 @@ from pfl_audit.out_folder import OutFolder
 
 RECORDED = Path(__file__).parent / "data/demo"
 STORES = ("responses.sqlite", "forms.sqlite")
-_BLOCK, _SHARE = 32, 12
-"""Rows that a model gave together, and one of how many of these blocks is asked for anew."""
+_BLOCK, _SHARES = 32, {"responses": 36, "records": 12}
+"""Rows that a model gave together, and one of how many of these blocks is asked for anew, by table."""
 _TABLES = {
     "responses": "SELECT key, answer, confidence, loss, tokens FROM responses ORDER BY rowid",
     "records": "SELECT key, value FROM records ORDER BY rowid",
@@ -47,16 +47,16 @@ def begin(out: Path) -> dict[str, dict[str, Rows]]:
         for name in STORES:
             store = out / name
             store.write_bytes(lzma.decompress((RECORDED / f"{name}.xz").read_bytes()))
-            missing[name] = {table: _share(rows) for table, rows in rows_of(store).items()}
+            missing[name] = {table: _share(rows, _SHARES[table]) for table, rows in rows_of(store).items()}
             with closing(sqlite3.connect(store)) as database, database:
                 for table, rows in missing[name].items():
                     database.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key in rows])
     return missing
 
 
-def _share(rows: Rows) -> Rows:
-    """Every twelfth block; the first where there are fewer."""
-    return {key: row for number, (key, row) in enumerate(rows.items()) if number // _BLOCK % _SHARE == 0}
+def _share(rows: Rows, share: int) -> Rows:
+    """One block of so many; the first where there are fewer."""
+    return {key: row for number, (key, row) in enumerate(rows.items()) if number // _BLOCK % share == 0}
 
 
 def differences(wanted: Rows, found: Rows) -> int:

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import yaml
 from junitparser import JUnitXml
 
 from pfl_audit.cli.main import run
+from tests.command_server import CommandServer
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / ".github/actions/pfl-audit/action.yml"
@@ -23,15 +23,14 @@ Make = Callable[[int], Path]
 class Job:
     """Runs the steps of an action as a runner does: expressions are replaced in ``env`` alone."""
 
-    def __init__(self, folder: Path, inputs: dict[str, str]) -> None:
+    def __init__(self, folder: Path, inputs: dict[str, str], program: Path) -> None:
         self.action: dict[str, Any] = yaml.safe_load(ACTION.read_text())
         self.folder = folder
         self.inputs = {name: one.get("default", "") for name, one in self.action["inputs"].items()} | inputs
         self.outputs: dict[str, dict[str, str]] = {}
         self.summary = folder / "summary.md"
         (folder / "bin").mkdir()
-        (folder / "bin/pfl-audit").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.ci.command "$@"\n')
-        (folder / "bin/pfl-audit").chmod(0o755)
+        (folder / "bin/pfl-audit").symlink_to(program)
 
     def run(self) -> dict[str, int]:
         """Exit code of every step, up to the first that fails."""
@@ -82,9 +81,9 @@ def config(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> Callab
     return write
 
 
-def test_the_steps_of_an_audit_that_fails_its_gate(config: Any, tmp_path: Path) -> None:
+def test_the_steps_of_an_audit_that_fails_its_gate(config: Any, tmp_path: Path, commands: CommandServer) -> None:
     inputs = config('fail-on = "never"\ngate = "memorization.generalisation : acc >= 99 % on estimate"')
-    job = Job(tmp_path, {**inputs, "arguments": "--dossier\nmy dossier\n\n--seed\n3\n"})
+    job = Job(tmp_path, {**inputs, "arguments": "--dossier\nmy dossier\n\n--seed\n3\n"}, commands.program)
     assert job.run() == {"Validate": 0, "Audit": 0, "Gate": 1}
     sarif = json.loads((tmp_path / "pfl-audit.sarif").read_text())
     assert [one["ruleId"] for one in sarif["runs"][0]["results"]] == ["gate/memorization.generalisation"]
@@ -96,15 +95,18 @@ def test_the_steps_of_an_audit_that_fails_its_gate(config: Any, tmp_path: Path) 
     assert run(["verify", str(tmp_path / "my dossier")]) == 0
 
 
-def test_an_audit_that_passes_and_one_that_lacks_something(config: Any, tmp_path: Path) -> None:
-    job = Job(tmp_path, config('fail-on = "never"\ngate = "memorization.generalisation : acc >= 0 % on estimate"'))
+def test_an_audit_that_passes_and_one_that_lacks_something(
+    config: Any, tmp_path: Path, commands: CommandServer
+) -> None:
+    inputs = config('fail-on = "never"\ngate = "memorization.generalisation : acc >= 0 % on estimate"')
+    job = Job(tmp_path, inputs, commands.program)
     code = job.run()["Gate"]
     found = json.loads((tmp_path / "pfl-audit-run/results.json").read_text())["verdict"]["gate"]["numbers"][0]
     assert code == {"passed": 0, "not audited": 3}[found["status"]]
 
 
-def test_a_wrong_configuration_stops_before_the_audit(config: Any, tmp_path: Path) -> None:
-    job = Job(tmp_path, config('gate = "nothing"'))
+def test_a_wrong_configuration_stops_before_the_audit(config: Any, tmp_path: Path, commands: CommandServer) -> None:
+    job = Job(tmp_path, config('gate = "nothing"'), commands.program)
     assert job.run() == {"Validate": 4}
 
 

@@ -17,6 +17,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.models.question_training import QuestionExamples
 from pfl_audit.models.weights import read_state
 from pfl_audit.training.loop import STATE_FILE
+from tests.command_server import CommandServer
 from tests.conftest import save_tiny_vt5
 from tests.training.started import Started
 
@@ -64,12 +65,12 @@ def test_two_processes_end_with_the_weights_of_one(
     assert two.printed(1) == ""
 
 
-def test_torchrun_starts_it(plain: Path, corpus_folder: Path, tmp_path: Path) -> None:
+def test_torchrun_starts_it(commands: CommandServer, plain: Path, corpus_folder: Path, tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     words = command(corpus_folder, plain, tmp_path / "out", "--steps", "2", "--batch-size", "3", "--json")
     done = subprocess.run(
-        [*torchrun, "-m", "pfl_audit", *words], check=False, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
+        [*torchrun, "--no-python", str(commands.program), *words], check=False, capture_output=True, text=True,
+        timeout=300, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["processes"] == 2

@@ -3,6 +3,7 @@
 import json
 import secrets
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,19 +13,21 @@ import numpy as np
 import pytest
 
 from pfl_audit.cli.main import run
+from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.canaries import KEY, draw_canaries
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.models.protocol import DocumentModel
 from pfl_audit.privacy.canary_coins import RECORD as CANARIES
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
-from pfl_audit.progress import Silent
-from pfl_audit.training import canaries
+from pfl_audit.progress import Progress, Silent
+from pfl_audit.training import canaries, verify
 from pfl_audit.training.canaries import CanarySettings
 from pfl_audit.training.federated.run import KEY_FILE
 from pfl_audit.training.records import RECORD, private_path
 from pfl_audit.training.run import run_training
 from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.verify import Expected, Verified, measure_canaries, read_coins, verify_records
+from pfl_audit.training.verify import Expected, Verified, canary_losses, measure_canaries, read_coins, verify_records
 from tests.privacy.test_guarantee import HONEST
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate
 from tests.training.federated.test_refusals import Cut2
@@ -58,6 +61,22 @@ def memorized(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     assert coins.status == "verified"
     assert manifest is not None
     return run.out, manifest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _computed_once() -> Iterator[None]:
+    """The losses of a model's canaries, which tests with other claims and records ask for again."""
+    known: dict[object, np.ndarray] = {}
+
+    def once(model: DocumentModel, queries: list[Query], progress: Progress) -> np.ndarray:
+        key = (model.fingerprint, tuple(query.answers for query in queries))
+        if key not in known:
+            known[key] = canary_losses(model, queries, progress)
+        return known[key].copy()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verify, "canary_losses", once)
+        yield
 
 
 def test_a_checkpoint_that_names_very_many_canaries_has_no_page_drawn(tmp_path: Path) -> None:
