@@ -182,7 +182,7 @@ def test_too_many_inputs_are_said(room: Room) -> None:
 
 @pytest.mark.parametrize(("form", "number"), [(0, 1), (3, 1)])
 def test_a_crowded_update_names_no_box_and_no_pair_that_is_on_no_page(room: Room, form: int, number: int) -> None:
-    """Of eight pages: of 558 boxes in the span 60 are on a page, or a false one is near it; the width is full."""
+    """Of eight pages: 558 boxes are in the span, 60 on a page, or a false one is near it; nearly no width is left."""
     crowded = Room(room.model, open_templates(FIXTURES / "templates")[form : form + 1])
     case = crowded.case(number, batch=8)
     bag = bag_of(room.model, case)
