@@ -12,6 +12,12 @@ fewer than the width. What LayerNorm takes out of a signal along its own output 
     gain (W^T S_c - mean) - dL/dX[c] = sum over boxes with c of k_b n_b,   k_b = n_b^T gain W^T D_b / (d s_b)
 
 with one unknown number for each box, zero for one that is on no page, in as many equations as all coordinates are wide.
+
+Boxes of a cell that differ in three or four coordinates each depend on one another in these equations as well, so that
+a sparse solution T need not be the page's. But signals are independent: the vectors of the boxes S of the pages lie in
+the span of those of any T that explains the equations. A box outside this span is on no page, whatever T is, and of the
+boxes that are left after several T those are on a page whose number all solutions share, and it is not zero. Where
+other boxes lie in the span of S itself, both remain open.
 """
 
 from __future__ import annotations
@@ -22,22 +28,33 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.attacks.inversion.analytic.noise import chi_square
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-_ALONE: Final = 0.99
-"""Leverage from which on a box is no combination of others."""
+_ABOVE: Final = 1.1
+"""Times the strongest direction that boxes leave, from which on a direction is none of the errors."""
+_LEAST_OUTSIDE: Final = 8
+"""Directions that boxes leave, below which their strength says nothing about errors."""
 _DEPENDS: Final = 1e-6
 """Share of the largest singular value below which boxes are combinations of one another."""
+_SAME: Final = 1 - 1e-6
+"""Leverage from which on all solutions have the same number of a box; of exact relations it is below by more."""
 _SPARER: Final = 20
 """Fits, each of which weighs boxes by their numbers of the one before (Gorodnitsky and Rao, FOCUSS, 1997)."""
+_IDLE: Final = 8
+"""Sparse solutions in a row that rule out no box, after which no more are sought."""
 _STRIKING: Final = 8.0
 """Standard deviations from which on a number is not zero."""
 _POWER: Final = 1e-3
-"""Smallest number that would be striking, over the middle one, up to which a box without a number is on no page."""
+"""Smallest number that would be striking, over the middle one, up to which a box outside a solution is on no page."""
+_RANK: Final = 1e-6
+"""Share of the largest singular value below which a direction is none."""
+_SMALL: Final = 1e-11
+"""Share of numbers of size 1 that double precision leaves of equations."""
 _LEAST: Final = 1e-300
 
 
@@ -46,23 +63,50 @@ class Standing:
     """Boxes in the span: those that are on a page, those that are on none; the others may be.
 
     Attributes:
-        there: bool (n,), needed or with a number that is not zero.
-        absent: bool (n,).
+        there: bool (n,), needed, or with a number that is not zero in all solutions.
+        absent: bool (n,), outside the span of a solution, or with the number zero in all.
     """
 
     there: Bools
     absent: Bools
 
 
-def needed(parts: InputParts, boxes: Ints) -> Bools:
-    """Boxes that are no combination of others, bool (n,)."""
-    directions, values, _ = np.linalg.svd(parts.placed(boxes), full_matrices=False)
+def needed(parts: InputParts, boxes: Ints, matcher: Floats) -> Bools:
+    """Boxes that are no combination of others, and without which more of a gradient is left than there is with all.
+
+    By errors of the gradient a box may be near the span of others and not in it: it then adds a direction in which the
+    gradient is no stronger than in those that all boxes leave, and proves nothing.
+
+    Args:
+        boxes: int64 (n, 4).
+        matcher: float64 (width, width), gradient of the matcher.
+
+    Returns:
+        bool (n,).
+    """
+    placed = parts.placed(boxes)
+    left, values, right = np.linalg.svd(placed, full_matrices=False)
     held = values > _DEPENDS * values[0]
-    return np.asarray(np.square(directions[:, held]).sum(axis=1) > _ALONE)
+    left, values, right = left[:, held], values[held], right[held]
+    alone = np.square(left).sum(axis=1) > _SAME
+    if placed.shape[1] - len(values) < _LEAST_OUTSIDE:
+        return np.zeros_like(alone)
+    rest = matcher - (matcher @ right.T) @ right
+    errors = np.linalg.norm(rest, axis=1)
+    scaled = matcher / np.maximum(errors, _SMALL * np.linalg.norm(matcher, axis=1).max() + _LEAST)[:, None]
+    own = (left / values) @ right
+    strength = np.linalg.norm(own @ scaled.T, axis=1) / np.linalg.norm(own, axis=1)
+    return np.asarray(alone & (strength > _ABOVE * np.linalg.norm(scaled - (scaled @ right.T) @ right, ord=2)))
 
 
 def standing(
-    parts: InputParts, boxes: Ints, matcher: Floats, offset: Floats | None, tables: tuple[Floats, Floats], sigma: float
+    parts: InputParts,
+    boxes: Ints,
+    matcher: Floats,
+    offset: Floats | None,
+    tables: tuple[Floats, Floats],
+    sigma: float,
+    rng: np.random.Generator,
 ) -> Standing:
     """Which boxes are on a page.
 
@@ -72,8 +116,9 @@ def standing(
         offset: float64 (width,), gradient of its offset; None where it is not shared.
         tables: Gradients of the tables of coordinates, float64 (coordinates, width).
         sigma: Standard deviation of what every entry has beside rounding.
+        rng: Generator of the weights that solutions start from.
     """
-    alone = needed(parts, boxes)
+    alone = needed(parts, boxes, matcher)
     undecided = Standing(alone, np.zeros_like(alone))
     axes = [np.unique(boxes[:, at::2]) for at in range(2)]
     rows = np.concatenate([parts.across[axes[0]], parts.down[axes[1]]]) * parts.gain
@@ -91,16 +136,18 @@ def standing(
     total = parts.across[boxes[:, ::2]].sum(axis=1) + parts.down[boxes[:, 1::2]].sum(axis=1)
     normal = total / np.sqrt(np.square(total).mean(axis=1, keepdims=True) + parts.epsilon)
     system = (with_edge @ with_edge.T) * (normal @ normal.T)
-    measured = ((with_edge @ left) * normal).sum(axis=1)
-    numbers = _sparsest(system, measured)
+    size = np.sqrt(np.diag(system))
+    solved = _Equations.of(system / np.outer(size, size), ((with_edge @ left) * normal).sum(axis=1) / size)
+    numbers = solved.numbers(np.ones(len(boxes), bool)) / size
     rest = left - with_edge.T @ (numbers[:, None] * normal)
-    error = np.linalg.norm(rest) / np.sqrt(max(rest.size - len(boxes), 1))
-    least = _STRIKING * error / np.sqrt(np.diag(system))
-    striking = np.abs(numbers) > least
-    if not striking.any():
-        return undecided
-    absent = ~striking & ~alone & (least < _POWER * np.median(np.abs(numbers[striking])))
-    return Standing(alone | striking, absent)
+    error = max(float(np.linalg.norm(rest)) / np.sqrt(max(rest.size - len(boxes), 1)), _SMALL)
+    kept = _left_by_solutions(solved, error, rng)
+    numbers, least = np.abs(solved.numbers(kept)), _STRIKING * error * solved.deviations(kept)
+    same = kept & solved.same(kept)
+    there = same & (numbers > least)
+    if there.any():
+        kept &= there | ~same | ~(least < _POWER * np.median(numbers[there]))
+    return Standing(alone | there, ~kept & ~alone)
 
 
 def _edges(boxes: Ints, axes: list[Ints]) -> Floats:
@@ -112,17 +159,97 @@ def _edges(boxes: Ints, axes: list[Ints]) -> Floats:
     return found
 
 
-def _sparsest(system: Floats, measured: Floats) -> Floats:
-    """Least squares, and of all solutions one with few numbers that are not zero, float64 (n,).
+@dataclass(frozen=True, eq=False)
+class _Equations:
+    """Independent equations for the numbers of boxes, in units of one over their vectors' lengths.
 
-    Args:
-        system: float64 (n, n), of the normal equations.
-        measured: float64 (n,), their right side.
+    Attributes:
+        columns: float64 (equations, n), of length 1.
+        measured: float64 (equations,), columns times the numbers, and errors.
     """
-    weights = 1 / np.sqrt(np.diag(system))
-    numbers = np.zeros(len(system))
-    for _ in range(_SPARER):
-        inverse = np.linalg.pinv(system * np.outer(weights, weights), rcond=1e-10, hermitian=True)
-        numbers = weights * (inverse @ (weights * measured))
-        weights = np.abs(numbers)
-    return numbers
+
+    columns: Floats
+    measured: Floats
+
+    @classmethod
+    def of(cls, system: Floats, measured: Floats) -> _Equations:
+        """From the normal equations: system float64 (n, n), and their right side float64 (n,)."""
+        values, vectors = np.linalg.eigh(system)
+        held = values > _RANK**2 * values[-1]
+        roots, directions = np.sqrt(values[held])[:, None], vectors[:, held].T
+        return cls(roots * directions, (directions / roots) @ measured)
+
+    def numbers(self, among: Bools) -> Floats:
+        """Least squares with these boxes alone, of all solutions the shortest; float64 (n,), zeros for the others."""
+        found = np.zeros(len(among))
+        found[among] = np.linalg.lstsq(self.columns[:, among], self.measured, rcond=_RANK)[0]
+        return found
+
+    def sparse(self, among: Bools, weights: Floats) -> Floats:
+        """A solution with few numbers that are not zero, float64 (n,), from weights of these boxes."""
+        numbers, columns = np.zeros(len(among)), self.columns[:, among]
+        for _ in range(_SPARER):
+            weighed = np.linalg.pinv(columns * weights, rcond=_RANK)
+            numbers[among] = weights * (weighed @ self.measured)
+            weights = np.abs(numbers[among])
+        return numbers
+
+    def same(self, among: Bools) -> Bools:
+        """Whether all solutions with these boxes have the same number, bool (n,)."""
+        found = np.zeros(len(among))
+        directions, values = self._directions(among)[1:]
+        found[among] = np.square(directions[values > _RANK * values[0]]).sum(axis=0)
+        return np.asarray(found > _SAME)
+
+    def deviations(self, among: Bools) -> Floats:
+        """Standard deviation of the numbers over that of errors, float64 (n,), where all solutions have the same."""
+        found = np.zeros(len(among))
+        directions, values = self._directions(among)[1:]
+        held = values > _RANK * values[0]
+        found[among] = np.sqrt(np.square(directions[held] / values[held, None]).sum(axis=0))
+        return found
+
+    def beside(self, among: Bools) -> Floats:
+        """Length of every box's column outside the span of these boxes' columns, float64 (n,)."""
+        basis, _, values = self._directions(among)
+        basis = basis[:, values > _RANK * values[0]]
+        return np.asarray(np.linalg.norm(self.columns - basis @ (basis.T @ self.columns), axis=0))
+
+    def unexplained(self, among: Bools) -> float:
+        """Squared length of what these boxes leave of the equations."""
+        return float(np.square(self.measured - self.columns @ self.numbers(among)).sum())
+
+    def _directions(self, among: Bools) -> tuple[Floats, Floats, Floats]:
+        left, values, right = np.linalg.svd(self.columns[:, among], full_matrices=False)
+        return left, right, values
+
+
+def _left_by_solutions(solved: _Equations, error: float, rng: np.random.Generator) -> Bools:
+    """Boxes in the span of every solution that was found, bool (n,)."""
+    equations, count = solved.columns.shape
+    kept, weights, idle = np.ones(count, bool), np.ones(count), 0
+    most = error**2 * equations * chi_square(_STRIKING, equations)
+    while idle < _IDLE and not solved.same(kept)[kept].all():
+        numbers = solved.sparse(kept, weights)
+        taken = _fewest(solved, np.argsort(-np.abs(numbers)), most)
+        least = _STRIKING * error / np.maximum(solved.beside(taken), _LEAST)
+        outside = kept & ~taken & (least < _POWER * np.median(np.abs(numbers[taken])))
+        idle = 0 if outside.any() else idle + 1
+        kept &= ~outside
+        weights = np.exp(rng.standard_normal(int(kept.sum())))
+    return kept
+
+
+def _fewest(solved: _Equations, order: Ints, most: float) -> Bools:
+    """The first boxes of an order that leave no more of the equations than errors do, bool (n,); else all."""
+
+    def first(many: int) -> Bools:
+        taken = np.zeros(len(order), bool)
+        taken[order[:many]] = True
+        return taken
+
+    few, enough = 0, len(order)
+    while few + 1 < enough:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if solved.unexplained(first(middle)) <= most else (middle, enough)
+    return first(enough)

@@ -44,13 +44,17 @@ class Paired:
     possible: Bools
 
 
-def pair(allowed: Bools, form: Mapping[int, frozenset[int]], sums: tuple[Sums, Sums] | None) -> Paired:
+def pair(
+    allowed: Bools, form: Mapping[int, frozenset[int]], sums: tuple[Sums, Sums] | None, *, complete: bool
+) -> Paired:
     """Find the pairs.
 
     Args:
         allowed: bool (n, m), pairs that the span allows.
         form: Number of a box of the form to the numbers of the tokens in it, which are all.
         sums: Of tokens and of boxes; None where they are not known.
+        complete: Whether no pair that is on a page is missing in ``allowed``, and no box: only then does it prove
+            something that no other token or box is left.
     """
     possible, certain = allowed.copy(), np.zeros_like(allowed)
     for box, tokens in form.items():
@@ -59,7 +63,7 @@ def pair(allowed: Bools, form: Mapping[int, frozenset[int]], sums: tuple[Sums, S
         certain[:, box] |= inside & allowed[:, box]
     if sums is not None:
         _by_sums(possible, certain, form, *sums)
-    while _by_exclusion(possible, certain, form):
+    while complete and _by_exclusion(possible, certain, form):
         pass
     return Paired(certain, possible | certain)
 

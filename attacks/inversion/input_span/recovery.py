@@ -109,8 +109,11 @@ def inputs_of_span(
     if not allowed.words.separated:
         return Spanned(placed.certain, None, None, rank, (*limits, *placed.doubts))
     if placed.boxes is None:
-        return Spanned(None, allowed, pair(allowed.pairs, _of_form(allowed, form, words), None), rank, limits)
-    pairs = pair(allowed.pairs, _of_form(allowed, form, words), read.sums(allowed, matcher))
+        return Spanned(
+            None, allowed, pair(allowed.pairs, _of_form(allowed, form, words), None, complete=False), rank, limits
+        )
+    complete = allowed.complete and placed.complete
+    pairs = pair(allowed.pairs, _of_form(allowed, form, words), read.sums(allowed, matcher), complete=complete)
     if not allowed.places.separated:
         return Spanned(placed.certain, allowed, pairs, rank, (*limits, *placed.doubts))
     there = {tuple(box) for box in placed.boxes[placed.there].tolist()}
@@ -130,12 +133,14 @@ class _Placed:
         there: bool (n,), those that are on a page for certain; the others may be corners of them.
         limits: Why something is missing.
         changed: What was done to the update, as far as it is known by now.
+        complete: Whether no box is missing: no input of the matcher is below the errors.
     """
 
     boxes: Ints | None
     there: Bools
     limits: tuple[Limit, ...]
     changed: Limit | None
+    complete: bool = False
 
     @property
     def certain(self) -> Ints | None:
@@ -189,15 +194,19 @@ class _Read:
         if not got.apart.separated:
             return _Placed(None, nowhere, tuple(limits), changed)
         found = self._standing(got.boxes, matcher)
-        return _Placed(got.boxes[~found.absent], found.there[~found.absent], tuple(limits), changed)
+        sure = (got.boxes[:, None] == always[None]).all(axis=2).any(axis=1)
+        kept = sure | ~found.absent
+        complete = bases[0].complete and not limits
+        return _Placed(got.boxes[kept], (sure | found.there)[kept], tuple(limits), changed, complete)
 
     def _standing(self, boxes: Ints, matcher: Tensor) -> Standing:
         """Which boxes are on a page; without the tables of coordinates, those that are no combination of others."""
         offset, across, down = map(self.shared, (self.names.offset, self.names.across, self.names.down))
+        gradient, rng = matcher.double().numpy(), np.random.default_rng(_SEED)
         if across is None or down is None:
-            there = needed(self.parts, boxes)
+            there = needed(self.parts, boxes, gradient)
             return Standing(there, np.zeros_like(there))
-        return standing(self.parts, boxes, matcher.double().numpy(), offset, (across, down), self.noise.sigma)
+        return standing(self.parts, boxes, gradient, offset, (across, down), self.noise.sigma, rng)
 
     def sums(self, certain: Allowed, matcher: Tensor | None) -> tuple[Sums, Sums] | None:
         """Sums of signals of tokens and of boxes; None without the table of words, or if its output is not found."""

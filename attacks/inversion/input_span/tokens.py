@@ -39,6 +39,7 @@ class Allowed:
         pairs: bool (n, m).
         words: Levels of the test of tokens.
         places: Levels of the test of boxes of tokens.
+        complete: Whether all other pairs of these tokens and boxes are on no page: no input is below the errors.
     """
 
     tokens: Ints
@@ -46,6 +47,7 @@ class Allowed:
     pairs: NDArray[np.bool_]
     words: Apart
     places: Apart
+    complete: bool
 
     @property
     def groups(self) -> tuple[Ints, Ints]:
@@ -84,7 +86,7 @@ def pairs_in(
     wrong = [basis.excess_of(parts.words[known[row, 0]] + parts.spatial(moved)) for row in at]
     places = Apart(basis.excess_of(sure), np.stack(wrong), tests)
     if not words.separated:
-        return Allowed(candidates[:0], boxes[:0], np.zeros((0, 0), bool), words, places)
+        return Allowed(candidates[:0], boxes[:0], np.zeros((0, 0), bool), words, places, complete=False)
     excess = np.concatenate(
         [
             _excess(basis, parts, candidates[first : first + _BLOCK], boxes)
@@ -95,11 +97,12 @@ def pairs_in(
     cut = words.cut(nearest)
     kept = nearest <= cut
     if not places.separated:
-        return Allowed(candidates[kept], boxes, np.ones((int(kept.sum()), len(boxes)), bool), words, places)
+        every = np.ones((int(kept.sum()), len(boxes)), bool)
+        return Allowed(candidates[kept], boxes, every, words, places, complete=False)
     pairs = excess[kept] <= min(cut, places.cut(excess[kept].ravel()))
     held = pairs.any(axis=0)
     rows = pairs.any(axis=1)
-    return Allowed(candidates[kept][rows], boxes[held], pairs[rows][:, held], words, places)
+    return Allowed(candidates[kept][rows], boxes[held], pairs[rows][:, held], words, places, basis.complete)
 
 
 def _excess(basis: Basis, parts: InputParts, tokens: Ints, boxes: Ints) -> Floats:

@@ -55,7 +55,7 @@ def page(rng: np.random.Generator, tokens: int, boxes: int) -> dict[tuple[int, i
 def test_certain_pairs_are_those_that_the_oracle_leaves_no_choice_for(seed: int) -> None:
     rng = np.random.default_rng(seed)
     signals = page(rng, 12, 9)
-    found = pair(np.ones((12, 9), bool), {}, sums(signals, rng))
+    found = pair(np.ones((12, 9), bool), {}, sums(signals, rng), complete=True)
     groups = closed_groups(set(signals))
     certain = {(token, box) for tokens, boxes in groups for token in tokens for box in boxes
                if len(tokens) == 1 or len(boxes) == 1}  # fmt: skip
@@ -69,9 +69,9 @@ def test_words_of_the_form_settle_what_stands_beside_them() -> None:
     """Token 0 is in the form's box 0 and in the private box 1, with token 1: the form divides their group."""
     rng = np.random.default_rng(0)
     signals = {at: rng.standard_normal(WIDTH) for at in ((0, 0), (0, 1), (1, 1), (2, 2))}
-    found = pair(np.ones((3, 3), bool), {0: frozenset({0})}, sums(signals, rng))
+    found = pair(np.ones((3, 3), bool), {0: frozenset({0})}, sums(signals, rng), complete=True)
     assert found.certain.tolist() == [[True, True, False], [False, True, False], [False, False, True]]
-    without = pair(np.ones((3, 3), bool), {}, sums(signals, rng))
+    without = pair(np.ones((3, 3), bool), {}, sums(signals, rng), complete=True)
     assert without.certain.tolist() == [[False, False, False], [False, False, False], [False, False, True]]
 
 
@@ -80,22 +80,30 @@ def test_a_token_with_another_signal_is_in_no_group() -> None:
     rng = np.random.default_rng(0)
     signals = {at: rng.standard_normal(WIDTH) for at in ((0, 0), (1, 1), (2, 2))}
     tokens, boxes = sums(signals, rng)
-    found = pair(np.ones((3, 3), bool), {}, (tokens.less(0, rng.standard_normal(WIDTH), 0.0), boxes))
+    found = pair(np.ones((3, 3), bool), {}, (tokens.less(0, rng.standard_normal(WIDTH), 0.0), boxes), complete=True)
     assert found.possible[0, 0]
     assert {(1, 1), (2, 2)} <= set(zip(*map(list, found.certain.nonzero()), strict=True))
 
 
 def test_without_sums_the_span_alone_decides() -> None:
     allowed = np.array([[True, True, False], [True, True, False], [False, False, True]])
-    found = pair(allowed, {}, None)
+    found = pair(allowed, {}, None, complete=True)
     assert found.certain.tolist() == [[False] * 3, [False] * 3, [False, False, True]]
+    assert (found.possible == allowed).all()
+
+
+def test_what_may_be_missing_excludes_nothing() -> None:
+    """The one token that is left for a box is not there for certain where the span may have lost another."""
+    allowed = np.array([[True, True, False], [True, True, False], [False, False, True]])
+    found = pair(allowed, {}, None, complete=False)
+    assert not found.certain.any()
     assert (found.possible == allowed).all()
 
 
 def test_sums_of_noise_are_no_pairs() -> None:
     rng = np.random.default_rng(0)
     many = [Sums(rng.standard_normal((6, WIDTH)), np.full(6, 1e-6), np.ones(6, bool)) for _ in range(2)]
-    found = pair(np.ones((6, 6), bool), {}, (many[0], many[1]))
+    found = pair(np.ones((6, 6), bool), {}, (many[0], many[1]), complete=True)
     assert not found.certain.any()
 
 

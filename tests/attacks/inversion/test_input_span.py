@@ -11,9 +11,10 @@ import torch
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.bag import bag_of
+from pfl_audit.attacks.inversion.bag_readers import box_of
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
-from pfl_audit.attacks.inversion.controls import ANY_ORDER
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, PAIRS
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
 from pfl_audit.attacks.inversion.input_span.boxes import boxes_in
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
@@ -177,6 +178,34 @@ def test_too_many_inputs_are_said(room: Room) -> None:
     assert boxes_of(found) == true_boxes(case)
     assert [limit.cause for limit in found.limits] == [Cause.CROWDED]
     assert "too many inputs for the width" in str(found.limits[0])
+
+
+@pytest.mark.parametrize(("form", "number"), [(0, 1), (3, 1)])
+def test_a_crowded_update_names_no_box_and_no_pair_that_is_on_no_page(room: Room, form: int, number: int) -> None:
+    """Of eight pages: 558 boxes are in the span, 60 on a page, or a false one is near it; nearly no width is left."""
+    crowded = Room(room.model, open_templates(FIXTURES / "templates")[form : form + 1])
+    case = crowded.case(number, batch=8)
+    bag = bag_of(room.model, case)
+    texts = [truth.text for truth in case.truths]
+    there = {(token, *box) for each in texts
+             for token, box in zip(each["ids"].tolist(), map(tuple, each["boxes"].tolist()), strict=True)}  # fmt: skip
+    assert {tuple(box_of(one)) for one in bag.items[ALL_BOXES]} <= true_boxes(case)
+    assert {tuple(box_of(one)) for one in bag.items[PAIRS]} <= there
+    assert len(bag.items[ALL_BOXES]) > 0.7 * len(true_boxes(case))
+
+
+def test_inputs_below_the_errors_are_expected_where_the_span_ends_in_them() -> None:
+    """Nothing is complete where signals go on below errors; where they end far above, it is."""
+    rng = np.random.default_rng(0)
+
+    def complete(smallest: float, errors: float) -> bool:
+        sizes = np.geomspace(1.0, smallest, 60)
+        gradient = (rng.standard_normal((400, 60)) * sizes) @ rng.standard_normal((60, 192))
+        return bases_of(gradient + errors * rng.standard_normal(gradient.shape), 0.0, errors)[0].complete
+
+    assert complete(1e-2, 1e-6)
+    assert not complete(1e-5, 1e-4)
+    assert not complete(1e-2, 0.3)
 
 
 def test_an_update_of_another_model_is_noticed(room: Room) -> None:

@@ -68,7 +68,8 @@ def stand(seed: int, shift: float, *, half: bool = False) -> tuple[NDArray[np.bo
     given = gradients(parts, TABLE[true], rng.standard_normal((9, WIDTH)))
     if half:
         given = [torch.from_numpy(part).bfloat16().double().numpy() for part in given]
-    return true, standing(parts, TABLE, given[0], given[1], (given[2], given[3]), 0.0), needed(parts, TABLE)
+    found = standing(parts, TABLE, given[0], given[1], (given[2], given[3]), 0.0, rng)
+    return true, found, needed(parts, TABLE, given[0])
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3])
@@ -93,9 +94,39 @@ def test_tables_of_noise_tell_nothing(seed: int) -> None:
     parts = parts_of(rng, 0.0)
     matcher, *_ = gradients(parts, TABLE, rng.standard_normal((len(TABLE), WIDTH)))
     noise = (rng.standard_normal((COORDINATES, WIDTH)), rng.standard_normal((COORDINATES, WIDTH)))
-    found = standing(parts, TABLE, matcher, np.zeros(WIDTH), noise, 0.0)
-    assert found.there.sum() <= needed(parts, TABLE).sum() + 1
+    found = standing(parts, TABLE, matcher, np.zeros(WIDTH), noise, 0.0, rng)
+    assert found.there.sum() <= needed(parts, TABLE, matcher).sum() + 1
     assert not found.absent.any()
+
+
+CELL = np.array(list(product((1, 2, 3), (11, 12), (21, 22, 23), (31, 32))))
+"""Boxes of one cell on pages of a batch: they differ in all four edges, and depend on one another in all equations."""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_boxes_of_one_cell_are_named_only_where_all_solutions_agree(seed: int) -> None:
+    """A sparse solution need not be the pages', and names boxes that are on none of them."""
+    rng = np.random.default_rng(seed)
+    parts = parts_of(rng, 0.0)
+    true = np.zeros(len(CELL), bool)
+    true[rng.permutation(len(CELL))[: 7 + seed]] = True
+    given = gradients(parts, CELL[true], rng.standard_normal((int(true.sum()), WIDTH)))
+    found = standing(parts, CELL, given[0], given[1], (given[2], given[3]), 0.0, rng)
+    assert not (found.there & ~true).any()
+    assert not (found.absent & true).any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_box_that_errors_allow_is_not_needed(seed: int) -> None:
+    """A LayerNorm with a shift makes a corner no exact combination of others, and near enough to one for errors."""
+    rng = np.random.default_rng(seed)
+    parts = parts_of(rng, 0.01)
+    boxes = np.array([(1, 3, 5, 7), (1, 3, 9, 12), (20, 22, 5, 7), (20, 22, 9, 12)])
+    true = np.array([True, True, True, False])
+    matcher = rng.standard_normal((WIDTH, 3)) @ parts.placed(boxes[true])
+    noisy = matcher + 0.1 * rng.standard_normal(matcher.shape)
+    assert needed(parts, boxes[true], noisy).all()
+    assert not needed(parts, boxes, noisy)[3]
 
 
 def masked(seed: int, rate: float) -> tuple[Floats, Floats]:
