@@ -20,6 +20,7 @@ from pfl_audit.core.results import Results
 from pfl_audit.files import write_page
 from pfl_audit.reports import charts, coverage, risk, words
 from pfl_audit.reports.marks import mark_of
+from pfl_audit.reports.page_one import spans
 from pfl_audit.reports.pictures import Pictures
 from pfl_audit.reports.view import arrange
 
@@ -84,6 +85,7 @@ def environment() -> Environment:
         "chance": chance,
         "shortened": _shortened,
         "gate_lines": gate_lines,
+        "spans": spans,
     }
     return environment
 

@@ -29,6 +29,7 @@ _SIGNS: Final = "Signs, but no proof, that {} gives away training data"
 """In place of "no evidence" where a finding is a weak sign of more than how well the model reads."""
 _MOST_TITLES: Final = 4
 _LETTERS: Final = 26
+_IN_A_ROW: Final = 4
 _LEVELS: Final = ("leak", "weak", "none", "unresolved")
 
 
@@ -94,7 +95,7 @@ class PageOne:
     def at(self, severity: int, likelihood: int) -> str:
         """Letters of the findings of a cell of the map of risks."""
         wanted = (severity, likelihood)
-        return " ".join(one.letter for one in self.told if (one.risk.severity, one.risk.likelihood) == wanted)
+        return " ".join(spans([one.letter for one in self.told if (one.risk.severity, one.risk.likelihood) == wanted]))
 
 
 def page_one(results: Results) -> PageOne:
@@ -149,6 +150,21 @@ def _letter(place: int) -> str:
     return chr(ord("A") + place) if place < _LETTERS else f"F{place + 1}"
 
 
+def _place(letter: str) -> int:
+    return ord(letter) - ord("A") if len(letter) == 1 else int(letter[1:]) - 1
+
+
+def spans(letters: Sequence[str]) -> list[str]:
+    """Letters of findings in order, with four or more in a row as "A–D"."""
+    rows: list[list[str]] = []
+    for letter in letters:
+        if rows and letter == _letter(_place(rows[-1][-1]) + 1):
+            rows[-1].append(letter)
+        else:
+            rows.append([letter])
+    return [name for row in rows for name in ([f"{row[0]}–{row[-1]}"] if len(row) >= _IN_A_ROW else row)]
+
+
 def _remedies(told: Sequence[Told]) -> tuple[Remedy, ...]:
     """Against most leaks first; at the same number, in the order that the attacks give."""
     against: dict[str, list[str]] = {}
@@ -168,13 +184,15 @@ def _remedies(told: Sequence[Told]) -> tuple[Remedy, ...]:
 
 def _missing(results: Results, letters: Mapping[str, str]) -> tuple[Missing, ...]:
     groups: dict[tuple[str, str], list[str]] = {}
+    unresolved = [one for one in results.checks if mark_of(one) == "unresolved" and one.id in letters]
+    told = sorted((letters[one.id] for one in unresolved), key=_place)
     for check in results.checks:
         mark = mark_of(check)
         if check.status != "ran":
             reason = (check.reason or check.status).partition(BESIDES)[0]
             groups.setdefault((mark, reason), []).append(check.title)
         elif mark == "unresolved":
-            reason = f"nothing can be said; see {letters[check.id]}" if check.id in letters else "no finding"
+            reason = f"nothing can be said; see {', '.join(spans(told))}" if check.id in letters else "no finding"
             groups.setdefault((mark, reason), []).append(check.title)
     return tuple(Missing(_titles(titles), reason, mark) for (mark, reason), titles in groups.items())
 

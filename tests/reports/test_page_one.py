@@ -7,7 +7,7 @@ import pytest
 from pfl_audit.core.audited import audited
 from pfl_audit.core.results import Data, Results
 from pfl_audit.reports.html import to_html
-from pfl_audit.reports.page_one import page_one
+from pfl_audit.reports.page_one import page_one, spans
 from pfl_audit.reports.view import arrange
 from tests.reports.sample import found, full, memory, part, skipped, whole
 from tests.reports.test_html import results
@@ -133,3 +133,31 @@ def test_the_demonstration_is_named_wherever_its_numbers_stand(tmp_path: Path) -
     html = to_html(shown, tmp_path)
     assert html.count("(embedded demonstration model)") >= html.count('class="chart"')
     assert "demonstration" not in to_html(base, tmp_path)
+
+
+def test_page_one_says_how_many_findings_there_are(tmp_path: Path) -> None:
+    made = full()
+    page = to_html(made, tmp_path).partition("<h2>1. What was audited")[0]
+    assert made.verdict.summary
+    assert made.verdict.summary in page
+
+
+@pytest.mark.parametrize(
+    ("letters", "shown"),
+    [
+        ([], []),
+        (["A", "B", "C"], ["A", "B", "C"]),
+        (["A", "B", "C", "D", "F"], ["A–D", "F"]),
+        (["X", "Y", "Z", "F27", "F28", "F30"], ["X–F28", "F30"]),
+        (["F", "F27"], ["F", "F27"]),
+    ],
+)
+def test_many_findings_are_named_as_a_span(letters: list[str], shown: list[str]) -> None:
+    assert spans(letters) == shown
+
+
+def test_unresolved_findings_are_one_line() -> None:
+    checks = [whole(id=f"membership.{at}", title=f"Attack {at}", finding=found(level="unresolved")) for at in range(6)]
+    (missing,) = page_one(results(*checks)).missing
+    assert missing.titles == "Attack 0, Attack 1, Attack 2, Attack 3 and 2 more"
+    assert missing.reason == "nothing can be said; see A–F"
