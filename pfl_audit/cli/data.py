@@ -20,7 +20,7 @@ from pfl_audit.cli.help import App
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.documents.units import UnitName
 from pfl_audit.errors import EXIT_FINDING, NotAuditableError, UsageError
-from pfl_audit.files import require_new
+from pfl_audit.files import require_new, whole_or_nothing
 from pfl_audit.inputs import require_input
 from pfl_audit.registry import entries
 
@@ -157,7 +157,8 @@ def convert(
     require_new(out)
     corpus = open_corpus(path)
     require_questions(corpus, path)
-    write_jsonl(corpus, out)
+    with whole_or_nothing(out):
+        write_jsonl(corpus, out)
     report_corpora({out: corpus}, as_json=as_json, quiet=quiet)
 
 
@@ -201,7 +202,8 @@ def partition(
         raise UsageError("two sources have the same name", "Rename a folder: a source has the name of its folder")
     sources = dict(zip(names, map(open_corpus, paths), strict=True))
     corpus = partition_corpora(sources, clients, by, alpha, seed)
-    write_jsonl(corpus, out)
+    with whole_or_nothing(out):
+        write_jsonl(corpus, out)
     report_corpora({out: corpus}, as_json=as_json, quiet=quiet, clients=clients_held(corpus))
 
 
@@ -241,7 +243,9 @@ def make(
     counts = (members, non_members, red_providers, clients, documents, red_documents, questions)
     recipe = Recipe(*counts, ocr_noise, seed, wordings, asked, kind)
     progress = make_progress(quiet=quiet)
-    report_corpora({out: make_corpus(recipe, out, progress)}, as_json=as_json, quiet=quiet)
+    with whole_or_nothing(out):
+        corpus = make_corpus(recipe, out, progress)
+    report_corpora({out: corpus}, as_json=as_json, quiet=quiet)
 
 
 @app.command("make-forms")
@@ -263,7 +267,8 @@ def make_forms_(
     from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
 
     require_new(out)
-    corpus = make_forms(FormRecipe(private, public, validation, planted, seed), out, make_progress(quiet=quiet))
+    with whole_or_nothing(out):
+        corpus = make_forms(FormRecipe(private, public, validation, planted, seed), out, make_progress(quiet=quiet))
     fields = sum(len(form.fields) for form in corpus.forms)
     if as_json:
         print_json({"out": str(out), "forms": len(corpus.forms), "fields": fields})

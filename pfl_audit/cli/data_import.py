@@ -10,9 +10,10 @@ import typer
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.corpora import list_left_out, report_corpora
+from pfl_audit.cli.help import NAME_A_PATH
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
-from pfl_audit.files import require_new, write_text
+from pfl_audit.files import require_new, whole_or_nothing, write_text
 from pfl_audit.inputs import is_there, require_input
 from pfl_audit.registry import entries
 
@@ -145,6 +146,8 @@ def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
     from pfl_audit.documents.readers import IMPORTERS, READERS
     from pfl_audit.importing.pages import SUFFIXES, is_documents
 
+    if "" in (first, second):
+        raise UsageError("PATH is an empty path", NAME_A_PATH)
     if second is not None:
         return first, Path(second)
     path = Path(first)
@@ -192,8 +195,9 @@ def _import_data_set(
     written: dict[Path, Corpus] = {out: found.audit}
     if found.out_model is not None:
         written[out / OUT_MODEL] = found.out_model
-    for folder, corpus in written.items():
-        write_jsonl(corpus, folder)
+    with whole_or_nothing(out):
+        for folder, corpus in written.items():
+            write_jsonl(corpus, folder)
     report_corpora(written, reveal=reveal, as_json=as_json, quiet=quiet, unused=found.unused)
 
 

@@ -9,6 +9,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.utils import get_params_from_function
 
+from pfl_audit.errors import UsageError
+
+_PATHS = ("Path", "TyperPath")
+NAME_A_PATH = "Name a file or folder, and check that a variable for it is set"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -26,6 +30,21 @@ class Command(TyperCommand):
             found = declared.get(parameter.name or "")
             if found is not None and not getattr(parameter, "help", None):
                 parameter.help = getattr(found.default, "help", None)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parse arguments; an empty path, such as of a variable that is not set, is not the folder of the caller.
+
+        Raises:
+            UsageError: A path is empty.
+        """
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in self.params:
+            value = given.get(parameter.name or "")
+            values = value if isinstance(value, list | tuple) else [value]
+            if type(parameter.type).__name__ in _PATHS and "" in values:
+                name = parameter.opts[0]
+                raise UsageError(f"{name if name.startswith('-') else name.upper()} is an empty path", NAME_A_PATH)
+        return super().parse_args(ctx, args)
 
     def format_arguments(self, ctx: Any, formatter: Any) -> None:
         """Write nothing: click calls this from 8.5 on, and ``format_options`` lists the arguments."""

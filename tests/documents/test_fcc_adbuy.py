@@ -174,3 +174,23 @@ def test_a_damaged_document_is_listed(folder: Path, change: dict[str, object], r
     assert (len(corpus.documents), len(found.out_model.documents)) == (11, 2)
     (problem,) = [problem for problem in corpus.problems if problem.record == "doc-90"]
     assert reason in problem.reason
+
+
+@pytest.mark.parametrize(("error", "code"), [(AuditError("no space is left"), 2), (KeyboardInterrupt(), 130)])
+def test_an_import_that_fails_leaves_nothing(
+    error: BaseException, code: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as on a full disk, or with Ctrl-C: the same command can be repeated."""
+
+    def fails(corpus: object, out: Path) -> None:
+        (out / "images").mkdir(parents=True)
+        (out / "images/page.png").write_bytes(b"page")
+        raise error
+
+    out = tmp_path / "new"
+    command = ["data", "import", "fcc-adbuy", str(folder), "--out", str(out), "-q"]
+    with monkeypatch.context() as patched:
+        patched.setattr("pfl_audit.documents.writers.write_jsonl", fails)
+        assert run(command) == code
+    assert not out.exists()
+    assert run(command) == 0

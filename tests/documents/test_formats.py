@@ -12,6 +12,7 @@ from pfl_audit.documents.formats import recognise
 from pfl_audit.documents.forms.readers import READERS as FORM_READERS
 from pfl_audit.documents.forms.readers import open_forms, reader_of
 from pfl_audit.documents.readers import READERS, open_corpus
+from pfl_audit.documents.readers.json_lines import read_json_lines
 from pfl_audit.errors import AuditError
 from pfl_audit.registry import ExtensionWarning
 
@@ -178,3 +179,9 @@ def test_import_names_the_sources(install, tmp_path: Path, capsys) -> None:
         "Choose one of: donut, due, fcc-adbuy, funsd, hugging-face, jsonl, pfl-docvqa, sroie, table"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no file that opens and cannot be read")
+def test_a_file_that_the_disk_does_not_read_is_named() -> None:
+    with pytest.raises(AuditError, match=r"^/proc/self/mem cannot be read: Input/output error"):
+        next(read_json_lines(Path("/proc/self/mem"), ""))

@@ -74,7 +74,10 @@ def parse_json_line(line: str | None) -> dict[str, Any]:
 def refuse_archive(file: Path) -> None:
     """Raise AuditError if a file begins with the magic bytes of an archive."""
     with open_input(file, limit=None) as opened:
-        head = opened.read(8)
+        try:
+            head = opened.read(8)
+        except OSError as error:
+            raise AuditError(f"{file} cannot be read: {error.strerror or error}", "Check the disk") from error
     for magic, kind in _ARCHIVES.items():
         if head.startswith(magic):
             raise AuditError(f"{file} is a {kind} archive", "Unpack it first, and give what is in it")
