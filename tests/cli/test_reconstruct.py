@@ -393,16 +393,3 @@ def test_forms_that_it_was_not_trained_on_are_noted(few: Callable[..., Path], tm
     assert reconstruct(tmp_path / "run", *SMALL, forms=few()) == 3
     assert "training.json names other forms than the private part; check --forms" in capsys.readouterr().err
     assert "training.json names other forms than the private part" in results(tmp_path / "run")["target"]["notes"]
-
-
-def test_a_model_of_forms_is_known_to_the_other_commands(tmp_path: Path, capsys: Capture) -> None:
-    assert run(["inspect", str(PRIVATE), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["capabilities"] == ["form loss", "tokens"]
-    possible = {name for name, can in found["checks"].items() if can}
-    assert possible == {f"reconstruction.{name}" for name in ("guesses", "one_shot", "multi_shot")}
-    given = ["--model", str(PRIVATE), "--red", str(FIXTURES / "red"), "--out", str(tmp_path / "run"), "-q"]
-    assert run(["audit", *given]) == 3
-    said = capsys.readouterr().err
-    assert "that family offers no answers to questions" in said
-    assert "'pfl-audit reconstruct'" in said
