@@ -1,5 +1,6 @@
 """What an audit of forms and one of questions open, and what they say of it."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +10,19 @@ import numpy as np
 import pytest
 
 from pfl_audit.attacks.reconstruction.context import FormContext
-from pfl_audit.attacks.reconstruction.opened import OpenedForms
+from pfl_audit.attacks.reconstruction.opened import OpenedForms, open_subject
 from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC, FormInputs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.store import Records, ResponseStore
+from pfl_audit.core.subject import AuditJob
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
 from pfl_audit.documents.forms.partition import FormPartition
+from pfl_audit.errors import UsageError
 from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import FormModel
 from pfl_audit.progress import Silent
@@ -154,3 +157,22 @@ def test_audits_of_another_split_asked_about_other_forms(store: ResponseStore) -
     swapped = replace(one.parts, private=one.parts.public, public=one.parts.private)
     digests = [each.data(Redactor("")).sha256 for each in (one, opened(store), replace(one, parts=swapped))]
     assert digests[0] == digests[1] != digests[2]
+
+
+def test_checkpoints_of_epochs_are_of_the_targets_training(store: ResponseStore, tmp_path: Path) -> None:
+    """The public model has the target's vocabulary; a copy of the target without its record may be of any training."""
+    shipped = Path(__file__).parents[3] / "fixtures"
+    for folder, model in (("others", "layoutlm-public"), ("own", "layoutlm-private"), ("silent", "layoutlm-private")):
+        shutil.copytree(shipped / model, tmp_path / folder / "epoch-005")
+    (tmp_path / "silent/epoch-005/training.json").unlink()
+
+    def notes(folder: str) -> tuple[str, ...]:
+        inputs = FormInputs(forms=shipped / "forms", public=str(shipped / "layoutlm-public"), epochs=tmp_path / folder)
+        job = AuditJob(str(shipped / "layoutlm-private"), "cpu", False, 0, store, tmp_path / "states", Silent())
+        return open_subject(inputs, job).notes
+
+    with pytest.raises(UsageError, match="epoch-005 is a checkpoint of another training than the target"):
+        notes("others")
+    silent = "whether checkpoints of epochs are of its training is not recorded: epoch-005"
+    assert silent not in notes("own")
+    assert silent in notes("silent")
