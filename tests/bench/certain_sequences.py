@@ -1,4 +1,4 @@
-"""How often a certain sequence of a VT5's update with errors is false: python -m tests.bench.certain_sequences [PAGES].
+"""False ones among certain sequences of updates with errors: python -m tests.bench.certain_sequences [RUNS [KIND]].
 
 The embedded VT5 on all embedded forms but the first, on which the levels of the test were set. Updates of one page in
 half precision and with noise, and controls: another form than the page's is stated, the client has another model, and a
@@ -11,11 +11,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from unittest.mock import patch
 
-import numpy as np
 import torch
 from scipy.stats import beta
 
@@ -31,7 +30,7 @@ from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import Room, other_weights
 from tests.bench.inversion_updates import FIXTURES
 
-_SEEDS = 10
+_FIRST = 10
 """Number of the first page: those before it were looked at."""
 _PROMPT = (0, 0, 1000, 1000)
 CHANGES: dict[str, Callable[[updates.Update], updates.Update]] = {
@@ -41,28 +40,27 @@ CHANGES: dict[str, Callable[[updates.Update], updates.Update]] = {
 }
 
 
-def main(pages: int, kind: str = "") -> None:
-    """Print a table."""
-    templates = open_templates(FIXTURES / "templates")[1:]
+def main(many: int, kind: str = "") -> None:
+    """Print a table of so many runs of each kind, each of another form as far as there are any; or until Ctrl-C."""
     model = open_gradient_model(str(FIXTURES / "vt5-finetuned"), "cpu")
-    rooms = [Room(model, (template,)) for template in templates]
-    print("| update | runs | certain sequences | false | false among them, at most | s a run |")
-    print("| --- " * 6 + "|")
-    false_ones = named_ones = 0
-    for each, run in runs().items():
-        if not each.startswith(kind):
-            continue
-        began, counts = time.process_time(), []
-        for page in range(pages):
-            for at in range(len(rooms)):
-                counts.append(run(rooms, at, _SEEDS + page))
-                print(each, at, page, *counts[-1], file=sys.stderr, flush=True)
-        named, false = np.sum(counts, axis=0).tolist()
-        seconds = (time.process_time() - began) / len(counts)
-        print(f"| {each} | {len(counts)} | {named} | {false} | {most(false, named)} | {seconds:.1f} |", flush=True)
-        if not each.startswith("control"):
-            false_ones, named_ones = false_ones + false, named_ones + named
-    print(f"| all but controls | | {named_ones} | {false_ones} | {most(false_ones, named_ones)} | |")
+    rooms = [Room(model, (template,)) for template in open_templates(FIXTURES / "templates")[1:]]
+    counts: dict[str, list[tuple[int, int]]] = {name: [] for name in runs() if name.startswith(kind)}
+    began = time.process_time()
+    with suppress(KeyboardInterrupt):
+        for run in range(many):
+            for name, made in counts.items():
+                made.append(runs()[name](rooms, run % len(rooms), _FIRST + run // len(rooms)))
+                print(f"{time.process_time() - began:.0f} s: {name}, run {run + 1}: {made[-1]}", file=sys.stderr)
+    print("| update | runs | certain sequences | false | false among them, at most |\n| --- | --- | --- | --- | --- |")
+    for name, made in counts.items():
+        print(line(name, made))
+    print(line("all but controls", [one for name in CHANGES for one in counts.get(name, [])]))
+
+
+def line(name: str, counts: list[tuple[int, int]]) -> str:
+    """A row."""
+    named, false = (sum(each[at] for each in counts) for at in range(2))
+    return f"| {name} | {len(counts)} | {named} | {false} | {most(false, named)} |"
 
 
 def most(false: int, of: int) -> str:
@@ -157,4 +155,4 @@ def near(box: tuple[int, ...], others: set[tuple[int, ...]]) -> bool:
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1, *sys.argv[2:])
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 22, *sys.argv[2:])
