@@ -1,0 +1,54 @@
+"""Which vectors of an explanation nothing else can stand in for.
+
+Without one of its vectors an explanation leaves a single direction of the rows. Another vector in its place leaves what
+it does not have in that direction. A vector is certain if every other one leaves several times as much as errors are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfl_audit.attacks.inversion.adapters.pursuit import Explained
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_APART: Final = 10.0
+"""Times the largest singular value of errors that every other vector must leave."""
+_BLOCK: Final = 4096
+"""Vectors that are compared at a time."""
+
+
+def certain(rows: Floats, dictionary: Floats, found: Explained, edge: float) -> Bools:
+    """Test each vector of an explanation that ends at errors.
+
+    Args:
+        rows: As of ``pursue``.
+        dictionary: As of ``pursue``.
+        found: The explanation.
+        edge: As of ``pursue``.
+
+    Returns:
+        bool (n,), in the order of ``found.chosen``; none where the explanation does not end at errors.
+    """
+    count = len(found.chosen)
+    if not count or not found.ends:
+        return np.zeros(count, bool)
+    own = dictionary[found.chosen]
+    # Dual vectors: what each vector has outside of all others of the explanation.
+    alone = np.linalg.pinv(own)
+    alone /= np.linalg.norm(alone, axis=0)
+    strengths = np.linalg.norm(rows @ alone, axis=0)
+    nearest = np.zeros(count)
+    for first in range(0, len(dictionary), _BLOCK):
+        block = dictionary[first : first + _BLOCK]
+        beside = np.square(block).sum(axis=1) - np.square(block @ found.directions.T).sum(axis=1)
+        along = np.square(block @ alone)
+        share = along / np.maximum(np.maximum(beside, 0.0)[:, None] + along, 1e-300)
+        numbers = found.chosen - first
+        share[numbers[(numbers >= 0) & (numbers < len(block))]] = 0.0
+        nearest = np.maximum(nearest, share.max(axis=0))
+    return np.asarray(strengths * np.sqrt(1 - np.minimum(nearest, 1.0)) > _APART * edge)
