@@ -1,4 +1,4 @@
-"""Which vectors of an explanation nothing else can stand in for.
+"""Which vectors of an explanation nothing else can stand in for, and which may be errors.
 
 Without one of its vectors an explanation leaves a single direction of the rows. Another vector in its place leaves what
 it does not have in that direction. A vector is certain if every other one leaves several times as much as errors are.
@@ -16,13 +16,13 @@ from pfl_audit.attacks.inversion.adapters.pursuit import Explained
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_APART: Final = 10.0
+_APART: Final = 2.0
 """Times the largest singular value of errors that every other vector must leave."""
 _BLOCK: Final = 4096
 """Vectors that are compared at a time."""
 
 
-def certain(rows: Floats, dictionary: Floats, found: Explained, edge: float) -> Bools:
+def certain(rows: Floats, dictionary: Floats, found: Explained, edge: float) -> tuple[Bools, Bools]:
     """Test each vector of an explanation that ends at errors.
 
     Args:
@@ -32,11 +32,12 @@ def certain(rows: Floats, dictionary: Floats, found: Explained, edge: float) -> 
         edge: As of ``pursue``.
 
     Returns:
-        bool (n,), in the order of ``found.chosen``; none where the explanation does not end at errors.
+        Certain ones, and those that no errors are as strong as, bool (n,) each, in the order of ``found.chosen``; none
+        where the explanation does not end at errors.
     """
     count = len(found.chosen)
     if not count or not found.ends:
-        return np.zeros(count, bool)
+        return np.zeros(count, bool), np.zeros(count, bool)
     own = dictionary[found.chosen]
     # Dual vectors: what each vector has outside of all others of the explanation.
     alone = np.linalg.pinv(own)
@@ -51,4 +52,5 @@ def certain(rows: Floats, dictionary: Floats, found: Explained, edge: float) -> 
         numbers = found.chosen - first
         share[numbers[(numbers >= 0) & (numbers < len(block))]] = 0.0
         nearest = np.maximum(nearest, share.max(axis=0))
-    return np.asarray(strengths * np.sqrt(1 - np.minimum(nearest, 1.0)) > _APART * edge)
+    left = strengths * np.sqrt(1 - np.minimum(nearest, 1.0))
+    return left > _APART * edge, strengths > _APART * edge

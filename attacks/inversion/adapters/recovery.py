@@ -1,10 +1,10 @@
 """Tokens of an update that holds adapters of the first attention, with the boxes known.
 
-An input is a multiple of e(token) + s(box) for a word, and of W_p f + c_p for a patch of the page with features f. Of the
-rows of dL/dA (``rows``), what is known or need not be is taken out: s of all boxes, e of the tokens that form and prompt
-print, c_p, and W_p times the span of the features, which is that of the gradient of W_p, whatever is on the page. What is
-left are combinations of e of the private tokens, whose coefficients are unknown, and whose number may be as large as the
-directions that are left (``pursuit``).
+An input is a multiple of e(token) + s(box) for a word, and of W_p f + c_p for a patch of the page with features f. Of
+the rows of dL/dA (``rows``), what is known or need not be is taken out: s of all boxes, e of the tokens of form and
+prompt, c_p, and W_p times the span of the features, which is that of the gradient of W_p, whatever is on the page. What
+is left are combinations of e of the private tokens. Their coefficients are unknown, and there may be nearly as many of
+them as directions are left (``pursuit``).
 
 The rows determine no more than the sum of the coefficients of each token and of each box: which token stands in which
 box, how often, and in which order, is not in them.
@@ -12,7 +12,7 @@ box, how often, and in which order, is not in them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Final
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.certainty import certain
-from pfl_audit.attacks.inversion.adapters.pursuit import LEAST_OUTSIDE, Explained, pursue
+from pfl_audit.attacks.inversion.adapters.pursuit import LEAST_OUTSIDE, pursue
 from pfl_audit.attacks.inversion.adapters.rows import Halves
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.analytic.noise import Noise
@@ -34,6 +34,8 @@ Ints = NDArray[np.int64]
 
 _ABOVE: Final = 1.5
 """Times the largest singular value of errors of the size of rounding and noise, up to which nothing is left."""
+_COARSE: Final = 2.0**-20
+"""Relative error of an entry above which weak tokens may be below the errors; single precision has less."""
 _DEPENDS: Final = 1e-9
 """Share of the largest singular value below which a direction is none."""
 
@@ -99,9 +101,19 @@ def private_tokens(
     rows, dictionary = rows @ free, parts.words @ free
     dictionary[number] = 0.0
     found = pursue(rows, dictionary, edge)
-    sure = certain(rows, dictionary, found, edge)
-    limits = _limits(found, sure, parts, many, (len(boxes), len(number)), noise)
-    return Private(found.chosen[sure], int((~sure).sum()), room, limits)
+    if not found.ends:
+        limit = _crowded(len(found.chosen), parts, many, len(boxes), len(number))
+        return Private(none, len(found.chosen), room, (limit,))
+    sure, strong = certain(rows, dictionary, found, edge)
+    coarse = noise.everywhere or noise.rounding > _COARSE
+    tokens, unsure = found.chosen[sure], int((~sure & (strong | coarse)).sum())
+    if unsure:
+        errors = f"noise of {noise.sigma:.0e} an entry" if noise.everywhere else "rounding"
+        limit = Limit(Cause.NOISE, f"tokens: {errors} leaves {unsure} of {len(sure)} unsure")
+        return Private(tokens, unsure, room, (limit,))
+    if not len(tokens):
+        return Private(none, 0, room, (Limit(Cause.NOISE, "tokens: errors explain all of the adapters' rows"),))
+    return Private(tokens, 0, room, ())
 
 
 def outside_of(spans: Sequence[Floats]) -> Floats:
@@ -110,20 +122,13 @@ def outside_of(spans: Sequence[Floats]) -> Floats:
     Args:
         spans: float64 (n, width) each; each is brought to one size by itself.
     """
-    every = np.concatenate([each / max(float(np.linalg.norm(each, 2)), 1e-300) for each in spans if each.size])
+    every = np.concatenate(
+        [each / max(float(np.linalg.norm(each, 2)), 1e-300) if each.size else each for each in spans]
+    )
+    if not len(every):
+        return np.eye(every.shape[1])
     _, values, directions = np.linalg.svd(every, full_matrices=True)
     return np.asarray(directions[int((values > _DEPENDS * values[0]).sum()) :].T)
-
-
-def _limits(
-    found: Explained, sure: NDArray[np.bool_], parts: InputParts, many: int, public: tuple[int, int], noise: Noise
-) -> tuple[Limit, ...]:
-    if not found.ends:
-        return (_crowded(len(found.chosen), parts, many, *public),)
-    if sure.all():
-        return ()
-    errors = f"noise of {noise.sigma:.0e} an entry" if noise.everywhere else "rounding"
-    return (Limit(Cause.NOISE, f"tokens: {errors} leaves {int((~sure).sum())} of {len(sure)} unsure"),)
 
 
 def _crowded(taken: int, parts: InputParts, many: int, boxes: int, known: int) -> Limit:
@@ -131,4 +136,6 @@ def _crowded(taken: int, parts: InputParts, many: int, boxes: int, known: int) -
     rest = width - many - boxes - known
     used = f"{boxes} boxes, {known} tokens of form and prompt and {rest} directions of patches"
     why = f"of {width} directions {used} leave {many}, and {taken} tokens do not explain the adapters' rows"
-    return Limit(Cause.CROWDED, f"tokens: {why}: there are more, or the update is of another model, dropped out or noisy")
+    return Limit(
+        Cause.CROWDED, f"tokens: {why}: there are more, or the update is of another model, dropped out or noisy"
+    )

@@ -46,7 +46,8 @@ def adapted_layer(name: str) -> str | None:
     """Name of the weight that an adapter's tensor belongs to, as it is without peft; None of any other tensor.
 
     Args:
-        name: Such as ``module.base_model.model.q.lora_A.default.weight``, or without ``base_model.model`` and ``default``.
+        name: As peft has it, ``module.base_model.model.q.lora_A.default.weight``, or without its ``base_model.model.``
+            and ``default.``.
     """
     for half in (DOWN, UP):
         stem, found, rest = name.partition(half)
@@ -79,7 +80,9 @@ def halves_of(update: Mapping[str, Tensor], layers: Sequence[str], width: int) -
         elif part.dim() == 2 and part.shape[1] == width:
             down.append(part)
         else:
-            raise AuditError(f"{name} of the gradient is {tuple(part.shape)}, not {width} wide", "Take that of this model")
+            raise AuditError(
+                f"{name} of the gradient is {tuple(part.shape)}, not {width} wide", "Take that of this model"
+            )
     if not down and not up:
         return None
     rows = torch.cat(down) if down else torch.zeros(0, width)

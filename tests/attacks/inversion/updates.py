@@ -146,6 +146,41 @@ def adapters(update: Mapping[str, Tensor], rank: int = 6, seed: int = 0, up: flo
     return made
 
 
+def later_round(
+    model: GradientModel,
+    pages: Sequence[Truth],
+    others: Sequence[Truth],
+    rate: float = 1e-3,
+    rank: int = 6,
+    seed: int = 0,
+) -> Update:
+    """A gradient of adapters whose halves B one step of Adam on other pages made; the model is as before.
+
+    Adam's first step is the sign of the gradient times the rate. The scale of adapters is 16 / rank, as in training.
+    """
+    generator, scale, halves = torch.Generator().manual_seed(seed), 16 / rank, {}
+    before = {name: part.detach().clone() for name, part in model.network.named_parameters()}
+    for name, part in alone(share(model, others), "Attention.q.weight", "Attention.v.weight").items():
+        down = torch.randn(rank, part.shape[1], generator=generator) / part.shape[1] ** 0.5
+        halves[name] = (down, -rate * (part @ down.t()).sign())
+    with torch.no_grad():
+        weights = dict(model.network.named_parameters())
+        for name, (down, up) in halves.items():
+            weights[name].add_(scale * up @ down)
+    whole = share(model, pages)
+    with torch.no_grad():
+        for name, part in model.network.named_parameters():
+            part.copy_(before[name])
+    made = alone(whole, "spatial_embedding.", "visual_emb_matcher.")
+    for name, (down, up) in halves.items():
+        stem = name.removesuffix("weight")
+        made[f"{stem}lora_A.weight"], made[f"{stem}lora_B.weight"] = (
+            scale * up.t() @ whole[name],
+            scale * whole[name] @ down.t(),
+        )
+    return made
+
+
 def sgd(rate: float) -> Optimizer:
     """Plain steps."""
     return lambda parameters: torch.optim.SGD(parameters, lr=rate)
