@@ -1,10 +1,13 @@
-"""How many words adapters give away: python -m tests.bench.adapter_words [MODEL [COUNTS [PAGES [SEED]]]].
+"""How many words adapters give away: python -m tests.bench.adapter_words [MODEL [COUNTS [PAGES [SEED]]]],
+or forms [PAGES].
 
 The embedded VT5 (192 wide) and one of base size (768 wide) with random weights. A page is the first embedded form with
 1, 2, 4, ... private words of two random pieces of the whole vocabulary, in lines of random boxes. The client sends the
 gradient of adapters of rank 6 on q and v in a later round (their halves B are random), the spatial embedding and the
 layer that patches are given to. Tokens are those of the private words and of the question that neither form nor prompt
 have. UTR has the same rows and boxes; in the last two columns what this attack takes out is taken out for it as well.
+
+``forms`` are real fillings of the first two embedded forms on the embedded VT5, a row for each kind of update.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +25,10 @@ import torch
 from pfl_audit.attacks.inversion.adapters.recovery import span_of_patches
 from pfl_audit.attacks.inversion.adapters.rows import halves_of
 from pfl_audit.attacks.inversion.analytic.noise import noise_of
+from pfl_audit.attacks.inversion.bag import bag_of, counts_of
 from pfl_audit.attacks.inversion.clients import share
-from pfl_audit.attacks.inversion.context import Observation, Truth
+from pfl_audit.attacks.inversion.context import Case, Observation, Truth
+from pfl_audit.attacks.inversion.controls import ANY_ORDER
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.recovery import inputs_of_span
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
@@ -34,12 +40,16 @@ from pfl_audit.models.vt5.gradients import Vt5Gradients
 from pfl_audit.training.scratch import new_vt5
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import Room
-from tests.bench.inversion_updates import FIXTURES
+from tests.bench.input_span import OTHERS
+from tests.bench.inversion_updates import FIXTURES, Make
+from tests.bench.inversion_updates import kinds as all_kinds
 from tests.bench.utr import bag_of_words
 
 _PIECES = 2
 _LINE = 8
 """Words of a line."""
+_SAID = ("tokens", "boxes", "dropout", "no gradient of the spatial")
+"""Beginnings of what a report says of tokens and boxes that are missing."""
 _UP = 0.02
 """Standard deviation of the halves B."""
 COUNTS = {"embedded": (1, 2, 4, 8, 16, 24, 32, 40, 48), "base": (1, 2, 4, 8, 16, 32, 64, 128, 160, 192)}
@@ -66,6 +76,68 @@ def main(chosen: str = "", counts: str = "", pages: int = 2, seed: int = 0) -> N
             print("| --- " * 11 + "|")
             for count in [int(each) for each in counts.split(",")] if counts else COUNTS[name]:
                 print(row(room, model, count, pages, seed), flush=True)
+
+
+def forms(pages: int) -> None:
+    """Print the table of kinds of updates."""
+    model = open_gradient_model(str(FIXTURES / "vt5-finetuned"), "cpu")
+    room = Room(model, open_templates(FIXTURES / "templates")[:2])
+    print("| what is shared | private tokens | false | cause |\n| --- | --- | --- | --- |")
+    for kind, make in kinds().items():
+        counts, causes = np.zeros(3, dtype=np.int64), set()
+        for page in range(pages):
+            case = make(room, page)
+            bag = bag_of(model, case)
+            counts += counts_of(model, replace(case, filling=None), bag)[ANY_ORDER][0]
+            own = [one for one in bag.limits if one.words.startswith(_SAID)]
+            causes |= {str(limit.cause) for limit in own}
+        right, wanted, named = counts.tolist()
+        print(f"| {kind} | {right} of {wanted} | {named - right} | {', '.join(sorted(causes)) or '–'} |", flush=True)
+
+
+def kinds() -> dict[str, Make]:
+    """Updates by what is done to them."""
+
+    def of(
+        change: Callable[[updates.Update], updates.Update] = lambda given: given, made: Make = Room.case, rank: int = 6
+    ) -> Make:
+        def make(room: Room, page: int) -> Case:
+            case = made(room, page)
+            sent = change(updates.adapters(case.seen.gradient, rank=rank, seed=page, up=_UP))
+            return replace(case, seen=replace(case.seen, gradient=sent))
+
+        return make
+
+    def after_adam(room: Room, page: int) -> Case:
+        case = room.case(page)
+        sent = updates.later_round(room.model, case.truths, [room.clients.page("training", page)], seed=page)
+        return replace(case, seen=replace(case.seen, gradient=sent))
+
+    def first(room: Room, page: int) -> Case:
+        case = room.case(page)
+        return replace(case, seen=replace(case.seen, gradient=updates.adapters(case.seen.gradient, seed=page)))
+
+    found: dict[str, Make] = {"a later round, B random": of(), "a later round, B after a step of Adam": after_adam}
+    found["the first round, B zero"] = first
+    found |= {f"adapters of rank {rank}": of(rank=rank) for rank in (1, 2, 4, 16)}
+    found |= {f"batch of {batch}": of(made=lambda room, page, batch=batch: room.case(page, batch=batch))
+              for batch in (2, 4, 8)}  # fmt: skip
+    found["layer of patches frozen"] = of(lambda given: updates.frozen(given, "visual_emb_matcher"))
+    found["spatial matcher frozen"] = of(lambda given: updates.frozen(given, "spatial_emb_matcher"))
+    found["dropout of 0.1"] = of(made=OTHERS["dropout of 0.1"])
+    found |= {name: of(change) for name, change in CHANGES.items()}
+    return found | {name: of(made=make) for name, make in all_kinds().items() if name.startswith("control")}
+
+
+CHANGES: dict[str, Callable[[updates.Update], updates.Update]] = {
+    "bfloat16": lambda given: updates.rounded(given, torch.bfloat16),
+    "float16": lambda given: updates.rounded(given, torch.float16),
+    "int8, a scale for each row": lambda given: updates.integers(given, by_row=True),
+    "NF4": updates.nf4,
+    "noise of 1e-4 an entry": lambda given: updates.noisy(given, 1e-4),
+    "noise of 1e-2 an entry": lambda given: updates.noisy(given, 1e-2),
+    "noise of 1 an entry": lambda given: updates.noisy(given, 1.0),
+}
 
 
 def page_of(room: Room, model: Vt5Gradients, words: int, number: int, seed: int) -> Truth:
@@ -131,4 +203,7 @@ def row(room: Room, model: Vt5Gradients, words: int, pages: int, seed: int) -> s
 if __name__ == "__main__":
     torch.manual_seed(0)
     given = sys.argv[1:]
-    main(*given[:2], *map(int, given[2:]))
+    if given[:1] == ["forms"]:
+        forms(int(given[1]) if len(given) > 1 else 2)
+    else:
+        main(*given[:2], *map(int, given[2:]))

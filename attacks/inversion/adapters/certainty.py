@@ -18,6 +18,8 @@ Bools = NDArray[np.bool_]
 
 _APART: Final = 2.0
 """Times the largest singular value of errors that every other vector must leave."""
+_ROUNDED: Final = 1e-12
+"""Share of a squared length that double precision leaves where all of it is taken."""
 _BLOCK: Final = 4096
 """Vectors that are compared at a time."""
 
@@ -46,11 +48,17 @@ def certain(rows: Floats, dictionary: Floats, found: Explained, edge: float) -> 
     nearest = np.zeros(count)
     for first in range(0, len(dictionary), _BLOCK):
         block = dictionary[first : first + _BLOCK]
-        beside = np.square(block).sum(axis=1) - np.square(block @ found.directions.T).sum(axis=1)
-        along = np.square(block @ alone)
-        share = along / np.maximum(np.maximum(beside, 0.0)[:, None] + along, 1e-300)
+        whole = np.square(block).sum(axis=1)
+        beside = _above(whole - np.square(block @ found.directions.T).sum(axis=1), whole)
+        along = _above(np.square(block @ alone), whole[:, None])
+        share = along / np.maximum(beside[:, None] + along, 1e-300)
         numbers = found.chosen - first
         share[numbers[(numbers >= 0) & (numbers < len(block))]] = 0.0
         nearest = np.maximum(nearest, share.max(axis=0))
     left = strengths * np.sqrt(1 - np.minimum(nearest, 1.0))
     return left > _APART * edge, strengths > _APART * edge
+
+
+def _above(part: Floats, whole: Floats) -> Floats:
+    """Squared lengths, zero where they are no more than rounding of the whole ones."""
+    return np.where(part > _ROUNDED * whole, part, 0.0)

@@ -33,9 +33,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _ABOVE: Final = 1.5
-"""Times the largest singular value of errors of the size of rounding and noise, up to which nothing is left."""
+"""Times the largest singular value of independent errors (Marchenko and Pastur), up to which nothing is left."""
+_DEPENDENT: Final = 4.0
+"""Times the norm of all errors, the same in single precision, whose errors are of the computation: not independent."""
 _COARSE: Final = 2.0**-20
-"""Relative error of an entry above which weak tokens may be below the errors; single precision has less."""
+"""Relative error of an entry above which it is one of rounding before the update was sent."""
 _DEPENDS: Final = 1e-9
 """Share of the largest singular value below which a direction is none."""
 
@@ -97,7 +99,8 @@ def private_tokens(
     many, room = free.shape[1], max(0, free.shape[1] - LEAST_OUTSIDE)
     if not room:
         return Private(none, 0, 0, (_crowded(0, parts, many, len(boxes), len(number)),))
-    edge = _ABOVE * (sqrt(len(rows)) + sqrt(many))
+    coarse = noise.everywhere or noise.rounding > _COARSE
+    edge = _ABOVE * (sqrt(len(rows)) + sqrt(many)) if coarse else _DEPENDENT * sqrt(len(rows) * many)
     rows, dictionary = rows @ free, parts.words @ free
     dictionary[number] = 0.0
     found = pursue(rows, dictionary, edge)
@@ -105,7 +108,6 @@ def private_tokens(
         limit = _crowded(len(found.chosen), parts, many, len(boxes), len(number))
         return Private(none, len(found.chosen), room, (limit,))
     sure, strong = certain(rows, dictionary, found, edge)
-    coarse = noise.everywhere or noise.rounding > _COARSE
     tokens, unsure = found.chosen[sure], int((~sure & (strong | coarse)).sum())
     if unsure:
         errors = f"noise of {noise.sigma:.0e} an entry" if noise.everywhere else "rounding"

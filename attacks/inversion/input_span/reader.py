@@ -76,7 +76,9 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None and len(edges) == len(_EDGES), limits)
         tokens |= tables.always
     elif found.private is not None:
-        tokens, limits = tokens | frozenset(found.private.tokens.tolist()), (*limits, *found.private.limits)
+        traits = traits_of(seen.gradient, (table.name for table in (tables.word, *tables.edges.values())))
+        limits = (*limits, *restated(found.private.limits, traits))
+        tokens |= frozenset(found.private.tokens.tolist())
         if not found.private.limits:
             limits = tuple(limit for limit in limits if not _of_words(limit))
     boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
