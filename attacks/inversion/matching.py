@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import BackwardCFunction, FunctionCtx, once_differentiable
 
+from pfl_audit.attacks.inversion.adapters.rows import adapted_layer
 from pfl_audit.attacks.inversion.settings import Layers, Match
 from pfl_audit.errors import NotAuditableError
 
@@ -28,7 +29,7 @@ def speaking(
     """Names of the tensors that the distance compares.
 
     Args:
-        gradient: The shared one.
+        gradient: The shared one; adapters in it are not compared, since the model has none.
         layers: ``pre-fusion`` are those of the parts that see the page or the words alone, ``post-fusion`` the others.
         fusion: Prefixes of the names of those parts, or None if the model has no such split.
 
@@ -38,7 +39,8 @@ def speaking(
     if layers != "all" and fusion is None:
         raise NotAuditableError("this model names no layers before the fusion of page and text", "Use --layers all")
     before = fusion or ()
-    chosen = [name for name in gradient if layers == "all" or name.startswith(before) == (layers == "pre-fusion")]
+    whole = [name for name in gradient if adapted_layer(name) is None]
+    chosen = [name for name in whole if layers == "all" or name.startswith(before) == (layers == "pre-fusion")]
     norms = {name: float(gradient[name].norm()) for name in chosen}
     largest = max(norms.values(), default=0.0)
     names = [name for name, norm in norms.items() if norm > SILENT * largest]

@@ -71,6 +71,8 @@ class SummedInputs:
         offset: c, (width,).
         norm: (width,), multiplies the columns of a scaled input.
         attention: Weights that are given the inputs, (outputs, width) each.
+        patches: (width, features), is given the features of the page's patches, and makes inputs of them.
+        patches_offset: (width,), is added.
         pairs: Tokens with boxes that every sample has, such as the prompt and the end: int64 (n, 5).
     """
 
@@ -84,6 +86,8 @@ class SummedInputs:
     offset: str
     norm: str
     attention: tuple[str, ...]
+    patches: str
+    patches_offset: str
     pairs: Tensor
 
 

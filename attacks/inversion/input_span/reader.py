@@ -75,6 +75,12 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     if found.allowed is not None:
         tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None and len(edges) == len(_EDGES), limits)
         tokens |= tables.always
+    elif found.private is not None:
+        traits = traits_of(seen.gradient, (table.name for table in (tables.word, *tables.edges.values())))
+        limits = (*limits, *restated(found.private.limits, traits))
+        tokens |= frozenset(found.private.tokens.tolist())
+        if not found.private.limits:
+            limits = tuple(limit for limit in limits if not _of_words(limit))
     boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
     pairs, candidates = _pairs(found)
     ordered = words_in_order(seen, tables, weights, found)
@@ -104,4 +110,9 @@ def _tokens(
     by_span = frozenset(found.tokens.tolist())
     if not whole or not limits:
         return by_rows | by_span, limits
-    return by_span, tuple(limit for limit in limits if limit.cause is not Cause.MISSING or "words" not in limit.words)
+    return by_span, tuple(limit for limit in limits if not _of_words(limit))
+
+
+def _of_words(limit: Limit) -> bool:
+    """Whether a limit says that the table of words is not shared."""
+    return limit.cause is Cause.MISSING and "words" in limit.words

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.adapters.recovery import Private, private_tokens, span_of_patches
+from pfl_audit.attacks.inversion.adapters.rows import halves_of
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
@@ -50,6 +52,7 @@ class Spanned:
         pairs: Pairs of the allowed ones; None where no gradient determines it.
         rank: Distinct directions of the first attention's inputs, and how many there may be.
         limits: Why something is missing.
+        private: Tokens by adapters alone; None where the attention itself is shared, or no boxes are known.
     """
 
     boxes: Ints | None
@@ -57,6 +60,7 @@ class Spanned:
     pairs: Paired | None
     rank: tuple[int, int]
     limits: tuple[Limit, ...]
+    private: Private | None = None
 
 
 def inputs_of_span(
@@ -100,7 +104,8 @@ def inputs_of_span(
     rank = (0, parts.words.shape[1])
     if attention is None:
         limits = (*placed.limits, missing("the first attention", "no pairs"))
-        return Spanned(placed.boxes, None, None, rank, limits)
+        private = read.private(placed.boxes, [*known[:, 0], *(token for word in words for token in word)])
+        return Spanned(placed.boxes, None, None, rank, limits, private)
     bases = bases_of(attention.double().numpy(), noise.rounding, noise.sigma)
     boxes = placed.boxes if placed.boxes is not None else np.unique(np.concatenate([always, form]), axis=0)
     allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
@@ -221,6 +226,16 @@ class _Read:
             matcher.double().numpy(), self.parts.placed(certain.boxes), *errors
         )
 
+    def private(self, boxes: Ints | None, known: Sequence[int]) -> Private | None:
+        """Tokens by adapters of the first attention; None where there are none, or boxes are not known."""
+        names, width = self.names, self.parts.words.shape[1]
+        halves = halves_of(self.update, names.attention, width)
+        if halves is None or boxes is None:
+            return None
+        matrix, offset = (_weight(self.weights, ending) for ending in (names.patches, names.patches_offset))
+        patches = span_of_patches(self.shared(names.patches), matrix, offset, self.noise)
+        return private_tokens(halves, self.parts, boxes, known, patches, self.noise)
+
     def shared(self, ending: str) -> Floats | None:
         """A tensor of the update."""
         found = find_tensor(self.update, ending, _shape(self.weights, ending))
@@ -259,7 +274,11 @@ def _gradient(update: Mapping[str, Tensor], weights: Mapping[str, Tensor], endin
 
 
 def _shape(weights: Mapping[str, Tensor], ending: str) -> tuple[int, ...]:
-    return next(tuple(part.shape) for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))
+    return tuple(_weight(weights, ending).shape)
+
+
+def _weight(weights: Mapping[str, Tensor], ending: str) -> Tensor:
+    return next(part.detach() for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))
 
 
 def _noise(

@@ -158,6 +158,8 @@ class Vt5Tables:
             offset="spatial_emb_matcher.layers.0.bias",
             norm=f"{first}.layer_norm.weight",
             attention=tuple(f"{first}.SelfAttention.{name}.weight" for name in "qkv"),
+            patches="visual_emb_matcher.layers.0.weight",
+            patches_offset="visual_emb_matcher.layers.0.bias",
             pairs=torch.cat([rows, torch.tensor([[EOS, 0, 0, 0, 0]])]),
         )
 

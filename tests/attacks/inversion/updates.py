@@ -128,16 +128,56 @@ def dropped(model: GradientModel, pages: Sequence[Truth], rate: float = 0.1, see
     return update
 
 
-def adapters(update: Mapping[str, Tensor], rank: int = 6, seed: int = 0) -> Update:
-    """The first step of low-rank adapters on q and v of a VT5, and of what is trained whole beside them.
+def adapters(update: Mapping[str, Tensor], rank: int = 6, seed: int = 0, up: float = 0.0) -> Update:
+    """A gradient of low-rank adapters on q and v of a VT5, and of what is trained whole beside them.
 
-    The halves A are random and the halves B zero, so that dL/dA = 0 and dL/dB = dL/dW A^T.
+    With y = W x + B A x the gradients are dL/dA = B^T dL/dW and dL/dB = dL/dW A^T, where the update is one of the
+    weights W + B A.
+
+    Args:
+        up: Standard deviation of the halves B, which are zero in the first round; the halves A are random.
     """
     generator = torch.Generator().manual_seed(seed)
     made = alone(update, "spatial_embedding.", "visual_emb_matcher.")
     for name, part in alone(update, "Attention.q.weight", "Attention.v.weight").items():
         stem, down = name.removesuffix("weight"), torch.randn(rank, part.shape[1], generator=generator)
-        made[f"{stem}lora_A.weight"], made[f"{stem}lora_B.weight"] = torch.zeros_like(down), part @ down.t()
+        second = up * torch.randn(part.shape[0], rank, generator=generator)
+        made[f"{stem}lora_A.weight"], made[f"{stem}lora_B.weight"] = second.t() @ part, part @ down.t()
+    return made
+
+
+def later_round(
+    model: GradientModel,
+    pages: Sequence[Truth],
+    others: Sequence[Truth],
+    rate: float = 1e-3,
+    rank: int = 6,
+    seed: int = 0,
+) -> Update:
+    """A gradient of adapters whose halves B one step of Adam on other pages made; the model is as before.
+
+    Adam's first step is the sign of the gradient times the rate. The scale of adapters is 16 / rank, as in training.
+    """
+    generator, scale, halves = torch.Generator().manual_seed(seed), 16 / rank, {}
+    before = {name: part.detach().clone() for name, part in model.network.named_parameters()}
+    for name, part in alone(share(model, others), "Attention.q.weight", "Attention.v.weight").items():
+        down = torch.randn(rank, part.shape[1], generator=generator) / part.shape[1] ** 0.5
+        halves[name] = (down, -rate * (part @ down.t()).sign())
+    with torch.no_grad():
+        weights = dict(model.network.named_parameters())
+        for name, (down, up) in halves.items():
+            weights[name].add_(scale * up @ down)
+    whole = share(model, pages)
+    with torch.no_grad():
+        for name, part in model.network.named_parameters():
+            part.copy_(before[name])
+    made = alone(whole, "spatial_embedding.", "visual_emb_matcher.")
+    for name, (down, up) in halves.items():
+        stem = name.removesuffix("weight")
+        made[f"{stem}lora_A.weight"], made[f"{stem}lora_B.weight"] = (
+            scale * up.t() @ whole[name],
+            scale * whole[name] @ down.t(),
+        )
     return made
 
 

@@ -1,0 +1,1 @@
+"""Words of updates that hold low-rank adapters in place of the matrices that they adapt."""
