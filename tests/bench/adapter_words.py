@@ -142,7 +142,7 @@ CHANGES: dict[str, Callable[[updates.Update], updates.Update]] = {
 
 def page_of(room: Room, model: Vt5Gradients, words: int, number: int, seed: int) -> Truth:
     """The form with private words in random boxes."""
-    rng, form = np.random.default_rng([seed, words, number]), room.clients._templates[0]
+    rng, form = np.random.default_rng([seed, words, number]), room.templates[0]
     truth = room.clients.page("document", number)
     text = model.text(Sample("What is written here?", "a", form.words, form.boxes))
     lines = np.sort(rng.integers(0, 950, size=-(-words // _LINE)))

@@ -64,7 +64,7 @@ class Room:
     """Clients of one form, and recoveries of what they share."""
 
     def __init__(self, model: GradientModel, templates: tuple[Template, ...]) -> None:
-        self.model = model
+        self.model, self.templates = model, templates
         self.placed = [place_template(model, template, Silent()) for template in templates]
         self.clients = Clients(model, templates, 0, None, Silent())
         self.filling = cache(lambda page, question, number: self.clients.filling([(page, question)], number)[0])
