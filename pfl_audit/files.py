@@ -48,7 +48,7 @@ def whole_or_nothing(folder: Path) -> Iterator[None]:
         AuditError: The path or one above it is not a folder.
     """
     require_new(folder)
-    stood = is_there(folder)
+    existed = is_there(folder)
     try:
         yield
     except BaseException:
@@ -58,7 +58,7 @@ def whole_or_nothing(folder: Path) -> Iterator[None]:
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink()
-            if not stood:
+            if not existed:
                 folder.rmdir()
         raise
 

@@ -34,7 +34,7 @@ _LEVELS: Final = ("leak", "weak", "none", "unresolved")
 
 
 @dataclass(frozen=True)
-class Told:
+class LetteredFinding:
     """A finding on page one.
 
     Attributes:
@@ -75,7 +75,7 @@ class PageOne:
         caveats: What findings do not say.
         as_published: Which settings are the papers', by attack.
         against: Whom it was audited against.
-        told: Findings, worst risk first.
+        findings: Worst risk first.
         remedies: Actions, most effective first, each once.
         missing: What was asked for and did not run or was not resolved.
         uncovered: Classes of attacks of which nothing ran, by the reason, as (classes, reason).
@@ -86,7 +86,7 @@ class PageOne:
     caveats: tuple[str, ...]
     as_published: tuple[str, ...]
     against: str
-    told: tuple[Told, ...]
+    findings: tuple[LetteredFinding, ...]
     remedies: tuple[Remedy, ...]
     missing: tuple[Missing, ...]
     uncovered: tuple[tuple[str, str], ...]
@@ -95,23 +95,27 @@ class PageOne:
     def at(self, severity: int, likelihood: int) -> str:
         """Letters of the findings of a cell of the map of risks."""
         wanted = (severity, likelihood)
-        return " ".join(spans([one.letter for one in self.told if (one.risk.severity, one.risk.likelihood) == wanted]))
+        return " ".join(
+            spans([one.letter for one in self.findings if (one.risk.severity, one.risk.likelihood) == wanted])
+        )
 
 
 def page_one(results: Results) -> PageOne:
     """Arrange the answers."""
-    told = _told(results)
+    findings = _lettered(results)
     name = audited_name(results)
-    signs = results.verdict.status == "no-evidence" and any(one.mark == "weak" and not _is_utility(one) for one in told)
+    signs = results.verdict.status == "no-evidence" and any(
+        one.mark == "weak" and not _is_utility(one) for one in findings
+    )
     head = (_SIGNS if signs else _HEADS[results.verdict.status]).format(name)
     return PageOne(
         headline=f"{head[:1].upper()}{head[1:]}",
         caveats=tuple(dict.fromkeys(data.caveat for data in results.datasets if data.caveat)),
         as_published=labels(results),
         against=RELEASES[results.release],
-        told=told,
-        remedies=_remedies(told),
-        missing=_missing(results, {one.check.id: one.letter for one in told}),
+        findings=findings,
+        remedies=_remedies(findings),
+        missing=_missing(results, {one.check.id: one.letter for one in findings}),
         uncovered=_uncovered(results),
         not_run=sum(check.status != "ran" for check in results.checks),
     )
@@ -125,7 +129,7 @@ def audited_name(results: Results) -> str:
     return " and ".join(_embedded(one) for one in name.split(" and "))
 
 
-def _is_utility(one: Told) -> bool:
+def _is_utility(one: LetteredFinding) -> bool:
     return one.check.review is not None and one.check.review.obtains == "utility"
 
 
@@ -136,14 +140,16 @@ def _embedded(name: str) -> str:
     return f"the embedded demonstration {kind}"
 
 
-def _told(results: Results) -> tuple[Told, ...]:
-    told = [
-        Told("", check, check.finding.level, check.finding.plain or check.finding.text, risk_of(check, results))
+def _lettered(results: Results) -> tuple[LetteredFinding, ...]:
+    findings = [
+        LetteredFinding(
+            "", check, check.finding.level, check.finding.plain or check.finding.text, risk_of(check, results)
+        )
         for check in results.checks
         if check.status == "ran" and check.finding is not None
     ]
-    told.sort(key=lambda one: (*one.risk.order, _LEVELS.index(one.mark)))
-    return tuple(replace(one, letter=_letter(place)) for place, one in enumerate(told))
+    findings.sort(key=lambda one: (*one.risk.order, _LEVELS.index(one.mark)))
+    return tuple(replace(one, letter=_letter(place)) for place, one in enumerate(findings))
 
 
 def _letter(place: int) -> str:
@@ -165,12 +171,12 @@ def spans(letters: Sequence[str]) -> list[str]:
     return [name for row in rows for name in ([f"{row[0]}–{row[-1]}"] if len(row) >= _IN_A_ROW else row)]
 
 
-def _remedies(told: Sequence[Told]) -> tuple[Remedy, ...]:
+def _remedies(findings: Sequence[LetteredFinding]) -> tuple[Remedy, ...]:
     """Against most leaks first; at the same number, in the order that the attacks give."""
     against: dict[str, list[str]] = {}
     leaks: dict[str, int] = {}
     places: dict[str, int] = {}
-    for one in told:
+    for one in findings:
         finding = one.check.finding
         if finding is None or one.mark not in ("leak", "weak"):
             continue
@@ -185,14 +191,14 @@ def _remedies(told: Sequence[Told]) -> tuple[Remedy, ...]:
 def _missing(results: Results, letters: Mapping[str, str]) -> tuple[Missing, ...]:
     groups: dict[tuple[str, str], list[str]] = {}
     unresolved = [one for one in results.checks if mark_of(one) == "unresolved" and one.id in letters]
-    told = sorted((letters[one.id] for one in unresolved), key=_place)
+    open_ones = sorted((letters[one.id] for one in unresolved), key=_place)
     for check in results.checks:
         mark = mark_of(check)
         if check.status != "ran":
             reason = (check.reason or check.status).partition(BESIDES)[0]
             groups.setdefault((mark, reason), []).append(check.title)
         elif mark == "unresolved":
-            reason = f"nothing can be said; see {', '.join(spans(told))}" if check.id in letters else "no finding"
+            reason = f"nothing can be said; see {', '.join(spans(open_ones))}" if check.id in letters else "no finding"
             groups.setdefault((mark, reason), []).append(check.title)
     return tuple(Missing(_titles(titles), reason, mark) for (mark, reason), titles in groups.items())
 

@@ -15,7 +15,7 @@ from pfl_audit.reports.captions import in_words, what_to_see
 from pfl_audit.reports.charts import Chart, chart_of
 from pfl_audit.reports.guarantee import GuaranteeView, view_guarantee
 from pfl_audit.reports.marks import mark_of
-from pfl_audit.reports.page_one import PageOne, Told, page_one
+from pfl_audit.reports.page_one import LetteredFinding, PageOne, page_one
 
 Item = TypeVar("Item", Curve, Evidence, Table)
 _MOSTLY_EMPTY = 20
@@ -62,11 +62,11 @@ class Section:
 
     question: str
     anchor: str
-    deciding: tuple[Told, ...]
+    deciding: tuple[LetteredFinding, ...]
     figures: tuple[Figure, ...]
     evidence: tuple[Evidence, ...]
     tables: tuple[Table, ...]
-    rows: tuple[tuple[Told, Metric | None], ...]
+    rows: tuple[tuple[LetteredFinding, Metric | None], ...]
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,17 @@ class View:
 def arrange(results: Results) -> View:
     """Group checks by the question that they help to answer."""
     page = page_one(results)
-    told = {one.check.id: one for one in page.told}
+    lettered = {one.check.id: one for one in page.findings}
     questions: dict[str, list[Check]] = {}
-    places = {one.check.id: place for place, one in enumerate(page.told)}
+    places = {one.check.id: place for place, one in enumerate(page.findings)}
     wholes = {check.id: check for check in results.checks}
     # Findings in the order of page one; what is part of another stands where that one does.
     for check in sorted(results.checks, key=lambda check: places.get(check.part_of or check.id, len(places))):
         if check.status == "ran":
             questions.setdefault(_question(check, wholes.get(check.part_of or check.id, check)), []).append(check)
     sections = tuple(
-        _section(place, question, checks, told) for place, (question, checks) in enumerate(questions.items(), start=1)
+        _section(place, question, checks, lettered)
+        for place, (question, checks) in enumerate(questions.items(), start=1)
     )
     shown = _shown(sections)
     ran = [check for check in results.checks if check.status == "ran"]
@@ -153,8 +154,8 @@ def _question(check: Check, whole: Check) -> str:
     return review.question if review else f"What do the checks of “{check.family}” show?"
 
 
-def _section(place: int, question: str, checks: Sequence[Check], told: Mapping[str, Told]) -> Section:
-    mine = [told[check.id] for check in checks if check.id in told]
+def _section(place: int, question: str, checks: Sequence[Check], lettered: Mapping[str, LetteredFinding]) -> Section:
+    mine = [lettered[check.id] for check in checks if check.id in lettered]
     wholes = {check.part_of for check in checks}
     figures: list[Curve] = []
     tables: list[Table] = []

@@ -84,7 +84,7 @@ def read_fields(
     """Read the private fields of one document, on the original and on the reconstruction.
 
     Where the lines of a field stand is taken from the original, so that both are read in the same places. Words that
-    the empty form has there are nobody's: they are left out of what is read.
+    the empty form has there are not the client's: they are left out of what is read.
 
     Args:
         original: The client's page, uint8 (height, width, 3).

@@ -153,7 +153,7 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     parts = partition_forms(corpus, seed=inputs.split_seed)
     if not parts.private:
         raise NotAuditableError(
-            f"none of the {len(corpus.forms)} forms stands in the private part, which the model was trained on",
+            f"none of the {len(corpus.forms)} forms is in the private part, which the model was trained on",
             "Name the parts as docs/forms.md says, or none of them",
         )
     if parts.left_out:

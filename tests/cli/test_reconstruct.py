@@ -366,7 +366,7 @@ def test_forms_that_are_none(
 ) -> None:
     out = tmp_path / "run"
     refused(capsys, out, 2, "holds no forms", forms=FIXTURES / "red")
-    refused(capsys, out, 3, "none of the 3 forms stands in the private part", forms=few(0))
+    refused(capsys, out, 3, "none of the 3 forms is in the private part", forms=few(0))
     alike = few(2, 1, change=lambda row: (row.pop("part"), row.update(id=f"form_{row['id'][:4]}")))
     refused(capsys, out, 2, "4 forms of 1 documents (ids are read as document_page) leave the", forms=alike)
     model = untrained("el", modality="bimodal")

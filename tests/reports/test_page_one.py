@@ -100,9 +100,9 @@ def test_what_is_unresolved_asks_for_more_documents(tmp_path: Path) -> None:
 def test_a_finding_of_an_earlier_version_is_told_in_its_own_words() -> None:
     old = found(plain=None, remedies=[], success=None, false_alarms=None)
     page = page_one(results(whole(finding=old, review=None)))
-    assert page.told[0].sentence == old.text
+    assert page.findings[0].sentence == old.text
     assert [one.text for one in page.remedies] == [old.remedy]
-    assert page.told[0].risk.severity is None
+    assert page.findings[0].risk.severity is None
 
 
 def test_what_was_not_tested_has_its_reason_and_classes_without_a_check_are_named() -> None:

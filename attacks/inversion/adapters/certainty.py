@@ -1,4 +1,4 @@
-"""Which vectors of an explanation nothing else can stand in for, and which may be errors.
+"""Which vectors of an explanation have no alternative, and which may be errors.
 
 Without one of its vectors an explanation leaves a single direction of the rows. Another vector in its place leaves what
 it does not have in that direction. A vector is certain if every other one leaves several times as much as errors are.

@@ -6,7 +6,7 @@ prompt, c_p, and W_p times the span of the features, which is that of the gradie
 is left are combinations of e of the private tokens. Their coefficients are unknown, and there may be nearly as many of
 them as directions are left (``pursuit``).
 
-The rows determine no more than the sum of the coefficients of each token and of each box: which token stands in which
+The rows determine no more than the sum of the coefficients of each token and of each box: which token has which
 box, how often, and in which order, is not in them.
 """
 
