@@ -1,8 +1,9 @@
 #!/bin/sh
-# Private models by the number of companies. Killed at any time, the same command goes on. SEEDS, COMPANIES (the largest last: all
-# models are asked about pages of its corpus), EPSILONS, QUESTIONS (of a company for its step) and MODES choose the runs: fl-dp is the
-# federation of 10 clients that all take part in every round, each with its share of the noise; central trains the same adapters
-# without privacy, and whole all weights, without privacy, for eight passes over 1,000 companies. RATE is the share of companies to expect in a round.
+# Private models by the number of companies. Killed at any time, the same command goes on. SEEDS, COMPANIES (all models are asked
+# about pages of the corpus of the last one), EPSILONS, QUESTIONS (of a company for its step), RATE (share of companies to expect in
+# a round) and MODES choose the runs: fl-dp is the federation of 10 clients that all take part in every round, each with its share of
+# the noise; central trains the same adapters without privacy, and whole all weights without privacy, which with 1,000 companies is
+# eight passes.
 set -e
 work=build/private-learning
 start=fixtures/vt5-pretrained
@@ -10,10 +11,10 @@ rate=${RATE:-0.2}
 models=
 
 model() { # name, corpus, options
-    out=$work/$1 corpus=$work/$2
+    out=$work/$1 data=$work/$2
     shift 2
     models="$models $out"
-    [ -f "$out/model.safetensors" ] || .venv/bin/pfl-audit train --data "$corpus" --from $start --out "$out" \
+    [ -f "$out/model.safetensors" ] || .venv/bin/pfl-audit train --data "$data" --from $start --out "$out" \
         --half "$@"
 }
 
