@@ -52,7 +52,7 @@ def whole_or_nothing(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with contextlib.suppress(OSError):  # the first failure is the one to tell
+        with contextlib.suppress(OSError):  # the first failure is the one to report
             for path in list(folder.iterdir()):
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path, ignore_errors=True)

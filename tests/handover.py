@@ -36,7 +36,7 @@ def write_program(path: Path, name: str, *, waits: bool = True) -> None:
 
     Args:
         path: Its last part is the program's name.
-        name: Of the server's abstract socket.
+        name: Name of the server's abstract socket.
         waits: Whether the program passes signals on and ends as its fork does; else it ends at once.
     """
     text = _HANDS_OVER.format(python=sys.executable, name=name, waits=waits)

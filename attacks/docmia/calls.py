@@ -38,7 +38,7 @@ class HeldOpening:
     Attributes:
         matrices: As of DocmiaSettings.
         files: SHA-256 of the checkpoint's files.
-        version: Of pfl-audit.
+        version: Version of pfl-audit.
     """
 
     folder: str

@@ -16,13 +16,12 @@ from pfl_audit.attacks.docmia.travel import Travel
 from pfl_audit.core.store import Records
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import UnanswerableError, WorkersError
+from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
-from pfl_audit.models.calls import Calls, InTurn, Workers
+from pfl_audit.models.calls import Calls, InTurn, Workers, require_given
 from pfl_audit.progress import Progress
 
 COLUMNS = ("distance", "steps", "before", "after")
-_SAME = "Install the same pfl-audit everywhere"
 
 
 def optimise_documents(
@@ -68,8 +67,7 @@ def optimise_documents(
             for at, one in calls.each(works, task, [1] * len(works)):
                 if isinstance(one, UnanswerableError):
                     continue
-                if not isinstance(one, Travel):
-                    raise WorkersError("a process gave back something else than asked", _SAME)
+                require_given(isinstance(one, Travel))
                 unit = pending[at]
                 found[unit] = asdict(one)
                 records.put(keys[unit], found[unit])

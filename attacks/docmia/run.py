@@ -86,7 +86,7 @@ class _Run:
         folder, corpus = self._proxy()
         fingerprint = sha256_json([(folder / "training.json").read_text(encoding="utf-8")])
         workers = self.context.workers
-        if workers is not None and not workers.shares_files:  # the proxy lies on this machine alone
+        if workers is not None and not workers.shares_files:  # the proxy is on this machine alone
             workers = None
         table = self._optimised(folder, fingerprint, corpus, "documents, on the proxy model", workers)
         outcomes, decision = self._judged((PROXY_ROW,), {"target": table})

@@ -69,7 +69,7 @@ class HeldOpening:
 
     @property
     def version(self) -> str:
-        """Of pfl-audit."""
+        """Version of pfl-audit."""
         return self.model.version
 
     def open(self) -> Held:

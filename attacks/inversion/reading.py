@@ -181,7 +181,7 @@ class ReadingOpening:
     Attributes:
         engine: Name that ``open_engine`` takes; likewise ``weights``.
         said: Name and version that the opened engine says.
-        version: Of pfl-audit.
+        version: Version of pfl-audit.
     """
 
     engine: str

@@ -25,7 +25,7 @@ class HeldOpening:
 
     @property
     def version(self) -> str:
-        """Of pfl-audit."""
+        """Version of pfl-audit."""
         return self.target.version
 
     def open(self) -> Held:
@@ -46,7 +46,7 @@ class PairOpening:
 
     @property
     def version(self) -> str:
-        """Of pfl-audit."""
+        """Version of pfl-audit."""
         return self.second.version
 
     def open(self) -> Pair:

@@ -266,7 +266,6 @@ def make_forms_(
     """
     from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
 
-    require_new(out)
     with whole_or_nothing(out):
         corpus = make_forms(FormRecipe(private, public, validation, planted, seed), out, make_progress(quiet=quiet))
     fields = sum(len(form.fields) for form in corpus.forms)

@@ -40,7 +40,7 @@ class Opening(Protocol[M_co]):
 
     @property
     def version(self) -> str:
-        """Of pfl-audit."""
+        """Version of pfl-audit."""
 
     def open(self) -> M_co:
         """Open the same again, in another process.
@@ -92,9 +92,14 @@ def taken(
     for at, found in calls.each(works, task, units):
         if isinstance(found, UnanswerableError):
             raise found
-        if not is_one(found):
-            raise WorkersError("a process gave back something else than asked", "Install the same pfl-audit everywhere")
+        require_given(is_one(found))
         yield at, found
+
+
+def require_given(is_one: bool) -> None:
+    """Raise WorkersError unless a process gave what was asked of it."""
+    if not is_one:
+        raise WorkersError("a process gave back something else than asked", "Install the same pfl-audit everywhere")
 
 
 class Workers(Protocol):

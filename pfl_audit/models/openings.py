@@ -22,7 +22,7 @@ class AnswerOpening:
 
     Attributes:
         fingerprint: Of the model that it gave.
-        version: Of pfl-audit.
+        version: Version of pfl-audit.
     """
 
     name: str
@@ -54,7 +54,7 @@ class GradientOpening:
 
     Attributes:
         fingerprint: Of the model that it gave.
-        version: Of pfl-audit.
+        version: Version of pfl-audit.
     """
 
     name: str
@@ -76,7 +76,7 @@ class FormOpening:
     Attributes:
         label_map: Its pairs, in order.
         fingerprint: Of the model that it gave.
-        version: Of pfl-audit.
+        version: Version of pfl-audit.
     """
 
     name: str

@@ -13,11 +13,9 @@ have. UTR has the same rows and boxes; in the last two columns what this attack 
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -35,12 +33,10 @@ from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
 from pfl_audit.models.gradient_protocol import Sample
 from pfl_audit.models.open import open_gradient_model
-from pfl_audit.models.vt5.checkpoint import save_vt5
 from pfl_audit.models.vt5.gradients import Vt5Gradients
-from pfl_audit.training.scratch import new_vt5
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import Room
-from tests.bench.input_span import OTHERS
+from tests.bench.input_span import OTHERS, models
 from tests.bench.inversion_updates import FIXTURES, Make
 from tests.bench.inversion_updates import kinds as all_kinds
 from tests.bench.utr import bag_of_words
@@ -57,25 +53,14 @@ COUNTS = {"embedded": (1, 2, 4, 8, 16, 24, 32, 40, 48), "base": (1, 2, 4, 8, 16,
 
 def main(chosen: str = "", counts: str = "", pages: int = 2, seed: int = 0) -> None:
     """Print a table for each model."""
-    with tempfile.TemporaryDirectory() as folder:
-        models = {"embedded": FIXTURES / "vt5-finetuned", "base": Path(folder) / "base"}
-        for name, path in models.items():
-            if chosen not in name:
-                continue
-            if name == "base":
-                save_vt5(new_vt5("base", 1000, seed=0), models["embedded"], path, extra={})
-            model = open_gradient_model(str(path), "cpu")
-            assert isinstance(model, Vt5Gradients)
-            room = Room(model, open_templates(FIXTURES / "templates")[:1])
-            print(f"\n{name}, {pages} pages a row\n")
-            print(
-                "| private words | tokens | room | certain | false | cause | UTR | false | UTR, known taken out ",
-                end="",
-            )
-            print("| false | s a page |")
-            print("| --- " * 11 + "|")
-            for count in [int(each) for each in counts.split(",")] if counts else COUNTS[name]:
-                print(row(room, model, count, pages, seed), flush=True)
+    for name, model in models(chosen):
+        room = Room(model, open_templates(FIXTURES / "templates")[:1])
+        print(f"\n{name}, {pages} pages a row\n")
+        print("| private words | tokens | room | certain | false | cause | UTR | false | UTR, known taken out ", end="")
+        print("| false | s a page |")
+        print("| --- " * 11 + "|")
+        for count in [int(each) for each in counts.split(",")] if counts else COUNTS[name]:
+            print(row(room, model, count, pages, seed), flush=True)
 
 
 def forms(pages: int) -> None:

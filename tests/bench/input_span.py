@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from pfl_audit.attacks.inversion.template.synthetic import open_templates
 from pfl_audit.errors import AuditError
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.vt5.checkpoint import save_vt5
+from pfl_audit.models.vt5.gradients import Vt5Gradients
 from pfl_audit.training.scratch import new_vt5
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import BUDGET, Room
@@ -45,28 +47,35 @@ OTHERS: dict[str, Make] = {
 """Kinds beside those of all models."""
 
 
-def main(pages: int, chosen: str = "", kind: str = "") -> None:
-    """Print a table for each model."""
+def models(chosen: str) -> Iterator[tuple[str, Vt5Gradients]]:
+    """The embedded VT5, and one of base size with random weights, by name, as far as the name holds what is chosen."""
     with tempfile.TemporaryDirectory() as folder:
-        models = {"embedded": FIXTURES / "vt5-finetuned", "base": Path(folder) / "base"}
-        for name, path in models.items():
+        paths = {"embedded": FIXTURES / "vt5-finetuned", "base": Path(folder) / "base"}
+        for name, path in paths.items():
             if chosen not in name:
                 continue
             if name == "base":
-                save_vt5(new_vt5("base", 1000, seed=0), models["embedded"], path, extra={})
-            templates = open_templates(FIXTURES / "templates")
+                save_vt5(new_vt5("base", 1000, seed=0), paths["embedded"], path, extra={})
             model = open_gradient_model(str(path), "cpu")
-            alone, both = Room(model, templates[:1]), Room(model, templates[:2])
-            print(f"\n{name}, {pages} pages\n")
-            print(
-                "| what is shared | tokens | false | boxes | false | certain pairs | false | candidates | words | ",
-                end="",
-            )
-            print("false | pages | level | cause | s a page |")
-            print("| --- " * 14 + "|")
-            for each, make in {**kinds(), **OTHERS}.items():
-                if each.startswith(kind):
-                    print(row(alone if each.startswith(_MANY) else both, each, make, pages), flush=True)
+            assert isinstance(model, Vt5Gradients)
+            yield name, model
+
+
+def main(pages: int, chosen: str = "", kind: str = "") -> None:
+    """Print a table for each model."""
+    templates = open_templates(FIXTURES / "templates")
+    for name, model in models(chosen):
+        alone, both = Room(model, templates[:1]), Room(model, templates[:2])
+        print(f"\n{name}, {pages} pages\n")
+        print(
+            "| what is shared | tokens | false | boxes | false | certain pairs | false | candidates | words | ",
+            end="",
+        )
+        print("false | pages | level | cause | s a page |")
+        print("| --- " * 14 + "|")
+        for each, make in {**kinds(), **OTHERS}.items():
+            if each.startswith(kind):
+                print(row(alone if each.startswith(_MANY) else both, each, make, pages), flush=True)
 
 
 def row(room: Room, kind: str, make: Make, pages: int) -> str:

@@ -62,7 +62,7 @@ def halves_of(update: Mapping[str, Tensor], layers: Sequence[str], width: int) -
     Args:
         update: By parameter.
         layers: Endings of the names of the layers' weights.
-        width: Of their inputs.
+        width: Width of the layers' inputs.
 
     Returns:
         None if the update has no adapters of them.

@@ -18,7 +18,7 @@ def counts(own: int, others: list[int], of: int = 100) -> Counts:
 
 
 def test_a_measure_of_which_nothing_is_named_hides_no_other() -> None:
-    """Two of 999 fillings match more by chance: the distance to them is below that of a measure that nobody has."""
+    """Two of 999 fillings match more by chance: their distance is below that of a measure that is always 0."""
     some, none = counts(90, [95, 94]), counts(0, [0] * FILLINGS)
     alone, beside = decide([{ANY_ORDER: some}], BUDGET), decide([{ANY_ORDER: some, PAIRS: none}], BUDGET)
     assert alone is not None
