@@ -12,6 +12,7 @@ from typer.utils import get_params_from_function
 from pfl_audit.errors import UsageError
 
 _PATHS = ("Path", "TyperPath")
+_CHECKPOINTS = ("model", "--model", "--pretrained", "--control", "--reference", "--public", "--public-target")
 NAME_A_PATH = "Name a file or folder, and check that a variable for it is set"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -41,7 +42,8 @@ class Command(TyperCommand):
         for parameter in self.params:
             value = given.get(parameter.name or "")
             values = value if isinstance(value, list | tuple) else [value]
-            if type(parameter.type).__name__ in _PATHS and "" in values:
+            named = type(parameter.type).__name__ in _PATHS or parameter.opts[-1] in _CHECKPOINTS
+            if named and "" in values:
                 name = parameter.opts[0]
                 raise UsageError(f"{name if name.startswith('-') else name.upper()} is an empty path", NAME_A_PATH)
         return super().parse_args(ctx, args)

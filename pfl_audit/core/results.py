@@ -345,7 +345,7 @@ def read_results(place: Path) -> Results:
         AuditError: It holds no results, or none of a known schema (the field is named).
     """
     path = results_path(place)
-    if not os.path.lexists(place):
+    if not place.exists():
         raise UsageError(f"{place} does not exist", "Give the folder of a finished audit")
     if not os.path.lexists(path):
         raise AuditError(f"{place} holds no {FILE_NAME}", "Give the folder of a finished audit")

@@ -17,6 +17,11 @@ from pfl_audit.cli.main import run
         (["report", ""], "RUN"),
         (["compare", ".", ""], "RUNS"),
         (["audit", "--model", ".", "--red", ""], "--red"),
+        (["inspect", ""], "MODEL"),
+        (["mia", "--model", "", "--red", "."], "--model"),
+        (["mia", "--model", ".", "--pretrained", "", "--red", "."], "--pretrained"),
+        (["memorize", "--model", ".", "--control", "", "--red", "."], "--control"),
+        (["reconstruct", "--model", ".", "--public-target", ""], "--public-target"),
     ],
 )
 def test_an_empty_path_is_refused(

@@ -89,8 +89,10 @@ def test_a_name_that_is_no_field_is_not_printed(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_missing_is_another_mistake_than_one_without_results(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
-        read_results(tmp_path / "gone")
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    for place in (tmp_path / "gone", tmp_path / "link"):
+        with pytest.raises(UsageError, match="does not exist"):
+            read_results(place)
     with pytest.raises(AuditError, match=r"holds no results\.json") as error:
         read_results(tmp_path)
     assert error.value.exit_code == 2
