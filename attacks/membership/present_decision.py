@@ -56,7 +56,8 @@ def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: boo
     strongest = decision.strongest
     outcome = strongest.outcome
     members, others = int(outcome.attacked.sum()), int((~outcome.attacked).sum())
-    who = f"Among {members} member and {others} non-member {unit.many} with more than {outcome.s} questions each"
+    asked = f" with more than {outcome.s} questions each" if outcome.s else ""
+    who = f"Among {members} member and {others} non-member {unit.many}{asked}"
     beside = "".join(f", {_BESIDE[name]} {other.other.text(*PERCENT)}" for name, other in strongest.beside.items())
     what = "what" if unit is DOCUMENT else "who"
     attacks = sum(map(len, decision.by_access.values()))

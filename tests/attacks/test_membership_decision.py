@@ -127,7 +127,9 @@ def test_a_known_provider_is_not_counted_among_the_attacked() -> None:
     frame, control, labels = leaking(22, leak=5.0)
     few = decide(frame, control, labels, 0, rows=one_row("azk"), s=(0,))
     assert few.level == "unresolved"
-    assert "20 attacked" in finding(few, None, PROVIDER, trusted=True).text
+    said = finding(few, None, PROVIDER, trusted=True).text
+    assert "20 attacked" in said
+    assert "questions each" not in said  # with s = 0 every unit is attacked
     frame, control, labels = leaking(24, leak=5.0)
     assert decide(frame, control, labels, 0, rows=one_row("azk"), s=(0,)).level == "leak"
 
