@@ -1,6 +1,6 @@
 #!/bin/sh
-# Attacks on models of 1,000 companies, with and without privacy: provider membership, and document canaries of models of their own.
-# Killed at any time, the same command goes on.
+# Attacks on models of 1,000 companies, with and without privacy: membership of companies and of documents, and document canaries of
+# models of their own. Killed at any time, the same command goes on.
 set -e
 work=build/private-learning
 start=fixtures/vt5-pretrained
@@ -8,9 +8,17 @@ corpus=$work/freight-1000
 nonce="private learning"
 COMPANIES=1000 SEEDS=0 EPSILONS=8 MODES="central-dp whole" sh docs/results/private_learning_curve.sh
 
+[ -f $work/one-page/untrained/corpus.jsonl ] || .venv/bin/python docs/results/one_page_each.py $corpus $work/one-page
 for pair in private=central-dp-1000-of-4-8-0 whole=whole-1000-0; do
+    name=${pair%%=*}
     .venv/bin/pfl-audit mia --model $work/${pair#*=} --pretrained $start --red $corpus --classes-random \
-        --out $work/mia-${pair%%=*} || [ $? = 3 ]
+        --out $work/mia-$name || [ $? = 3 ]
+    documents="--model $work/${pair#*=} --pretrained $start --members $work/one-page/trained --classes-random --fail-on never \
+        --non-members $work/one-page/untrained --unit document --store $work/one-page.sqlite"
+    .venv/bin/pfl-audit audit $documents --check membership.likelihood-ratio --check membership.azk --set 'membership.s=[0]' \
+        --out $work/pages-$name
+    .venv/bin/pfl-audit audit $documents --check docmia.document --check docmia.distance --check docmia.steps --check docmia.fall \
+        --check docmia.loss --check docmia.clusters --out $work/docmia-$name
 done
 
 with_canaries() { # name, options
