@@ -47,10 +47,11 @@ def inside(boxes: Tensor, fields: Sequence[Box]) -> Tensor:
     Returns:
         bool (n,), by the middle of a token's box; an empty box stands nowhere.
     """
-    middles = (boxes[:, None, :2] + boxes[:, None, 2:]).double() / (2 * _UNITS)
-    low, high = middles.new_tensor(fields).reshape(-1, 2, 2).unbind(dim=1)
-    found = ((middles >= low) & (middles <= high)).all(dim=2).any(dim=1)
-    return found & (boxes[:, 2:] > boxes[:, :2]).all(dim=1)
+    edges = boxes.numpy()  # a page is small, and there are a thousand: each call of torch costs more than its sum
+    across, down = ((edges[:, :2] + edges[:, 2:]) / (2 * _UNITS)).T[:, :, None]
+    left, top, right, bottom = np.asarray(fields, dtype=np.float64).reshape(-1, 4).T
+    found = ((left <= across) & (across <= right) & (top <= down) & (down <= bottom)).any(axis=1)
+    return torch.from_numpy(found & (edges[:, 2] > edges[:, 0]) & (edges[:, 3] > edges[:, 1]))
 
 
 def private_tokens(boxes: Tensor, template: Template) -> Tensor:
@@ -78,10 +79,10 @@ def in_place(found: Tensor, truth: Tensor, private: Tensor) -> tuple[int, int]:
         truth: int64 (n,) or (n, k), what is there.
         private: bool (n,).
     """
-    count = min(len(found), len(truth))
-    same = found[:count] == truth[:count]
-    same = same.all(dim=1) if same.dim() > 1 else same
-    return int((same & private[:count]).sum()), int(private.sum())
+    count, mask = min(len(found), len(truth)), private.numpy()
+    same = found[:count].numpy() == truth[:count].numpy()
+    same = same.all(axis=1) if same.ndim > 1 else same
+    return int(np.count_nonzero(same & mask[:count])), int(np.count_nonzero(mask))
 
 
 def in_any_order(present: set[int], private: set[int], public: set[int]) -> tuple[int, int]:

@@ -1,12 +1,14 @@
 """Whole verdicts on provider membership, at the level of scores."""
 
 from concurrent.futures import ProcessPoolExecutor
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
+from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.decision import Decision
 from pfl_audit.attacks.membership.present_decision import access_table, finding, metrics
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
@@ -48,11 +50,15 @@ def test_a_model_that_says_nothing_is_no_leak_where_the_classes_differ_in_size(r
 
 
 def levels(case: str) -> list[Level]:
-    """What audits of noise say, with the attacks that take no forest, a new draw of features each."""
+    """What audits of noise say, with the attacks that take no forest, a new draw of features each.
+
+    K-Means starts twice, not ten times: an error rate must hold for any clusters, the best or not.
+    """
     found: list[Level] = []
-    for audit in range(AUDITS):
-        frame, control, labels = CASES[case](np.random.default_rng([11, audit]))
-        found.append(decide(frame, control, labels, audit, rows=QUICK, seeds=1, s=(0,)).level)
+    with patch.object(classifiers, "_STARTS", 2):
+        for audit in range(AUDITS):
+            frame, control, labels = CASES[case](np.random.default_rng([11, audit]))
+            found.append(decide(frame, control, labels, audit, rows=QUICK, seeds=1, s=(0,)).level)
     return found
 
 

@@ -1,15 +1,18 @@
 """Several audits in one file: what each is given, which codes and pages come of it, and what is refused."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pfl_audit.cli import targets
 from pfl_audit.cli.main import run
-from pfl_audit.cli.targets import worst
+from pfl_audit.cli.targets import Children, worst
 from pfl_audit.core.plan import AuditPlan
 from tests.cli.written import written
+from tests.command_server import CommandServer
 
 Capture = pytest.CaptureFixture[str]
 Make = Callable[[int], Path]
@@ -19,11 +22,11 @@ Make = Callable[[int], Path]
 def several(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> str:
     """Two targets over one corpus."""
     shared = f'red = {json.dumps(str(corpus_folder))}\ncheck = ["membership.azk"]\nout = "{tmp_path / "runs"}"\n'
-    targets = (
+    tables = (
         f'[[targets]]\nname = "{name}"\nmodel = {json.dumps(str(make_checkpoint(seed)))}\nseed = {seed}\n'
         for seed, name in enumerate(("first", "second"))
     )
-    return written(tmp_path, shared + "\n".join(targets))
+    return written(tmp_path, shared + "\n".join(tables))
 
 
 def test_each_target_has_its_own_keys_over_those_of_the_file(
@@ -57,11 +60,22 @@ def test_run_audits_the_one_target_that_is_chosen(
     assert run(["run", several, *choice, "--at-once", "2"]) == 4
 
 
-def test_targets_are_audited_and_compared(
-    several: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "typer.py").write_text("raise SystemExit(1)")  # a module of the working folder shadows none
+def test_no_module_of_the_working_folder_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "typer.py").write_text("raise SystemExit(1)")
     monkeypatch.chdir(tmp_path)
+    ended = Children(1).audit({"first": ["list"]}, show=False)["first"]
+    assert ended.code == 0
+    assert "membership.azk" in ended.told
+
+
+def test_targets_are_audited_and_compared(
+    several: str, commands: CommandServer, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test above starts a child as it is; here each is a fork that has the libraries imported."""
+    start = subprocess.Popen
+    monkeypatch.setattr(
+        targets.subprocess, "Popen", lambda words, **how: start([str(commands.program), *words[5:]], **how)
+    )
     code = run(["run", several, "--at-once", "2", "--json", "--require", "membership.azk"])
     found = json.loads(capsys.readouterr().out)
     assert set(found["targets"]) == {"first", "second"}

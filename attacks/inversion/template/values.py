@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -65,6 +66,7 @@ def _draw_fitting(template: Template, field: TemplateField, rng: np.random.Gener
     return min(drawn, key=len)
 
 
+@lru_cache(maxsize=1 << 10)
 def _kind(label: str) -> Draw:
     text = label.lower()
     return next((draw for cue, draw in _KINDS if re.search(cue, text)), _phrase)

@@ -127,6 +127,12 @@ def attack(context: FormContext, settings: ReconstructionSettings = SETTINGS) ->
     return one, several, guesses
 
 
+def ranked(context: FormContext, settings: ReconstructionSettings) -> Check:
+    """The check of several attempts alone, without the search for guesses."""
+    (several,) = ATTACK.run(replace(context, checks=frozenset({"reconstruction.multi_shot"})), settings)
+    return several
+
+
 def levels(context: FormContext, settings: ReconstructionSettings = SETTINGS) -> list[str]:
     return [check.finding.level for check in attack(context, settings) if check.finding]
 
@@ -345,15 +351,15 @@ def test_fields_are_ranked_by_the_ratio_to_a_public_target(opens: Opens) -> None
 
     settings = SETTINGS.model_copy(update={"ranking": "ratio to the public target", "weight": 0.4})
     target, reference = reads("target", PRIVATE), reads("reference", ())
-    _, several, _ = attack(opens(PRIVATE, NEW, target=target, public_target=reference), settings)
+    several = ranked(opens(PRIVATE, NEW, target=target, public_target=reference), settings)
     assert table(several, "By membership metric")[-2][0] == "ratio to the public target"
     assert several.finding
     assert several.finding.level == "weak"
-    alike = attack(opens(PRIVATE, NEW, target=target, public_target=target), settings)[1]
+    alike = ranked(opens(PRIVATE, NEW, target=target, public_target=target), settings)
     areas = [metric(one, "AccAUC", **{"with": "the attack"}).value for one in (several, alike)]
     assert areas[0] > areas[1]
     with pytest.raises(UsageError, match="nothing to rank by the ratio to the public target"):
-        attack(opens(PRIVATE, NEW, target=target), settings)
+        ranked(opens(PRIVATE, NEW, target=target), settings)
 
 
 def test_secrets_that_were_put_back_are_listed_with_their_guess(opens: Opens) -> None:
