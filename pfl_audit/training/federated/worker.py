@@ -104,11 +104,11 @@ class Worker:
             for provider in drawn
         ]
         for at, (update, loss) in enumerate(self._train_each(weights, jobs, done), done + 1):
-            update = update if dual is None else update + dual
-            clipped, verdict = clip(update, self._privacy.settings.clip)
+            whole = update if dual is None else update + dual
+            clipped, verdict = clip(whole, self._privacy.settings.clip)
             total += clipped
             tally[verdict] += 1
-            norms += [(norm_of(update), norm_of(clipped))] if verdict != "dropped" else []
+            norms += [(norm_of(whole), norm_of(clipped))] if verdict != "dropped" else []
             losses += [loss] if math.isfinite(loss) else []
             advance(1)
             if self._partial and at < len(drawn):

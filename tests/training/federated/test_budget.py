@@ -101,7 +101,7 @@ def test_a_cap_refuses_a_run_and_leaves_nothing(federate: Federate, ledger: Ledg
 def test_an_unknown_name_spends_nothing_and_leaves_nothing(
     federate: Federate, ledger: Ledger, change: dict[str, str]
 ) -> None:
-    with pytest.raises(UsageError, match="there is no .* 'zip'"):
+    with pytest.raises(UsageError, match=r"there is no .* 'zip'"):
         federate("out", "fl-dp", SECRET, replace(ONE, **change))  # type: ignore[arg-type]
     assert not ledger.path.exists()
     assert not (federate.folder / "out").exists()
