@@ -106,7 +106,8 @@ class Federation:
             return None
         providers = sum(len(client.providers) for client in clients) or None  # a Flower server does not know it
         federated = replace(self.settings, rounds=self.rounds_before + self.settings.rounds)
-        return plan_privacy(self.mode, self.privacy, federated, len(clients), providers)
+        plan = plan_privacy(self.mode, self.privacy, federated, len(clients), providers)
+        return replace(plan, systems=("pretraining", *plan.systems)) if self.pretraining else plan
 
     def agree(self, clients: Sequence[Client], progress: Progress) -> PrivacyPlan | None:
         """Fix the privacy guarantee and report it.
