@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from pfl_audit.training.federated.settings import FederatedSettings, Weighting
 from pfl_audit.training.pretraining import Pretraining
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
+from tests.training.federated.test_refusals import Cut2
 
 
 class Engine:
@@ -117,6 +119,26 @@ def test_client_optimisers_move_the_weights(federate: Federate, name: str) -> No
     update, loss = trainer.train(trainer.trainable.read(), list(range(8)), 1, 0)
     assert np.isfinite(loss)
     assert bool(update.any())
+
+
+@pytest.mark.parametrize(
+    ("lora", "change"),
+    [
+        (0, {"strategy": "fedavgm", "optimizer": "momentum", "weighting": "data"}),
+        (2, {"strategy": "fedadam", "optimizer": "adam", "proximal": 1.0, "codec": "nf4"}),
+        (0, {"strategy": "fedadam-corrected", "optimizer": "sgd", "client_fraction": 0.7}),
+    ],
+)
+def test_a_run_that_was_cut_goes_on_with_the_state_of_its_server(
+    federate: Federate, lora: int, change: dict[str, Any]
+) -> None:
+    settings = replace(QUICK, **change)
+    federate("whole", "fl", settings=settings, lora=lora)
+    with pytest.raises(KeyboardInterrupt):
+        federate("cut", "fl", settings=settings, lora=lora, progress=Cut2())
+    federate("cut", "fl", settings=settings, lora=lora)
+    whole, cut = federate.weights("whole"), federate.weights("cut")
+    assert all(torch.equal(whole[name], cut[name]) for name in whole)
 
 
 def test_a_run_in_nf4_sends_an_eighth_and_ends_elsewhere(federate: Federate) -> None:
