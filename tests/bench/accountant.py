@@ -27,9 +27,7 @@ _TURNS = 3
 
 def main() -> None:
     """Print the median of three turns, each without what the one before has kept."""
-    print(
-        f"CPU seconds; wanted at most {WANTED[0]} for an evaluation by PLD and {WANTED[1]} for a search for epsilon 8"
-    )
+    print(f"CPU seconds, wanted at most {WANTED[0]} for an evaluation by PLD and {WANTED[1]} for a search")
     for name, sampling, noise, delta, kind in SETTINGS:
         by_pld = seconds(lambda s=sampling, n=noise, d=delta, k=kind: SampledGaussian(s, n, k).epsilon(d))
         both = seconds(lambda s=sampling, n=noise, d=delta, k=kind: accounting.privacy_spent(s, n, d, kind=k))
