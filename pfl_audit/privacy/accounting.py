@@ -1,6 +1,7 @@
 """Epsilon of a training run: the smaller of two upper bounds.
 
-The privacy-loss distribution (PLD) bounds epsilon within 0.5 % or 1e-4 of the exact value (rates from 1e-3), and is nearly always the
+The privacy-loss distribution (PLD) bounds epsilon within 0.5 % or 1e-4 of the exact value for sampling rates from 1e-3, is
+looser by some per cent for rarer draws (docs/accounting.md), and is nearly always the
 smaller bound. The Rényi bound covers what no grid can represent, such as 100,000 rounds of little noise or a delta of
 1e-100. PRV, the accountant of the papers, gives their published figures and is otherwise a comparison: at extreme
 settings it fails, or depends on the rounding of the machine.
@@ -29,7 +30,7 @@ MIN_DELTA: Final = 1e-300
 """Smallest delta that is accounted: shares of it are still numbers."""
 RELATIVE_TOLERANCE: Final = 0.005
 ABSOLUTE_TOLERANCE: Final = 1e-4
-"""The bound exceeds the exact epsilon by at most the larger of the two tolerances."""
+"""The bound exceeds the exact epsilon by at most the larger of the two tolerances, for sampling rates from 1e-3."""
 
 
 @dataclass(frozen=True)
