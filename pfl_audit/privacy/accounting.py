@@ -1,7 +1,7 @@
 """Epsilon of a training run: the smaller of two upper bounds.
 
-The privacy-loss distribution (PLD) bounds epsilon within 0.5 % or 1e-4 of the exact value for sampling rates from 1e-3, is
-looser by some per cent for rarer draws (docs/accounting.md), and is nearly always the
+The privacy-loss distribution (PLD) bounds epsilon within 0.5 % or 1e-4 of the exact value for sampling rates from 1e-3,
+is looser by some per cent for rarer draws (docs/accounting.md), and is nearly always the
 smaller bound. The Rényi bound covers what no grid can represent, such as 100,000 rounds of little noise or a delta of
 1e-100. PRV, the accountant of the papers, gives their published figures and is otherwise a comparison: at extreme
 settings it fails, or depends on the rounding of the machine.
