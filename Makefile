@@ -30,6 +30,7 @@ docs: $(VENV)/.developed ## Build the documentation into build/site (open build/
 bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops, as ratios within one run
 	$(BIN)/python -m tests.bench.engine
 	$(BIN)/python -m tests.bench.federated
+	$(BIN)/python -m tests.bench.accountant
 	$(BIN)/python -m tests.bench.inversion_loop
 	$(BIN)/python -m tests.bench.fused_attention
 	$(BIN)/python -m tests.bench.results_file

@@ -31,6 +31,7 @@ class GuaranteeView:
         sides: Claimed, effective and measured epsilon side by side, as (label, number, explanation).
         reconstruction: What it allows of the reconstruction of values.
         warnings: Sentences on what weakens the guarantee.
+        systems: What parts of the training system change of the guarantee.
         not_covered: Data or outputs that the guarantee does not cover.
     """
 
@@ -42,6 +43,7 @@ class GuaranteeView:
     sides: tuple[tuple[str, str, str], ...] = ()
     reconstruction: Table | None = None
     warnings: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
 
 
@@ -74,6 +76,7 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
         sides=_sides(review, review.claim, canaries),
         reconstruction=_reconstruction(review),
         warnings=tuple(review.warnings),
+        systems=tuple(review.claim.systems),
         not_covered=tuple(review.claim.not_covered),
     )
 

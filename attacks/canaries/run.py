@@ -35,6 +35,8 @@ def measure_documents(context: QuestionContext) -> Check:
     if released is None:
         raise AssertionError("a need of the check")
     manifest, claim = released.manifest, released.claim
+    if manifest is None:
+        return DOCUMENTS.not_run("failed", f"{released.text}: compare the checkpoint with the one that was trained")
     queries = draw_canaries(range(manifest.canaries), manifest.salt, released.pages, context.progress)
     scores = -_losses(context.target, queries)
     if context.pretrained is not None:

@@ -17,24 +17,26 @@ class ReleasedCanaries:
     """What a checkpoint says of its canaries.
 
     Attributes:
-        manifest: Coins, with the hash of the commitment in the training record.
+        manifest: Coins, with the hash of the commitment in the training record; None if they do not have it.
         claim: The stated guarantee, or None.
         pages: Folder for the page images.
+        text: What was found of the coins, in a sentence.
     """
 
-    manifest: Manifest
+    manifest: Manifest | None
     claim: PrivacyGuarantee | None
     pages: Path
+    text: str
 
 
 def read_canaries(checkpoint: Path, pages: Path) -> ReleasedCanaries | None:
-    """The canaries of a checkpoint; None if it has none, or coins without the hash of their commitment.
+    """The canaries of a checkpoint; None if it has none.
 
     Raises:
         AuditError: A record cannot be read.
     """
     if not (checkpoint / RECORD).is_file():
         return None
-    _, manifest = read_coins(checkpoint, Expected())
+    found, manifest = read_coins(checkpoint, Expected())
     _, review = read_training(checkpoint / TRAINING)
-    return ReleasedCanaries(manifest, review.claim if review else None, pages) if manifest else None
+    return ReleasedCanaries(manifest, review.claim if review else None, pages, found.text)

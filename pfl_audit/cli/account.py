@@ -119,7 +119,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         make_progress(quiet=quiet).say("calibrating the noise multiplier")
         noise = calibrate_noise(choice.epsilon or 0.0, delta, sampling, choice.accounting, choice.accountant, kind)
     valid = privacy_spent(sampling, noise, delta, kind=kind)
-    published = privacy_spent(sampling, noise, delta, "published")
+    published = privacy_spent(sampling, noise, delta, "published", kind)
     shown = {"valid": valid, "published": published}[choice.accounting]
     prv, failure = prv_comparison(sampling if shown is valid else sampling.as_published(), noise, delta)
     if shown is valid and choice.fixed_size:
@@ -184,7 +184,7 @@ def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, pu
     change = "replace one" if answer["adjacency"] == "replace" else "add or remove one"
     typer.echo(f"{'protects':10}a provider with all its documents ({change}), over {sampling.rounds} rounds")
     if sampled:
-        _explain(sampling, valid, published)
+        _explain(sampling, valid, published, in_groups=answer["adjacency"] == "replace")
     for warning in answer["warnings"]:
         typer.echo(f"warning: {warning}")
 
@@ -218,15 +218,27 @@ def _figures(found: PrivacySpent) -> dict[str, Any]:
     return {name: value for name, value in asdict(found).items() if name not in ("delta", "accounting")}
 
 
-def _explain(sampling: Sampling, valid: PrivacySpent, published: PrivacySpent) -> None:
+def _explain(sampling: Sampling, valid: PrivacySpent, published: PrivacySpent, *, in_groups: bool) -> None:
+    rates = f"{sampling.client_rate:g} x {sampling.provider_rate:g} = {sampling.published_rate:g}"
+    if in_groups:
+        known = " Which clients participated is taken as known." if sampling.client_rate < 1 else ""
+        typer.echo(
+            f"valid:     epsilon {valid.epsilon:.4g}. A provider of a group of a fixed size is replaced, which moves "
+            f"the sum by up to two clipping norms.{known}"
+        )
+        typer.echo(
+            f"published: epsilon {published.epsilon:.5g}, by the Rényi orders of the competition's kit. As if each "
+            f"provider were drawn independently with {rates}; not a guarantee."
+        )
+        return
     typer.echo(
         f"valid:     epsilon {valid.epsilon:.4g}. The server and the other providers' updates reveal which "
         f"clients participated; sampling clients only makes rounds rarer, and only the provider rate "
         f"{sampling.provider_rate:g} hides a provider."
     )
     typer.echo(
-        f"published: epsilon {published.epsilon:.4g}. As if each provider were drawn independently with "
-        f"{sampling.client_rate:g} x {sampling.provider_rate:g} = {sampling.published_rate:g}; not a guarantee."
+        f"published: epsilon {published.epsilon:.4g}. As if each provider were drawn independently with {rates}; "
+        "not a guarantee."
     )
 
 

@@ -36,6 +36,9 @@ def write_federation(
     Raises:
         UsageError: Something is missing or cannot be, or Flower is not installed.
     """
+    from pfl_audit.progress import Silent
+    from pfl_audit.training.federated.clients import Client
+    from pfl_audit.training.federated.run import Federation
     from pfl_audit.training.federated.settings import FederatedSettings
     from pfl_audit.training.start import on_pages, open_trainable
 
@@ -56,6 +59,9 @@ def write_federation(
         run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy, quorum, run.pretraining
     )
     agreement.check()
+    # What the server would refuse when its clients have joined, and reserved their budgets.
+    federation = Federation(run.mode, settings, privacy, run.out, {}, pretraining=run.pretraining)
+    federation.agree([Client(number, ()) for number in range(clients)], Silent())
     if run.pretraining:
         on_pages(run.pretraining, open_trainable(run.start, settings, run.device))  # refuses a family that lacks it
     held_out = str(data.resolve()) if data else ""

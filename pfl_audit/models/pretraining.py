@@ -55,7 +55,9 @@ class SelfPretraining:
 
     def __init__(self, model: QuestionModel, tasks: Sequence[Task], form: Form = Form.PAPER) -> None:
         if not isinstance(model, DenoisingModel):
-            raise UsageError("models of this family have no self-pretraining", "Leave it out, or begin with a VT5")
+            raise UsageError(
+                "models of this family have no self-pretraining", "Leave out --pretrain, or begin with a VT5"
+            )
         if not tasks:
             raise UsageError("there is no task of self-pretraining", f"Choose some of: {', '.join(Task)}")
         model.add_markers()

@@ -82,6 +82,9 @@ class PrivacyGuarantee(BaseModel):
     quorum: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Clients whose shares of the noise are the whole noise, if a round may lack others"
     )
+    systems: list[Text] = Field(
+        default_factory=list, max_length=50, description="What parts of the training system change of the guarantee"
+    )
     not_covered: list[Text] = Field(
         default_factory=list, max_length=50, description="What the guarantee does not cover"
     )

@@ -41,6 +41,10 @@ _REACH = 20.0
 _HIGHEST_LOSS = 600.0
 """Loss of a round above which exp overflows; such little noise is accounted without sampling."""
 _SMALLEST_RATE = 1e-12
+_RARE_CUT = 2e-2
+"""The same where rare large losses decide the moments."""
+_LOWER, _NEAR, _BETTER = 0.7, 0.95, 0.99
+"""Shares of epsilon: that a next tilt is chosen for at first and at last, and below which a bound counts as better."""
 _NO_DELTA = 1e-250
 """Delta below which its Chernoff bound is enough."""
 _CURVE_DELTA = 1e-9
@@ -75,16 +79,38 @@ class SampledGaussian:
 
     def _epsilon(self, delta: float, added: bool) -> float:
         moments = _Moments(self, added)
-        tilt, chernoff = moments.order_for(math.log(delta))
-        return epsilon_of(self._composed(moments, tilt, chernoff / 2, delta), delta)
+        tilt, assumed = moments.order_for(math.log(delta))
+        found = epsilon_of(self._composed(moments, tilt, assumed / 2, delta), delta)
+        if not 0 < found < assumed / 2:
+            return found
+        # Rare large losses decide the moments and not epsilon. Without them, and for a smaller epsilon, the tilt leaves
+        # smaller errors of rounding where delta is decided; every tilt gives an upper bound.
+        moments, share = _Moments(self, added, delta, _RARE_CUT), _LOWER
+        while found > 0 and share < _NEAR:
+            tilt, _ = moments.tilt_at(share * found)
+            better = epsilon_of(self._composed(moments, tilt, share * found / 2, delta), delta)
+            share = share if better < _BETTER * found else math.sqrt(share)
+            found = min(found, better)
+        return found
 
     def _delta(self, epsilon: float, added: bool) -> float:
-        moments = _Moments(self, added)
-        tilt, found = moments.tilt_at(epsilon)
-        for _ in range(2):  # once more, with what may be cut off relative to delta itself
+        whole = _Moments(self, added)
+        tilt, found = whole.tilt_at(epsilon)
+        for cut in (
+            None,
+            None,
+            None,
+            None,
+            _CUT,
+            _RARE_CUT,
+            _CUT,
+        ):  # again, with what may be cut off relative to delta itself
             if found < _NO_DELTA:
                 break
-            found = float(delta_of(self._composed(moments, tilt, epsilon, found), np.array([epsilon]))[0])
+            moments = _Moments(self, added, found, cut) if cut else whole
+            tilt, _ = moments.tilt_at(epsilon)
+            composed = self._composed(moments, tilt, epsilon, found)
+            found = min(found, float(delta_of(composed, np.array([epsilon]))[0]))
         return found
 
     @property
@@ -123,6 +149,16 @@ class SampledGaussian:
     def _directions(self) -> tuple[bool, ...]:
         return (False,) if self.kind == "fixed-size" else (False, True)
 
+    def _furthest(self, delta: float, cut: float, *, added: bool) -> float:
+        """Output with the largest loss that is represented: what lies beyond adds at most a share of ``delta``."""
+        share = delta * cut / self.sampling.rounds / 2
+        least = float(ndtr(-_REACH))
+        without = -float(ndtri(max(share, least)))
+        if added:
+            return -without * self._noise
+        drawn = -float(ndtri(min(0.5, max(share / self.sampling.provider_rate, least))))
+        return max(without * self._noise, 1 + drawn * self._noise)
+
     @cached_property
     def _curve(self) -> LossDistribution:
         """Composed loss without a tilt, which all parts of the curve share."""
@@ -157,9 +193,9 @@ class SampledGaussian:
         top = max(top, bottom + moments.width(tilt, epsilon, cut))
         cells = max(_CELLS, 1 << math.ceil(math.log2(200 * math.sqrt(rounds))))
         step = (top - bottom) / (cells - 4)
-        reach = -float(ndtri(max(delta * _CUT / rounds, ndtr(-_REACH))))
         p, noise = self.sampling.provider_rate, self._noise
-        high = -sampled_loss(-reach * noise, p, noise) if moments.added else sampled_loss(1 + reach * noise, p, noise)
+        output = moments.output or self._furthest(delta, _CUT, added=moments.added)
+        high = -sampled_loss(output, p, noise) if moments.added else sampled_loss(output, p, noise)
         one = round_loss(
             p, noise, step, min(moments.lowest_of_a_round(tilt), -step), max(high, step), added=moments.added
         )
@@ -222,13 +258,18 @@ class _Moments:
     Args:
         run: The run.
         added: Direction of the loss.
+        delta: The largest losses are left out, whose probability is at most a share of it; 0 leaves out none.
+        cut: The share.
     """
 
-    def __init__(self, run: SampledGaussian, added: bool) -> None:
+    def __init__(self, run: SampledGaussian, added: bool, delta: float = 0.0, cut: float = _CUT) -> None:
         self.added = added
         noise, rate = run._noise, run.sampling.provider_rate
         reach = 38.0
         z = np.arange(-reach, 1 / noise + reach, 0.05)
+        self.output = run._furthest(delta, cut, added=added) if delta else None
+        if self.output is not None:
+            z = z[z * noise >= self.output] if added else z[z * noise <= self.output]
         loss = np.asarray(sampled_loss(z * noise, rate, noise))
         logs = -(z**2) / 2 + math.log(0.05 / math.sqrt(2 * math.pi))
         if run.kind == "fixed-size":

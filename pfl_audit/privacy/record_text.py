@@ -15,6 +15,16 @@ NOT_COVERED: Final = (
     "the choice of settings by looking at results",
     "a server that sees single updates: each carries only its share of the noise unless they are summed securely",
 )
+SYSTEMS: Final = {
+    "strategy": "the server strategy: it works on the noisy sums alone, and changes nothing",
+    "codec": "the encoding of messages: it rounds what already has its noise, and changes nothing",
+    "local": "local optimiser and proximal term: an update is clipped whatever they are, and they change nothing",
+    "groups": "groups of a fixed size: a provider is replaced, which moves the sum by up to twice the clip",
+    "memory": "the dual variable between rounds: every message has all of the noise, and who takes part is known",
+    "pretraining": "self-pretraining: the rounds of both phases are counted",
+    "quorum": "rounds without some clients: it holds if clients do not fail for reasons that depend on their documents",
+}
+"""What a part of the training system changes of the guarantee."""
 _NOT_COVERED_BEFORE: Final = (
     "the number of providers, which is taken as known where it decides the denominator",
     "the figures in this record that were measured without noise: history, tally, counts of data",
@@ -51,8 +61,10 @@ def without_free_text(privacy: object) -> object:
         if isinstance(text, str) and text.casefold() not in {one.casefold() for one in known}:
             kept = _KEPT_PREFIXES.get(name, "")
             found[name] = f"{kept} ({_OWN})" if kept and text.casefold().startswith(kept) else _OWN
-    listed = found.get("not_covered")
-    if isinstance(listed, list) and all(isinstance(text, str) for text in listed):
-        ours = [text for text in listed if text in (*NOT_COVERED, *_NOT_COVERED_BEFORE)]
-        found["not_covered"] = ours + ([f"{len(listed) - len(ours)} more ({_OWN})"] if len(ours) < len(listed) else [])
+    lists = {"not_covered": (*NOT_COVERED, *_NOT_COVERED_BEFORE), "systems": tuple(SYSTEMS.values())}
+    for name, texts in lists.items():
+        listed = found.get(name)
+        if isinstance(listed, list) and all(isinstance(text, str) for text in listed):
+            ours = [text for text in listed if text in texts]
+            found[name] = ours + ([f"{len(listed) - len(ours)} more ({_OWN})"] if len(ours) < len(listed) else [])
     return found

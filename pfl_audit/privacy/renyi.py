@@ -22,7 +22,9 @@ ORDERS: tuple[float, ...] = (
     *map(float, range(12, 64)),
     *(80.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 768.0, 1024.0),
 )
-"""Rényi orders: 1.1 to 10.9 and 12 to 63 as in the published search, and larger ones for small epsilon."""
+"""Rényi orders: those of the published search, and larger ones for small epsilon."""
+PUBLISHED_ORDERS = ORDERS[:151]
+"""Orders of the competition's kit: 1.1 to 10.9 in tenths, and 12 to 63."""
 
 _REACH = 14.0
 """Range of the integral beyond its outermost peaks, in standard deviations."""
@@ -32,7 +34,13 @@ _SMALLEST_NOISE = 0.02
 """Noise below which sampling has almost no effect and the integral would need many points."""
 
 
-def renyi_epsilon(sampling: Sampling, noise_multiplier: float, delta: float, kind: Kind = "poisson") -> float:
+def renyi_epsilon(
+    sampling: Sampling,
+    noise_multiplier: float,
+    delta: float,
+    kind: Kind = "poisson",
+    among: tuple[float, ...] = ORDERS,
+) -> float:
     """Upper bound of epsilon after all rounds, with participation of clients known to the adversary.
 
     Args:
@@ -40,11 +48,12 @@ def renyi_epsilon(sampling: Sampling, noise_multiplier: float, delta: float, kin
         noise_multiplier: Standard deviation of the noise divided by the clipping norm, above 0.
         delta: Target delta, between 0 and 1.
         kind: ``poisson``, or ``fixed-size`` with adjacency by replacing a provider.
+        among: Rényi orders, above 1.
 
     Returns:
         The smallest bound over all orders, at least 0.
     """
-    orders = np.array(ORDERS)
+    orders = np.array(among)
     divergences = sampling.rounds * round_moments(sampling, noise_multiplier, orders, kind) / (orders - 1)
     return to_epsilon(orders, divergences, delta)
 

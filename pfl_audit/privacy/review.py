@@ -68,7 +68,7 @@ def review_guarantee(stated: PrivacyGuarantee) -> GuaranteeReview:
         )
     try:
         valid = privacy_spent(stated.sampled(), stated.noise_multiplier, stated.delta, kind=kind)
-        published = privacy_spent(stated.sampled(), stated.noise_multiplier, stated.delta, "published")
+        published = privacy_spent(stated.sampled(), stated.noise_multiplier, stated.delta, "published", kind)
     except UsageError as error:
         return GuaranteeReview(
             claim=stated,

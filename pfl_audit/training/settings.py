@@ -104,8 +104,11 @@ class TrainSettings:
     ] = 0.0
 
     def check(self) -> None:
-        """Raise UsageError if a setting is out of bounds."""
+        """Raise UsageError if a setting is out of bounds, or an optimiser is unknown."""
+        from pfl_audit.training.optimizers import OPTIMIZERS
+
         check_settings(self)
+        OPTIMIZERS.named(self.optimizer)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""

@@ -66,6 +66,26 @@ def test_nothing_is_explained_where_nothing_differs(capsys: pytest.CaptureFixtur
     assert "published" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("sigma", "published", "valid"),
+    [("1.145", "1.0057", "6.075"), ("0.637", "3.9959", "18.58"), ("0.468", "8.0039", "33.03")],
+)
+def test_groups_of_a_fixed_size_have_the_published_figure_beside_what_it_is_worth(
+    sigma: str, published: str, valid: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """FL-GROUP-DP: 2 of 10 clients and 50 of 400 providers in 5 rounds, by the Rényi orders of the kit."""
+    words = ["--fixed-size", "--client-rate", "0.2", "--provider-rate", "0.125", "--steps", "5", "--delta", "1e-5"]
+    assert run(["account", *words, "--sigma", sigma]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (told,) = [line for line in lines if line.startswith("published:")]
+    assert told.startswith(f"published: epsilon {published}, by the Rényi orders of the competition's kit.")
+    assert told.endswith("0.2 x 0.125 = 0.025; not a guarantee.")
+    (told,) = [line for line in lines if line.startswith("valid:")]
+    assert told.startswith(f"valid:     epsilon {valid}. A provider of a group of a fixed size is replaced")
+    assert run(["account", *words, "--sigma", sigma, "--accounting", "published"]) == 0
+    assert "by Rényi, the figure of the papers, not a guarantee" in capsys.readouterr().out
+
+
 def test_published_is_labelled_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     run(["account", *PUBLISHED, "--sigma", "0.771484375", "--accounting", "published"])
     (epsilon,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epsilon")]

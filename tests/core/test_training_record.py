@@ -7,7 +7,7 @@ import pytest
 from pfl_audit.core.results import Target
 from pfl_audit.core.training_record import public_record, read_training
 from pfl_audit.files import write_json
-from pfl_audit.privacy.record_text import ADJACENCY, NOT_COVERED, SECRET_NOISE, without_free_text
+from pfl_audit.privacy.record_text import ADJACENCY, NOT_COVERED, SECRET_NOISE, SYSTEMS, without_free_text
 from tests.privacy.test_guarantee import CLAIM
 
 
@@ -65,6 +65,7 @@ NAMED = "SecretCorp"
 def test_of_a_record_only_numbers_and_words_of_ours_travel(tmp_path: Path) -> None:
     texts = dict.fromkeys(("unit", "adjacency", "accountant"), f"add {NAMED}")
     claim = {**CLAIM, **texts, "noise_generator": f"cryptographic: {NAMED}", "not_covered": [NAMED, *NOT_COVERED]}
+    claim["systems"] = [NAMED, *SYSTEMS.values()]
     record = {
         "mode": "fl-dp",
         "task": NAMED,
@@ -85,6 +86,7 @@ def test_of_a_record_only_numbers_and_words_of_ours_travel(tmp_path: Path) -> No
     assert review.claim is not None
     assert review.claim.not_covered[: len(NOT_COVERED)] == list(NOT_COVERED)
     assert len(review.claim.not_covered) == len(NOT_COVERED) + 1
+    assert review.claim.systems[:-1] == list(SYSTEMS.values())
     assert review.worth == "unknown"  # a unit that is not ours
     assert NAMED not in review.model_dump_json()
 
@@ -101,4 +103,5 @@ def test_a_sentence_about_privacy_is_told_in_our_words(tmp_path: Path, said: str
 
 def test_a_claim_in_our_words_is_left_as_it_is() -> None:
     ours = {**CLAIM, "adjacency": ADJACENCY, "not_covered": list(NOT_COVERED), "noise_generator": SECRET_NOISE}
+    ours["systems"] = list(SYSTEMS.values())
     assert without_free_text(ours) == ours

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import ndtr
@@ -40,6 +40,34 @@ def exact_delta(rate: float, noise: float, epsilon: float, *, added: bool) -> fl
      (1e-6, 0.5, 1e-9), (0.05, 20, 1e-9), (0.5, 0.06, 1e-5)],
 )  # fmt: skip
 def test_one_round_is_exact_within_the_tolerance(rate: float, noise: float, delta: float) -> None:
+    require_exact(rate, noise, delta)
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.floats(-3, -0.01), st.floats(-0.5, 1), st.floats(-12, -4))
+def test_one_round_at_random_settings_is_exact_within_the_tolerance(
+    log_rate: float, log_noise: float, log_delta: float
+) -> None:
+    rate, noise, delta = 10**log_rate, 10**log_noise, 10**log_delta
+    assume(exact_delta(rate, noise, 0.0, added=False) > delta)  # else epsilon is 0
+    require_exact(rate, noise, delta)
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "rounds", "delta", "least"),
+    [(1e-5, 0.7, 1000, 1e-12, 0.94), (1e-6, 0.5, 10_000, 1e-12, 0.96), (1e-6, 0.5, 10_000, 1e-10, 0.9),
+     (1e-5, 0.7, 1000, 1e-9, 0.9), (1e-5, 0.7, 1, 1e-12, 0.7)],
+)  # fmt: skip
+def test_rare_draws_are_bounded_near_what_one_of_them_gives(
+    rate: float, noise: float, rounds: int, delta: float, least: float
+) -> None:
+    """One large loss decides delta, which is little above that of a round times the rounds."""
+    found = SampledGaussian(Sampling(1.0, rate, rounds), noise).epsilon(delta)
+    assert least * delta < rounds * exact_delta(rate, noise, found, added=False) < delta
+
+
+def require_exact(rate: float, noise: float, delta: float) -> None:
+    """Epsilon of a round against 40 digits, and delta of that epsilon."""
     found = SampledGaussian(Sampling(1.0, rate, 1), noise).epsilon(delta)
 
     def excess(epsilon: float) -> float:

@@ -42,7 +42,8 @@ def text_of(found: Results) -> str:
 
 
 def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
-    found = claimed({**CLAIM, "not_covered": ["the weather"]}, check(metrics=[metric(), balanced(0.64, 0.58)]))
+    texts = {"not_covered": ["the weather"], "systems": ["the encoding of messages: it changes nothing"]}
+    found = claimed({**CLAIM, **texts}, check(metrics=[metric(), balanced(0.64, 0.58)]))
     html = to_html(found, tmp_path)
     section = html[html.index('id="guarantee"') : html.index('id="coverage"')]
     for text in (
@@ -55,6 +56,8 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
         "does not contradict the guarantee",
         "the stated epsilon is 8, the recomputed epsilon is 14.46",
         "the weather",
+        "What the training system changes",
+        "the encoding of messages: it changes nothing",
     ):
         assert text in section
     assert "Weaker" in section
@@ -160,7 +163,7 @@ def test_a_claim_that_cannot_be_read_is_shown_as_such(hostile: object, tmp_path:
 
 def test_hostile_text_of_a_claim_is_text(tmp_path: Path) -> None:
     changes = dict.fromkeys(("unit", "adjacency", "accountant", "noise_generator"), HOSTILE)
-    html = to_html(claimed({**CLAIM, **changes, "not_covered": [HOSTILE]}), tmp_path)
+    html = to_html(claimed({**CLAIM, **changes, "not_covered": [HOSTILE], "systems": [HOSTILE]}), tmp_path)
     assert "&lt;script&gt;" in html
     assert [name for name, _ in tags(html)].count("script") == 1
     assert not [attributes for _, attributes in tags(html) if "onerror" in attributes]

@@ -14,6 +14,11 @@ from pfl_audit.training.federated.secure_rng import SecretStream
 Verdict = Literal["kept", "clipped", "zero", "dropped"]
 
 
+def norm_of(update: Tensor) -> float:
+    """L2 norm of an update, float32 (size,), summed in float64."""
+    return float(torch.linalg.vector_norm(update, dtype=torch.float64))
+
+
 def clip(update: Tensor, bound: float) -> tuple[Tensor, Verdict]:
     """Scale an update so that its L2 norm is at most ``bound``.
 
@@ -24,14 +29,14 @@ def clip(update: Tensor, bound: float) -> tuple[Tensor, Verdict]:
     Returns:
         The clipped update and what was done to it. An update with a number that is not finite becomes zero.
     """
-    norm = float(torch.linalg.vector_norm(update, dtype=torch.float64))
+    norm = norm_of(update)
     if not math.isfinite(norm):
         return torch.zeros_like(update), "dropped"
     if norm <= bound:
         return update, "kept" if norm else "zero"
     clipped = update * (bound / norm)
     # Rounding to float32 may leave the norm a hair above the bound.
-    excess = float(torch.linalg.vector_norm(clipped, dtype=torch.float64)) / bound
+    excess = norm_of(clipped) / bound
     return (clipped / (excess * (1 + 2**-23)) if excess > 1 else clipped), "clipped"
 
 

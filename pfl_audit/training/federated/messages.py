@@ -9,6 +9,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from pfl_audit.training.federated.norms import Norms
+
 SERVER = -1
 """Number of the server among the numbers of clients."""
 
@@ -36,6 +38,7 @@ class Report:
             the noise; float32 (size,).
         tally: How many updates were kept, clipped, zero, dropped; "absent" where the round goes on without the client.
         losses: Mean loss of each local training.
+        norms: Of each provider's update that is finite, in a private round; never sent.
         queries: Number of queries that the update was trained on; 0 if it is unusable or private.
         rows: Rows of the queries that it was trained on, where the client is simulated here; never sent.
     """
@@ -43,6 +46,7 @@ class Report:
     update: Tensor
     tally: Counter[str] = field(default_factory=Counter)
     losses: tuple[float, ...] = ()
+    norms: tuple[Norms, ...] = ()
     queries: int = 0
     rows: tuple[int, ...] = ()
 

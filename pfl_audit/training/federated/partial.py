@@ -9,14 +9,15 @@ from pathlib import Path
 from torch import Tensor
 
 from pfl_audit.models.tensor_record import read_state, write_state
+from pfl_audit.training.federated.norms import Norms
 
 FILE = "round-state.safetensors"
 _SECONDS = 20.0
 _SHARE = 20.0
 """Least time between two saves, as a multiple of what a save takes."""
 
-Sum = tuple[int, Tensor, Counter[str], list[float]]
-"""Providers done, sum of their clipped updates, tally, losses."""
+Sum = tuple[int, Tensor, Counter[str], list[float], list[Norms]]
+"""Providers done, sum of their clipped updates, tally, losses, norms."""
 
 
 class Partial:
@@ -37,13 +38,14 @@ class Partial:
         """Store a sum, unless one was stored a moment ago."""
         if time.monotonic() - self._saved < self._seconds:
             return
-        providers, total, tally, losses = done
+        providers, total, tally, losses, norms = done
         record = {
             "round": round_number,
             "client": client,
             "providers": providers,
             "tally": dict(tally),
             "losses": losses,
+            "norms": norms,
         }
         began = time.monotonic()
         write_state(self._path, self._run, record, {"total": total})
@@ -58,4 +60,5 @@ class Partial:
         record, tensors = found
         if (record["round"], record["client"]) != (round_number, client):
             return None
-        return record["providers"], tensors["total"], Counter(record["tally"]), record["losses"]
+        norms: list[Norms] = [(before, after) for before, after in record.get("norms", [])]
+        return record["providers"], tensors["total"], Counter(record["tally"]), record["losses"], norms

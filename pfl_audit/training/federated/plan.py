@@ -15,7 +15,7 @@ from pfl_audit.privacy.guarantee import (
     guarantee_warnings,
 )
 from pfl_audit.privacy.pld import Kind
-from pfl_audit.privacy.record_text import ADJACENCIES, NOT_COVERED, SECRET_NOISE, SEEDED_NOISE
+from pfl_audit.privacy.record_text import ADJACENCIES, NOT_COVERED, SECRET_NOISE, SEEDED_NOISE, SYSTEMS
 from pfl_audit.privacy.renyi_filter import RunCost
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
@@ -34,6 +34,7 @@ class PrivacyPlan:
         noise: Whether the sum over clients has the full noise, or the message of every client.
         clients: Number of clients.
         composed: Guarantee of this run and those before it in the budget ledger; None where none is kept.
+        systems: Parts of the training system that the guarantee speaks of.
         quorum: Number of clients that have the whole noise, where a round may go on without others; else None.
     """
 
@@ -45,6 +46,7 @@ class PrivacyPlan:
     composed: ComposedGuarantee | None = None
     noise: NoiseScope = "sum"
     clients: int = 1
+    systems: tuple[str, ...] = ()
     quorum: int | None = None
 
     @property
@@ -111,6 +113,7 @@ class PrivacyPlan:
             noise=self.noise,
             composed=self.composed,
             quorum=self.quorum,
+            systems=[SYSTEMS[name] for name in (*self.systems, *(("quorum",) if self.quorum else ()))],
             not_covered=list(NOT_COVERED if self.noise == "sum" else NOT_COVERED[:1]),
         )
 
@@ -151,8 +154,28 @@ def plan_privacy(
     if settings.providers_per_round is not None:
         expected = float(federated.clients_drawn(clients) * settings.providers_per_round)
     return PrivacyPlan(
-        settings, sampling, sigma, settings.denominator or max(1.0, expected), providers, noise=noise, clients=clients
+        settings,
+        sampling,
+        sigma,
+        settings.denominator or max(1.0, expected),
+        providers,
+        noise=noise,
+        clients=clients,
+        systems=_systems(settings, federated),
     )
+
+
+def _systems(settings: PrivacySettings, federated: FederatedSettings) -> tuple[str, ...]:
+    """Parts of the training system in which a run differs from FL-PROVIDER-DP."""
+    usual = FederatedSettings()
+    differs = {
+        "strategy": federated.strategy != usual.strategy,
+        "codec": federated.codec != usual.codec,
+        "local": federated.optimizer != usual.optimizer or federated.proximal > 0,
+        "groups": settings.sampling == "fixed-size",
+        "memory": federated.client_memory != usual.client_memory,
+    }
+    return tuple(name for name, differ in differs.items() if differ)
 
 
 def sampling_of(mode: Mode, settings: PrivacySettings, federated: FederatedSettings, clients: int) -> Sampling:

@@ -30,7 +30,6 @@ from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
 from pfl_audit.training.federated.secure_rng import KEY_BYTES, SecretStream, new_key
 from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
-from pfl_audit.training.federated.strategies import STRATEGIES
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
 from pfl_audit.training.pretraining import FOLDER, Pretraining, first_phase
 from pfl_audit.training.scores import mean_over_sources
@@ -107,7 +106,8 @@ class Federation:
             return None
         providers = sum(len(client.providers) for client in clients) or None  # a Flower server does not know it
         federated = replace(self.settings, rounds=self.rounds_before + self.settings.rounds)
-        return plan_privacy(self.mode, self.privacy, federated, len(clients), providers)
+        plan = plan_privacy(self.mode, self.privacy, federated, len(clients), providers)
+        return replace(plan, systems=("pretraining", *plan.systems)) if self.pretraining else plan
 
     def agree(self, clients: Sequence[Client], progress: Progress) -> PrivacyPlan | None:
         """Fix the privacy guarantee and report it.
@@ -154,10 +154,9 @@ class Federation:
             flag: Beginning of the options of the phase.
 
         Raises:
-            UsageError: More clients are asked for than there are, or none, or a strategy or codec is unknown.
+            UsageError: More clients are asked for than there are, or none, or a setting cannot be.
         """
-        STRATEGIES.named(self.settings.strategy)
-        CODECS.named(self.settings.codec)
+        self.settings.check()
         drawn = self.settings.clients_drawn(clients)
         if self.privacy is None and not 1 <= drawn <= clients:
             raise UsageError(

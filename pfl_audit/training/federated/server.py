@@ -19,6 +19,7 @@ from pfl_audit.progress import Progress
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.kept import KeptMessages
 from pfl_audit.training.federated.messages import SERVER, Engine, Report, RoundTask
+from pfl_audit.training.federated.norms import Norms, mean_norms
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.secure_rng import SecretStream, seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
@@ -26,7 +27,7 @@ from pfl_audit.training.federated.strategies import STRATEGIES
 
 STATE_FILE = "training-state.safetensors"
 _SAVE_SECONDS = 20.0
-_RECORDED = ("round", "done", "absent", "kept", "losses", "taken", "history")
+_RECORDED = ("round", "done", "absent", "kept", "losses", "norms", "taken", "history")
 
 
 @dataclass
@@ -42,6 +43,7 @@ class ServerState:
         total: Sum of their updates, float32 (size,).
         tally: What became of all updates so far.
         losses: Of the local trainings since the last entry of the history.
+        norms: The same, of the updates of a private run's providers before and after the clip.
         taken: Clients that took part, round by round.
         history: One entry a look at the validation part.
     """
@@ -54,6 +56,7 @@ class ServerState:
     total: Tensor | None = None
     tally: Counter[str] = field(default_factory=Counter)
     losses: list[float] = field(default_factory=list)
+    norms: list[Norms] = field(default_factory=list)
     taken: list[list[int]] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)
     memory: dict[str, Tensor] = field(default_factory=dict)
@@ -167,11 +170,11 @@ class Server:
                 if state.round % self._settings.validate_every == 0 or state.round == rounds:
                     loss = {"loss": float(np.mean(state.losses))} if state.losses else {}
                     scores = look(state)
-                    entry: dict[str, Any] = {"round": state.round, **loss, **scores}
+                    entry: dict[str, Any] = {"round": state.round, **loss, **mean_norms(state.norms), **scores}
                     if spent:
                         entry |= {"epsilon": spent.epsilon, "accounting": spent.accounting}
                     state.history.append(entry)
-                    state.losses = []
+                    state.losses, state.norms = [], []
                     line += "".join(f", {name} {value:.3f}" for name, value in scores.items() if "/" not in name)
                 progress.say(line)
                 state.save(self._path, self._run)
@@ -193,6 +196,7 @@ class Server:
             total += report.update if weight == 1 else report.update * weight
             state.tally += report.tally
             state.losses += report.losses
+            state.norms += report.norms
             state.done, state.total = state.done + 1, total
             state.kept += report.tally["kept"] if self._plan or self._settings.weighting == "uniform" else weight
             if time.monotonic() - saved > _SAVE_SECONDS:

@@ -77,8 +77,15 @@ class FederatedSettings:
     validation_queries: ValidationQueries = 256
 
     def check(self) -> None:
-        """Raise UsageError if a setting is out of bounds."""
+        """Raise UsageError if a setting is out of bounds, or an optimiser, strategy or codec is unknown."""
+        from pfl_audit.training.federated.codecs import CODECS
+        from pfl_audit.training.federated.strategies import STRATEGIES
+        from pfl_audit.training.optimizers import OPTIMIZERS
+
         check_settings(self)
+        OPTIMIZERS.named(self.optimizer)
+        STRATEGIES.named(self.strategy)
+        CODECS.named(self.codec)
 
     def clients_drawn(self, clients: int) -> int:
         """Clients a round of ``clients``, without privacy (federated-docvqa-pilot, section 4, for a fraction)."""

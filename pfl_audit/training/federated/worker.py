@@ -13,9 +13,10 @@ from torch import Tensor
 
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.dual import DualMemory
-from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise, clip
+from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise, clip, norm_of
 from pfl_audit.training.federated.local import Trainer
 from pfl_audit.training.federated.messages import Report
+from pfl_audit.training.federated.norms import Norms
 from pfl_audit.training.federated.partial import Partial
 from pfl_audit.training.federated.secure_rng import SecretStream, smallest
 from pfl_audit.training.federated.settings import PrivacySettings
@@ -91,7 +92,8 @@ class Worker:
             rows, who = self.whole_job(round_number)
             return self.whole_report(round_number, self._train(weights, rows, *who), advance)
         kept = self._partial.load(round_number, self.client.number) if self._partial else None
-        done, total, tally, losses = kept or (0, torch.zeros_like(weights), Counter(), [])
+        norms: list[Norms]
+        done, total, tally, losses, norms = kept or (0, torch.zeros_like(weights), Counter(), [], [])
         self._whole = not done
         memory = self._privacy.memory
         dual = memory.dual(round_number, weights) if memory else None
@@ -102,18 +104,20 @@ class Worker:
             for provider in drawn
         ]
         for at, (update, loss) in enumerate(self._train_each(weights, jobs, done), done + 1):
-            clipped, verdict = clip(update if dual is None else update + dual, self._privacy.settings.clip)
+            whole = update if dual is None else update + dual
+            clipped, verdict = clip(whole, self._privacy.settings.clip)
             total += clipped
             tally[verdict] += 1
+            norms += [(norm_of(whole), norm_of(clipped))] if verdict != "dropped" else []
             losses += [loss] if math.isfinite(loss) else []
             advance(1)
             if self._partial and at < len(drawn):
-                self._partial.save(round_number, self.client.number, (at, total, tally, losses))
+                self._partial.save(round_number, self.client.number, (at, total, tally, losses, norms))
         self._check()
         total += self._privacy.noise.share(len(total), round_number, self.client.number, 1 if memory else participants)
         if memory and dual is not None:
             memory.keep(round_number, dual, weights, total)
-        return Report(total, tally, tuple(losses), rows=self._rows(jobs))
+        return Report(total, tally, tuple(losses), tuple(norms), rows=self._rows(jobs))
 
     def whole_job(self, round_number: int) -> Job:
         """The one local training of a round without privacy: on everything that the client holds."""
@@ -135,7 +139,8 @@ class Worker:
         if not bool(torch.isfinite(update).all()):
             return Report(torch.zeros_like(update), Counter(dropped=1))
         queries = sum(map(len, self.client.providers))
-        return Report(update, Counter(kept=1), (loss,), queries, self._rows([self.whole_job(round_number)]))
+        rows = self._rows([self.whole_job(round_number)])
+        return Report(update, Counter(kept=1), (loss,), queries=queries, rows=rows)
 
     def _rows(self, jobs: Iterable[Job]) -> tuple[int, ...]:
         """Rows that jobs train on."""

@@ -97,6 +97,17 @@ def test_a_cap_refuses_a_run_and_leaves_nothing(federate: Federate, ledger: Ledg
     assert ledger.path.read_bytes() == before
 
 
+@pytest.mark.parametrize("change", [{"optimizer": "zip"}, {"strategy": "zip"}, {"codec": "zip"}])
+def test_an_unknown_name_spends_nothing_and_leaves_nothing(
+    federate: Federate, ledger: Ledger, change: dict[str, str]
+) -> None:
+    with pytest.raises(UsageError, match=r"there is no .* 'zip'"):
+        federate("out", "fl-dp", SECRET, replace(ONE, **change))  # type: ignore[arg-type]
+    assert not ledger.path.exists()
+    assert not (federate.folder / "out").exists()
+    assert not private_path(federate.folder / "out").exists()
+
+
 def test_a_damaged_ledger_stops_a_run_before_it_begins(federate: Federate, ledger: Ledger) -> None:
     ledger.path.write_text("{")
     with pytest.raises(AuditError, match=r"ledger\.json is no ledger, or damaged"):

@@ -137,6 +137,19 @@ def test_the_audit_has_a_finding_and_the_report_both_epsilons(
     assert memorized[1].salt not in report
 
 
+def test_an_audit_says_that_coins_were_changed(
+    memorized: tuple[Path, Manifest], corpus_folder: Path, tmp_path: Path
+) -> None:
+    changed, out = tmp_path / "changed", tmp_path / "audit"
+    shutil.copytree(memorized[0], changed)
+    rewrite(changed / CANARIES, guesses=10)
+    asked = ["--model", str(changed), "--red", str(corpus_folder), "--check", "canaries", "--out", str(out)]
+    assert run(["mia", *asked, "-q"]) == 3
+    (check,) = json.loads((out / "results.json").read_text())["checks"]
+    assert (check["status"], check["finding"]) == ("failed", None)
+    assert check["reason"].startswith("the coins of the canaries do not have the hash of the commitment")
+
+
 def test_what_differs_from_a_commitment_is_contradicted(memorized: tuple[Path, Manifest], tmp_path: Path) -> None:
     out, manifest = tmp_path / "copy", memorized[1]
     shutil.copytree(memorized[0], out)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -19,6 +20,7 @@ from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated import partial, server
+from pfl_audit.training.federated.clients import partition
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.run import KEY_FILE
@@ -181,6 +183,23 @@ def test_epsilon_is_what_the_accountant_says_after_each_round(federate: Federate
         assert entry["epsilon"] == wanted.epsilon
     assert record["privacy"]["epsilon"] == record["history"][-1]["epsilon"]
     assert record["privacy"]["rounds"] == record["privacy"]["rounds_accounted"] == 3
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "momentum", "sgd"])
+def test_norms_before_and_after_the_clip_are_those_of_the_providers(federate: Federate, optimizer: str) -> None:
+    settings = replace(QUICK, rounds=1, optimizer=optimizer)
+    trainer, queries = local_trainer(federate, settings)
+    start, wanted = trainer.trainable.read(), list[float]()
+    for client in partition(queries):
+        for rows, tag in zip(client.providers, client.tags, strict=True):
+            update, _ = trainer.train(start, rows, 1, client.number, tag)
+            wanted.append(float(update.double().norm()))
+    bound = float(np.median(wanted))  # half of the updates are clipped
+    record = federate("out", "fl-dp", replace(PRIVATE, provider_rate=1.0, clip=bound), settings)
+    (entry,) = record["history"]
+    assert entry["norm"] == pytest.approx(np.mean(wanted), rel=1e-3)
+    assert entry["clipped_norm"] == pytest.approx(np.mean(np.minimum(wanted, bound)), rel=1e-3)
+    assert "norm" not in (federate.folder / "out" / "training.json").read_text()
 
 
 class Lines(Silent):

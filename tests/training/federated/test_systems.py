@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,14 +13,19 @@ import torch
 from pfl_audit.cli.main import run
 from pfl_audit.errors import UsageError
 from pfl_audit.models.vt5.training import open_training
+from pfl_audit.privacy.record_text import SYSTEMS
 from pfl_audit.progress import Silent
+from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.messages import Report, RoundTask
 from pfl_audit.training.federated.nf4 import BLOCK, NF4, nf4_levels
+from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.server import Server
 from pfl_audit.training.federated.settings import FederatedSettings, Weighting
+from pfl_audit.training.pretraining import Pretraining
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
+from tests.training.federated.test_refusals import Cut2
 
 
 class Engine:
@@ -115,6 +121,26 @@ def test_client_optimisers_move_the_weights(federate: Federate, name: str) -> No
     assert bool(update.any())
 
 
+@pytest.mark.parametrize(
+    ("lora", "change"),
+    [
+        (0, {"strategy": "fedavgm", "optimizer": "momentum", "weighting": "data"}),
+        (2, {"strategy": "fedadam", "optimizer": "adam", "proximal": 1.0, "codec": "nf4"}),
+        (0, {"strategy": "fedadam-corrected", "optimizer": "sgd", "client_fraction": 0.7}),
+    ],
+)
+def test_a_run_that_was_cut_goes_on_with_the_state_of_its_server(
+    federate: Federate, lora: int, change: dict[str, Any]
+) -> None:
+    settings = replace(QUICK, **change)
+    federate("whole", "fl", settings=settings, lora=lora)
+    with pytest.raises(KeyboardInterrupt):
+        federate("cut", "fl", settings=settings, lora=lora, progress=Cut2())
+    federate("cut", "fl", settings=settings, lora=lora)
+    whole, cut = federate.weights("whole"), federate.weights("cut")
+    assert all(torch.equal(whole[name], cut[name]) for name in whole)
+
+
 def test_a_run_in_nf4_sends_an_eighth_and_ends_elsewhere(federate: Federate) -> None:
     plain = federate("plain", "fl")
     packed = federate("packed", "fl", settings=replace(QUICK, codec="nf4"))
@@ -165,3 +191,33 @@ def test_data_weights_are_refused_under_privacy(federate: Federate) -> None:
 def test_a_private_run_may_use_an_adaptive_server(federate: Federate) -> None:
     record = federate("out", "fl-dp", PRIVATE, settings=replace(QUICK, strategy="fedadam", codec="nf4"))
     assert record["privacy"]["epsilon"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({}, []),
+        ({"strategy": "fedadam"}, ["strategy"]),
+        ({"codec": "nf4"}, ["codec"]),
+        ({"optimizer": "momentum"}, ["local"]),
+        ({"proximal": 1.0}, ["local"]),
+        ({"client_memory": "clgecl"}, ["memory"]),
+    ],
+)
+def test_the_guarantee_says_what_a_system_changes(
+    change: dict[str, str | float], wanted: list[str], tmp_path: Path
+) -> None:
+    clients = [Client(number, ((), (), ()), (1, 2, 3)) for number in range(3)]
+    run = Federation("fl-dp", replace(QUICK, **change), PRIVATE, tmp_path, {})  # type: ignore[arg-type]
+    plan = run.plan(clients)
+    assert plan is not None
+    assert plan.claim(3).systems == [SYSTEMS[name] for name in wanted]
+    assert replace(plan, quorum=2).claim(3).systems == [SYSTEMS[name] for name in (*wanted, "quorum")]
+    if "client_memory" not in change:
+        both = replace(run, pretraining=Pretraining("tm")).plan(clients)
+        assert both is not None
+        assert both.claim(3).systems == [SYSTEMS[name] for name in ("pretraining", *wanted)]
+    groups = replace(PRIVATE, sampling="fixed-size", providers_per_round=2, minimum_providers=3, public_providers=None)
+    fixed = replace(run, privacy=groups).plan(clients)
+    assert fixed is not None
+    assert SYSTEMS["groups"] in fixed.claim(3).systems

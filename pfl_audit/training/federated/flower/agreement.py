@@ -65,6 +65,7 @@ class Agreement:
         if self.pretraining is not None:
             self.pretraining.check()
             self.pretraining.check_phases(self.settings, self.privacy)
+            self.of_phase(FOLDER).settings.check()
         if self.secure and not CODECS.named(self.settings.codec).summable:
             raise UsageError(
                 f"messages in {self.settings.codec} cannot be summed securely", "Leave out --secagg, or --codec"

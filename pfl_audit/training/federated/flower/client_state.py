@@ -16,6 +16,7 @@ from pfl_audit.files import write_json
 from pfl_audit.inputs import read_json
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
+from pfl_audit.training.federated.norms import mean_norms
 from pfl_audit.training.records import commit
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class ClientState:
 
     def note(self, order: RoundConfig, report: Report) -> None:
         """Keep what became of the updates, for the client's own eyes."""
-        self._rounds.setdefault(order.name, {})["updates"] = dict(report.tally)
+        self._rounds.setdefault(order.name, {}).update(updates=dict(report.tally), **mean_norms(report.norms))
         self._write()
 
     def finish(self) -> None:

@@ -60,7 +60,7 @@ def read_report(content: RecordDict, codec: Codec, size: int) -> Report:
         raise _no_update()
     if said not in _TALLIES or len(losses) > 1:
         raise _no_update()
-    return Report(update, Counter(dict.fromkeys(said, 1)), losses, queries)
+    return Report(update, Counter(dict.fromkeys(said, 1)), losses, queries=queries)
 
 
 def from_parameters(record: ArrayRecord) -> Tensor:

@@ -184,6 +184,24 @@ def test_a_page_that_changes_its_provider_does_not_continue_a_run(parties: Parti
         (["--mode", "fl", "--from", "START", "--app", "START"], "is not empty"),
         (["--mode", "fl", "--from", "START", "--app", "new", "--clients", "0"], "needs a client at least"),
         (["--mode", "fl-dp", "--clip", "0", "--from", "START", "--app", "new"], "clip must be greater than 0"),
+        (["--mode", "fl", "--from", "START", "--app", "new", "--optimizer", "zip"], "there is no optimiser 'zip'"),
+        (["--mode", "fl", "--from", "START", "--app", "new", "--strategy", "zip"], "there is no server strategy 'zip'"),
+        (["--mode", "fl", "--from", "START", "--app", "new", "--codec", "zip"], "there is no message codec 'zip'"),
+        (
+            ["--mode", "fl", "--from", "START", "--app", "new", "--pretrain", "tm", "--pretrain-strategy", "zip"],
+            "there is no server strategy 'zip'",
+        ),
+        (
+            ["--mode", "fl", "--from", "START", "--app", "new", "--clients-per-round", "3"],
+            "3 clients a round were asked for, and there are 2",
+        ),
+        (
+            [
+                *("--mode", "fl-dp", "--from", "START", "--app", "new", "--public-providers", "9"),
+                *("--epsilon", "1e-9", "--rounds", "100000"),
+            ],
+            "epsilon 1e-09 cannot be reached",
+        ),
     ],
 )
 def test_apps_that_cannot_be(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ pytest.importorskip("flwr")
 from flwr.app import Message
 
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.training.federated.settings import PrivacySettings
+from pfl_audit.training.shampoo import Shampoo
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
 
 GROUPS = replace(PRIVATE, sampling="fixed-size", providers_per_round=2, minimum_providers=3, public_providers=None)
@@ -45,6 +48,37 @@ def test_rounded_messages_end_with_the_local_model(parties: Parties) -> None:
     parties.require_equal("flower", "local")
     assert len(set(starts)) == 1
     assert len(starts[0]) == 64
+
+
+@pytest.mark.parametrize(
+    ("privacy", "lora", "change"),
+    [
+        (None, 0, {"strategy": "fedadam-reference", "server_rate": 0.01, "weighting": "data", "proximal": 1.0}),
+        (None, 2, {"strategy": "fedavgm", "optimizer": "momentum", "learning_rate": 0.1, "client_fraction": 0.7}),
+        (None, 0, {"optimizer": "shampoo", "freeze_embeddings": True, "learning_rate": 0.01, "local_steps": 3}),
+        (PRIVATE, 2, {"strategy": "fedadam", "server_rate": 0.01, "optimizer": "adam", "proximal": 1.0}),
+    ],
+    ids=["fedadam", "fedavgm", "fedshampoo", "private-fedadam"],
+)
+def test_systems_end_with_the_local_model(
+    parties: Parties,
+    privacy: PrivacySettings | None,
+    lora: int,
+    change: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Shampoo has statistics and roots at every step, so that what a client keeps decides its weights."""
+    for name in ("statistics_every", "roots_every"):
+        monkeypatch.setitem(Shampoo.__init__.__kwdefaults__, name, 1)
+    settings = replace(QUICK, **change)
+    agreement = parties.agreement(privacy, settings=settings, lora=lora)
+    ours, local = parties.lead("flower", agreement), parties.local("local", agreement)
+    parties.require_equal("flower", "local")
+    assert ours["communication"] == local["communication"]
+    if privacy:
+        assert ours["privacy"] == {**local["privacy"], "composed": None}  # clients keep ledgers
+        assert len(ours["privacy"]["systems"]) == 2
+    assert not list(parties.folder.rglob("optimizer-*"))
 
 
 def test_a_difference_from_another_start_is_refused(parties: Parties) -> None:
