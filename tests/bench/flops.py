@@ -8,7 +8,6 @@ hours are estimates.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import torch
@@ -25,6 +24,8 @@ from transformers import (
     T5Config,
     T5ForConditionalGeneration,
 )
+
+from tests.bench.products import core_rate
 
 QUESTIONS, MODELS, PASSES = 8100, 2, 4
 WORDS, ANSWER = 512, 12
@@ -81,18 +82,6 @@ def counted(run: Callable[[], None]) -> float:
     with torch.no_grad(), counter:
         run()
     return float(counter.get_total_flops())
-
-
-def core_rate(size: int = 1536, rounds: int = 5) -> float:
-    """Operations a second of one core, in float32."""
-    torch.set_num_threads(1)
-    one, other = torch.rand(size, size), torch.rand(size, size)
-    found = []
-    for _ in range(rounds):
-        begun = time.process_time()
-        one @ other
-        found.append(2 * size**3 / (time.process_time() - begun))
-    return max(found)
 
 
 def main() -> None:
