@@ -1,8 +1,8 @@
 """Memory of an audit of as many questions as the papers' RED has: OMP_NUM_THREADS=1 python -m tests.bench.audit_memory.
 
+A VT5 of base size with random weights answers one batch, the largest that it forms, of the longest input. Then
 ``pfl-audit audit`` with a public model and every check of questions, on drawn pages of 660 providers, and of a quarter
-of them, with a tiny VT5, so that the peak is of everything beside the model. Then a VT5 of base size with random
-weights that answers one batch, the largest that it forms, of the longest input. Each is a process of its own.
+of them, with a tiny VT5, so that the peak is of everything beside the model. Each is a process of its own.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from pfl_audit.training.scratch import new_vt5
 from tests.conftest import checkpoints
 
 FIXTURES = Path(str(resources.files("pfl_audit.fixtures")))
-PROVIDERS = (82, 330)
+PROVIDERS = (330, 82)
 """Of each class; the papers' RED has 307 and 353, with 2,589 pages and 8,100 questions."""
 
 
 def main() -> None:
-    """A process for each audit, and one for the model."""
+    """A process for the model, and one for each audit."""
     print(f"models, libraries and a page: {_peak():.0f} MB", flush=True)
     with tempfile.TemporaryDirectory() as folder:
+        _measure("model", folder)
         for count in PROVIDERS:
             _measure("audit", str(Path(folder) / str(count)), str(count))
-        _measure("model", folder)
     pages = 2589 * 197 * 768 * 4
     print(f"features of 2,589 pages would be {pages >> 20} MB; {_FEATURE_BYTES >> 20} MB are kept for each model")
 

@@ -86,12 +86,11 @@ def compare(
     for way in (by_engine, *ways.values()):
         way(Vt5Model(folder), queries[:2])
     ratios: dict[str, list[float]] = {way: [] for way in ways}
-    spent, rates = [], []
+    shares: list[float] = []
     for number in range(rounds):
         before = core_rate()
         fast, engine = _timed(by_engine, folder, queries)
-        spent.append(fast)
-        rates.append((before + core_rate()) / 2)
+        rate = (before + core_rate()) / 2
         for label, way in ways.items():
             slow, others = _timed(way, folder, queries)
             ratios[label].append(slow / fast)
@@ -103,17 +102,19 @@ def compare(
                 f"{apart:.1e}",
                 flush=True,
             )
+        if torch.get_num_threads() == 1:
+            operations = _operations(Vt5Model(folder), queries, steps)
+            shares.append(operations / fast / rate)
+            print(
+                f"{name}, round {number + 1}: {operations / len(queries) / 1e9:.2f} GFLOP a question at the fewest, "
+                f"{operations / fast / 1e9:.1f} a second; products of matrices {rate / 1e9:.1f}: {shares[-1]:.0%}",
+                flush=True,
+            )
     for (label, found), least in zip(ratios.items(), wanted, strict=True):
         print(f"{name}: {statistics.median(found):.2f} times the queries a second of the {label} (wanted: {least})")
-    if torch.get_num_threads() == 1:
-        operations = _operations(Vt5Model(folder), queries, steps)
-        shares = [operations / seconds / rate for seconds, rate in zip(spent, rates, strict=True)]
-        print(
-            f"{name}: {operations / len(queries) / 1e9:.2f} GFLOP a question at the fewest, of which the engine "
-            f"computes {operations / statistics.median(spent) / 1e9:.1f} a second; products of matrices "
-            f"{min(rates) / 1e9:.1f} to {max(rates) / 1e9:.1f}: a share of {statistics.median(shares):.0%} "
-            f"(wanted: {'none' if share is None else f'{share:.0%}'})"
-        )
+    if shares:
+        least_share = "none" if share is None else f"{share:.0%}"
+        print(f"{name}: {statistics.median(shares):.0%} of the rate of products (wanted: {least_share})")
 
 
 def _operations(model: Vt5Model, queries: Sequence[Query], steps: Steps) -> int:
