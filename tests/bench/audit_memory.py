@@ -7,6 +7,8 @@ of them, with a tiny VT5, so that the peak is of everything beside the model. Ea
 
 from __future__ import annotations
 
+import contextlib
+import io
 import resource
 import subprocess
 import sys
@@ -59,7 +61,8 @@ def audit(folder: Path, providers: int) -> None:
     begun = time.process_time()
     models = ("--model", str(folder / "models/vt5-0"), "--pretrained", str(folder / "models/vt5-1"))
     words = ("--red", str(folder / "data"), "--out", str(folder / "run"), "--fail-on", "never", "-q")
-    code = run(["audit", *models, *words])
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = run(["audit", *models, *words])
     print(
         f"{asked:,} questions about {pages:,} pages of {2 * providers} providers: {_peak():.0f} MB at most, "
         f"{time.process_time() - begun:.0f} CPU s, exit code {code}",
@@ -81,11 +84,10 @@ def draw(folder: Path, providers: int) -> None:
 
 def model(folder: Path) -> None:
     """A model of base size answers the largest batch of pages that are longer than its input."""
-    base = folder / "base"
-    save_vt5(new_vt5("base", 1000, seed=0), FIXTURES / "vt5-finetuned", base, extra={})
+    _measure("base", str(folder))
     words = tuple(f"w{at}" for at in range(600))
     boxes = np.tile(np.array([[0.1, 0.1, 0.2, 0.2]], dtype=np.float32), (len(words), 1))
-    vt5 = Vt5Model(base)
+    vt5 = Vt5Model(folder / "base")
     alone = _peak()
     page = Document(id="page", provider="p", words=words, boxes=boxes)
     rows = vt5.batch_size(vt5.cost(Query("0", page, "What?", ("total",))))
@@ -93,6 +95,11 @@ def model(folder: Path) -> None:
     with ResponseStore(folder / "store.sqlite") as store:
         QueryEngine(vt5, store, Silent()).ask(queries, "bench")
     print(f"base size: {alone:.0f} MB opened, {_peak():.0f} MB after {rows} questions of the longest input", flush=True)
+
+
+def base(folder: Path) -> None:
+    """A checkpoint of base size."""
+    save_vt5(new_vt5("base", 1000, seed=0), FIXTURES / "vt5-finetuned", folder / "base", extra={})
 
 
 def _peak() -> float:
@@ -109,3 +116,5 @@ if __name__ == "__main__":
             draw(Path(folder), int(count))
         case ["model", folder]:
             model(Path(folder))
+        case ["base", folder]:
+            base(Path(folder))
