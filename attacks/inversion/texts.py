@@ -55,9 +55,8 @@ def given_for(
         return Given([truth.text for truth in case.truths])
     decoder = model.text_decoder()
     if decoder is None:
-        raise NotAuditableError(
-            "this model has no question and answer in one sequence of tokens", "Give them with --known both"
-        )
+        remedy = "Give them with --known both" if recovers else "Use --method idlg, which reads them first"
+        raise NotAuditableError("this model has no question and answer in one sequence of tokens", remedy)
     replaced: Known = "none" if not recovers else known
     return Given([_replaced(truth.text, decoder, replaced, rng) for truth in case.truths])
 

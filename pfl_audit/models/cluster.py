@@ -14,6 +14,7 @@ import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, floor
 from pathlib import Path
 from secrets import token_hex
@@ -70,7 +71,7 @@ def _connect(address: str) -> Path | None:
         "runtime_env": {"env_vars": {name: os.environ[name] for name in _PASSED_ON if name in os.environ}},
     }
     if address == LOCAL:  # its ports are open to the network, so nobody gets in without the token
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32)}
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()}
         folder = Path(tempfile.mkdtemp(prefix="pfl-"))
         shared |= {"_temp_dir": str(folder / "ray"), "object_store_memory": _OBJECTS}
     else:
@@ -85,11 +86,22 @@ def _connect(address: str) -> Path | None:
         ray.init(address=address, **shared)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
         _disconnect(folder)
-        where = "on this machine" if address == LOCAL else f"at {address}"
+        if address == LOCAL:
+            raise AuditError(
+                "Ray did not start on this machine",
+                "Use --workers, which needs no Ray, or try again when it is less busy",
+            ) from error
         raise AuditError(
-            f"no Ray cluster answers {where}", "Check 'ray status' there, its version and its token, and the network"
+            f"no Ray cluster answers at {address}",
+            "Check 'ray status' there, its version and its token, and the network",
         ) from error
     return folder
+
+
+@cache
+def _token() -> str:
+    """One for all clusters that this process starts: Ray keeps the first that it has read."""
+    return token_hex(32)
 
 
 def _require_answer(address: str) -> None:

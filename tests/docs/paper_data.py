@@ -9,8 +9,10 @@ from typing import Any
 
 from PIL import Image
 
+from pfl_audit.cli.main import run
 from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 from pfl_audit.progress import Silent
+from tests.attacks.inversion.batch_models import save_model
 from tests.conftest import checkpoints
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -19,10 +21,19 @@ HUNDREDTH = Recipe(
 )
 """Of PFL-DocVQA's RED: about 100 questions in place of 8,100, and providers of each class that can be attacked."""
 _SIDE = 600
+_DUE = {
+    "wtq": ("How many orders has branch {}?", "{}7", ("BRANCH {}", "ORDERS {}7", "RETURNS {}")),
+    "docvqa": ("What is the total?", "{}.50", ("INVOICE {}", "TOTAL {}.50", "DUE 01/0{}/2019")),
+    "tabfact": ("branch {} has the most orders", "1", ("BRANCH {}", "ORDERS {}9", "STAFF {}")),
+}
+"""Question, answer and lines of a page of each source of DUE, with the page's number in them."""
 
 
 def lay_out(folder: Path) -> None:
-    """Make the tree that docs/reproduce expects, as far as recipes of audits name it."""
+    """Make the tree that docs/reproduce expects, as far as recipes name it, and partition DUE as the pilot's page does.
+
+    ``layoutlmv3-base`` is a LayoutLMv3 of one head with random weights.
+    """
     corpus = folder / "data/pfl-docvqa"
     make_corpus(HUNDREDTH, corpus, Silent())
     (corpus / "imdb").rename(corpus / "1.0")
@@ -45,8 +56,13 @@ def lay_out(folder: Path) -> None:
             path.symlink_to(FIXTURES / name)
     (folder / "data/templates").mkdir()
     (folder / "data/templates/form-01").symlink_to(FIXTURES / "templates/form-01")
-    for name in ("donut-base", "layoutlmv3-base"):
-        (folder / "models" / name).symlink_to(FIXTURES / "donut")
+    (folder / "models/donut-base").symlink_to(FIXTURES / "donut")
+    (folder / "models/layoutlmv3-base").mkdir()
+    save_model(folder / "models/layoutlmv3-base", 64 * 3, picture=32)
+    for source in _DUE:
+        _due(folder / "data" / source, *_DUE[source])
+    sources = [str(folder / "data" / source) for source in _DUE]
+    assert run(["data", "partition", *sources, "--clients", "3", "--out", str(folder / "data/pilot-3"), "-q"]) == 0
 
 
 def _funsd(folder: Path, row: dict[str, Any]) -> None:
@@ -87,6 +103,28 @@ def _sroie(folder: Path, number: int) -> None:
     (folder / f"box/{name}.txt").write_text("\n".join(rows) + "\n")
     (folder / f"entities/{name}.txt").write_text(json.dumps(entities))
     Image.new("L", (_SIDE, _SIDE), 255).save(folder / f"img/{name}.jpg")
+
+
+def _due(folder: Path, question: str, answer: str, lines: tuple[str, ...]) -> None:
+    """Documents of a page each as DUE annotates them: questions, and words with boxes in pixels."""
+    (folder / "images").mkdir(parents=True)
+    for split, numbers in (("train", range(1, 7)), ("dev", range(7, 9)), ("test", range(9, 10))):
+        asked, contents = [], []
+        for number in numbers:
+            name = f"{folder.name}-{number}"
+            words = [(at, word) for at, line in enumerate(lines) for word in line.format(number).split()]
+            boxes = [[20 + 100 * (at % 2), 40 * row + 20, 100 + 100 * (at % 2), 40 * row + 45]
+                     for at, (row, _) in enumerate(words)]  # fmt: skip
+            page = {"structure_value": [[0, len(words)]], "positions": [[0, 0, _SIDE, _SIDE]]}
+            layer = {"tokens": [word for _, word in words], "positions": boxes, "structures": {"pages": page}}
+            contents.append({"name": name, "contents": [{"tool_name": "tesseract", "tokens_layer": layer}]})
+            value = {"value": answer.format(number)}
+            annotation = {"id": "1", "key": question.format(number), "values": [value]}
+            asked.append({"name": name, "annotations": [annotation]})
+            Image.new("L", (_SIDE, _SIDE), 255).save(folder / f"images/{name}.png")
+        (folder / split).mkdir()
+        for file, rows in (("document.jsonl", asked), ("documents_content.jsonl", contents)):
+            (folder / split / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def copy_recipes(folder: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from pfl_audit.attacks.membership import classifiers
 from pfl_audit.cli import train
@@ -24,6 +26,8 @@ TRAINING = [name for name, recipe in RECIPES.items() if "train" in recipe]
 FEWER = ("--set", "membership.seeds=1", "--set", "reconstruction.fields=6", "--set", "gradients.documents=1",
          "--set", "inversion.iterations=2", "--set", "inversion.known=both")  # fmt: skip
 """Of everything whose number decides how long a run takes."""
+SYSTEMS = ("dp-clgecl", "fedshampoo", "lora", "quantized", "tuned-rounds")
+"""Recipes that the competition's page trains beside those of its own folder."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +67,7 @@ def test_a_recipe_is_valid_where_its_tree_is(name: str, here: Path, capsys: pyte
     assert not {one for one in RECIPES[name] if "-" in one} - {"as-published", "fail-on"}
 
 
-@pytest.mark.parametrize("name", [name for name in AUDITS if name != "gi-dqa-table1-layoutlmv3"])
+@pytest.mark.parametrize("name", AUDITS)
 def test_a_recipe_runs_and_every_number_of_the_paper_finds_ours(name: str, here: Path) -> None:
     found = results(name)
     checks = {check["id"]: check for check in found["checks"]}
@@ -100,6 +104,25 @@ def test_a_recipe_of_training_is_taken(name: str, monkeypatch: pytest.MonkeyPatc
     job, settings, privacy = seen
     assert (privacy is not None) == job.mode.endswith("dp")
     settings.check()
+
+
+@pytest.mark.parametrize("name", [*TRAINING, *SYSTEMS])
+def test_a_recipe_of_training_trains(name: str, here: Path) -> None:
+    """With fewer rounds, steps and providers; everything else is the recipe's."""
+    path = Path(path_of(name) if name in TRAINING else f"docs/recipes/{name}.toml")
+    recipe = tomllib.loads(path.read_text())["train"]
+    fewer = [("steps", 2), ("rounds", 1), ("local-epochs", 1), ("pretrain-rounds", 1), ("providers-per-round", 2),
+             ("minimum-providers", 4), ("local-steps", 2)]  # fmt: skip
+    words = [word for key, value in fewer if key in recipe for word in (f"--{key}", str(value))]
+    if recipe.get("sampling") == "fixed-size":
+        words += ["--ledger", "models/competition.ledger.json"]
+    data, out = "data/pilot-3" if name.startswith("pilot") else "data/pfl-docvqa", Path("models/trained") / name
+    given = ["--from", "models/vt5-base-spdocvqa", "--data", data, "--out", str(out), "-q"]
+    assert run(["train", "--config", str(path), *given, *words]) == 0
+    record = json.loads((out / "training.json").read_text())
+    before, after = (load_file(folder / "model.safetensors") for folder in (Path("models/vt5-base-spdocvqa"), out))
+    assert record["mode"] == recipe["mode"]
+    assert any(not torch.equal(before[key], after[key]) for key in before)
 
 
 @pytest.mark.parametrize("name", RECIPES)

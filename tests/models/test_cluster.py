@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,7 +29,10 @@ from pfl_audit.progress import Silent
 from tests.attacks.inversion.leaking import save_leaking
 from tests.attacks.inversion.template.drawn import save_form
 from tests.attacks.inversion.test_workers import Engine
+from tests.cli.written import written
 from tests.models.cluster_calls import die_once, fail, pid
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +56,7 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def cluster(address: str) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parents[2]))
+        patch.syspath_prepend(str(ROOT))
         made = Cluster(address, 1, "cpu")
         yield made
 
@@ -93,15 +97,26 @@ def checks(out: Path) -> Any:
 
 
 @pytest.fixture
-def audit(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Any]]:
-    """The checks of a command by one process, and by the actors."""
+def by_both(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Path, Path]]:
+    """The folders of a command by one process, and by the actors."""
     monkeypatch.setattr("pfl_audit.models.cluster.Cluster", lambda address, each, device: cluster)
     monkeypatch.setattr(secrets, "token_hex", lambda count: "0" * 2 * count)  # the same masks
 
-    def run_both(*words: object) -> tuple[Any, Any]:
+    def run_both(*words: object) -> tuple[Path, Path]:
         for out, more in (("one", ()), ("two", ("--cluster", "head:1"))):
             assert run([*map(str, words), "-q", "--out", str(tmp_path / out), *more]) in (0, 1, 3)
-        return checks(tmp_path / "one"), checks(tmp_path / "two")
+        return tmp_path / "one", tmp_path / "two"
+
+    return run_both
+
+
+@pytest.fixture
+def audit(by_both: Callable[..., tuple[Path, Path]]) -> Callable[..., tuple[Any, Any]]:
+    """The checks of a command by one process, and by the actors."""
+
+    def run_both(*words: object) -> tuple[Any, Any]:
+        one, two = by_both(*words)
+        return checks(one), checks(two)
 
     return run_both
 
@@ -115,6 +130,33 @@ def test_inversions_are_those_of_one_process(
     one, two = audit("invert", *given, "--documents", 2, "--method", "lbfgs", "--method", "text", "--iterations", 4)
     assert [check["status"] for check in two] == ["ran", "ran"]
     assert one == two
+
+
+def test_audits_of_defences_are_those_of_one_process(
+    by_both: Callable[..., tuple[Path, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pfl_audit.attacks.inversion.run.open_engine", lambda name, weights: Engine())
+    template, fields = save_form(tmp_path)
+    given = ["--model", save_leaking(tmp_path / "donut"), "--template", template, "--fields", fields]
+    few = ["--strategy", "random", "--budget", 8, "--method", "lbfgs", "--iterations", 2, "--documents", 2]
+    one, two = by_both("defend", *given, *few)
+    for audited in ("before", "random-8"):
+        assert [check["status"] for check in checks(two / audited)] == ["ran"]
+        assert checks(one / audited) == checks(two / audited)
+
+
+def test_targets_of_a_file_are_those_of_one_process(
+    by_both: Callable[..., tuple[Path, Path]],
+    make_checkpoint: Callable[[int], Path],
+    corpus_folder: Path,
+    tmp_path: Path,
+) -> None:
+    targets = (f'[[targets]]\nname = "{seed}"\nmodel = {json.dumps(str(make_checkpoint(seed)))}\n' for seed in (0, 1))
+    shared = f'red = {json.dumps(str(corpus_folder))}\ncheck = ["membership.azk"]\n'
+    one, two = by_both("run", written(tmp_path, shared + "\n".join(targets)))
+    for target in ("0", "1"):
+        assert {check["status"] for check in checks(two / target)} == {"ran"}
+        assert checks(one / target) == checks(two / target)
 
 
 def test_reconstructions_are_those_of_one_process(audit: Callable[..., tuple[Any, Any]]) -> None:
@@ -170,6 +212,29 @@ def test_a_cluster_that_does_not_answer() -> None:
     pytest.importorskip("ray")
     with pytest.raises(AuditError, match=r"no Ray cluster answers at 127\.0\.0\.1:1"):
         Cluster("127.0.0.1:1", 1, "cpu")
+
+
+def test_a_process_starts_one_cluster_after_another() -> None:
+    """Each audit of ``defend``, and each target of a file, opens its own; Ray keeps the first token that it reads."""
+    pytest.importorskip("ray")
+    twice = "for _ in range(2):\n    Cluster('local', 1, 'cpu')\nprint('both')"
+    code = f"from pfl_audit.models.cluster import Cluster\n{twice}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout == "both\n", done.stderr
+
+
+def test_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+
+    def fail(**_: object) -> None:
+        raise RuntimeError("Failed to start GCS")
+
+    monkeypatch.setattr(ray, "init", fail)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        monkeypatch.setenv(name, "")
+    with pytest.raises(AuditError, match=r"Ray did not start on this machine.*--workers"):
+        Cluster("local", 1, "cpu")
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

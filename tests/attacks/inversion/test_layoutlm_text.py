@@ -85,6 +85,18 @@ def test_where_no_page_is_looked_at_there_are_no_pixels_to_find(opened: Opened, 
         given_for(found.model, found.cases[0], known, np.random.default_rng(0))
 
 
+@pytest.mark.parametrize(
+    ("known", "recovers", "remedy"), [("question", True, "--known both"), ("both", False, "--method idlg")]
+)
+def test_words_that_are_not_in_one_sequence_are_not_guessed(
+    opened: Opened, known: Known, recovers: bool, remedy: str
+) -> None:
+    """``both`` is no remedy for a method that guesses them whatever is known."""
+    found = opened("v3")
+    with pytest.raises(NotAuditableError, match=f"in one sequence of tokens.*{remedy}"):
+        given_for(found.model, found.cases[0], known, np.random.default_rng(0), recovers=recovers)
+
+
 @pytest.mark.parametrize("kind", ["v1", "v3"])
 def test_the_names_of_the_layers_before_the_fusion_are_real(opened: Opened, kind: str) -> None:
     found = opened(kind)
