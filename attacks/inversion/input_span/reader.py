@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.rows import DOWN, holds_adapters, rounding_of_matrices
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated, sent
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.ordered import words_in_order
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned, inputs_of_span
@@ -62,8 +62,10 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         AuditError: The update holds nothing of the tables, nor of the first layers.
     """
     sent_as, adapted = seen.gradient, holds_adapters(seen.gradient)
+    traits = traits_of(sent_as, (table.name for table in (tables.word, *tables.edges.values())))
     names = [name for table in tables.edges.values() for name in weights if name.endswith(table.name)]
-    seen = replace(seen, gradient=without_decay(sent_as, weights, tuple(names)).update)
+    if sent(traits) is None:  # what was rounded once more has lost what decay is told by
+        seen = replace(seen, gradient=without_decay(sent_as, weights, tuple(names)).update)
     refused, tokens, edges, limits = None, frozenset[int](), dict[str, frozenset[int]](), tuple[Limit, ...]()
     try:
         tokens, edges, limits = words_of_tables(sent_as, LookedUp.of(tables), weights, seen.steps)
@@ -83,7 +85,6 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None and len(edges) == len(_EDGES), limits)
         tokens |= tables.always
     elif found.private is not None:
-        traits = traits_of(seen.gradient, (table.name for table in (tables.word, *tables.edges.values())))
         limits = tuple(limit for limit in limits if not _of_words(limit))
         limits = (*limits, *restated(found.private.limits, traits))
         tokens |= frozenset(found.private.tokens.tolist())
@@ -95,7 +96,6 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         pairs, candidates = np.unique(np.concatenate([pairs, np.array(own)]), axis=0), 0
     limits = (*limits, *found.limits)
     if ordered.limits:
-        traits = traits_of(seen.gradient, (table.name for table in (tables.word, *tables.edges.values())))
         limits = (*limits, *restated(ordered.limits, traits))
     return Inputs(tokens, edges, boxes, pairs, candidates, ordered.words, ordered.page, limits)
 
