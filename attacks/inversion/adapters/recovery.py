@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.certainty import certain
+from pfl_audit.attacks.inversion.adapters.likeliest import likeliest
 from pfl_audit.attacks.inversion.adapters.pursuit import LEAST_OUTSIDE, pursue
 from pfl_audit.attacks.inversion.adapters.rows import Halves
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
@@ -36,6 +37,8 @@ _ABOVE: Final = 1.5
 """Times the largest singular value of independent errors (Marchenko and Pastur), up to which nothing is left."""
 _DEPENDENT: Final = 4.0
 """Times the norm of all errors, the same in single precision, whose errors are of the computation: not independent."""
+_START: Final = 0.8
+"""Share of the room that is taken by likelihood where the pursuit alone does not end."""
 _COARSE: Final = 2.0**-20
 """Relative error of an entry above which it is one of rounding before the update was sent."""
 _DEPENDS: Final = 1e-9
@@ -158,6 +161,8 @@ def private_tokens(
     rows, dictionary = rows @ free, parts.words @ free
     dictionary[number] = 0.0
     found = pursue(rows, dictionary, edge)
+    if not found.ends:
+        found = pursue(rows, dictionary, edge, likeliest(rows, dictionary, edge, int(_START * room)).tolist())
     if not found.ends:
         limit = _crowded(len(found.chosen), many, (len(boxes), len(beside), len(number)), parts)
         return Private(none, len(found.chosen), room, (limit,))

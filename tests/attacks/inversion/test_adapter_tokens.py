@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from pfl_audit.attacks.inversion.adapters.certainty import certain
+from pfl_audit.attacks.inversion.adapters.likeliest import likeliest
 from pfl_audit.attacks.inversion.adapters.pursuit import LEAST_OUTSIDE, pursue
 from pfl_audit.attacks.inversion.adapters.recovery import outside_of, span_of_patches
 from pfl_audit.attacks.inversion.adapters.rows import adapted_layer, halves_of, rounding_of_matrices
@@ -82,6 +83,26 @@ def test_the_pursuit_finds_the_set_that_the_oracle_finds(seed: int) -> None:
     assert found.ends
     assert np.sort(found.chosen).tolist() == chosen.tolist()
     assert found.left == pytest.approx(left_of(rows, dictionary[found.chosen]), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_likelihood_begins_what_the_pursuit_alone_does_not_end(seed: int) -> None:
+    rows, dictionary, chosen = few(seed, vectors=4000, wide=150, count=120, rows=12)
+    assert not pursue(rows, dictionary, 1e-6).ends
+    start = likeliest(rows, dictionary, 1e-6, 100)
+    assert len(set(start.tolist()) & set(chosen.tolist())) > 95
+    found = pursue(rows, dictionary, 1e-6, start.tolist())
+    assert found.ends
+    own = found.chosen[certain(rows, dictionary, found, 1e-6)[0]]
+    assert np.sort(own).tolist() == chosen.tolist()
+
+
+def test_likelihood_does_not_explain_random_rows() -> None:
+    rng = np.random.default_rng(0)
+    rows, dictionary = rng.standard_normal((12, 60)), rng.standard_normal((500, 60))
+    start = likeliest(rows, dictionary, 1e-6, 40).tolist()
+    assert not pursue(rows, dictionary, 1e-6, [*start, *start[:1]]).ends
+    assert not len(likeliest(np.zeros((2, 60)), dictionary, 1e-6, 40))
 
 
 def test_random_rows_are_not_explained() -> None:
