@@ -60,6 +60,4 @@ start=$work/start
 [ -d "$start" ] || cp -r fixtures/vt5-pretrained "$start"
 sed -i 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": 0.0/' "$start/config.json"
 model short-adapters $all $sgd --lora 6 --lora-dropout 0
-model short-adapters-batch $all $sgd --lora 6 --lora-dropout 0 --batch-size 4
-model short-adapters-steps $all $sgd --lora 6 --lora-dropout 0 --local-steps 5
 .venv/bin/python docs/results/rounds_table.py "$work"

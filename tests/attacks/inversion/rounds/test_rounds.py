@@ -26,19 +26,16 @@ from pfl_audit.models.openings import GradientOpening
 from pfl_audit.progress import Silent, Task
 from pfl_audit.training.federated.kept import MODEL, kept_path
 from tests.attacks.inversion.room import BUDGET
+from tests.attacks.inversion.rounds.federations import (
+    Federation,
+    audit,
+    check,
+    copy_of,
+    messages,
+    training,
+)
 
-FIXTURES = Path(__file__).parents[4] / "fixtures"
 RUNS = 50
-ADAPTERS = ["--lora", "6", "--optimizer", "sgd", "--learning-rate", "0.05", "--rounds", "2"]
-Federation = tuple[Path, Path]
-"""Corpus and checkpoint."""
-
-
-def training(corpus: Path, start: str, out: Path) -> list[str]:
-    """Options of a federation whose four clients take a step on one question in every round."""
-    step = ["--clients-per-round", "4", "--local-steps", "1", "--batch-size", "1", "--validate-every", "9"]
-    given = ["--mode", "fl", "--data", str(corpus), "--from", str(FIXTURES / start), "--out", str(out), "-q"]
-    return [*given, *step, "--keep-updates"]
 
 
 @pytest.fixture(scope="module")
@@ -56,36 +53,6 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Federation:
 def copied(federation: Federation, tmp_path: Path) -> Federation:
     """The same, whose messages may be changed."""
     return federation[0], copy_of(federation[1], tmp_path)
-
-
-def copy_of(out: Path, folder: Path) -> Path:
-    shutil.copytree(out, folder / "ckpt")
-    shutil.copytree(kept_path(out), kept_path(folder / "ckpt"))
-    return folder / "ckpt"
-
-
-def messages(out: Path) -> list[Path]:
-    return [path for path in sorted(kept_path(out).rglob("*.safetensors")) if path.name != MODEL]
-
-
-def put_noise(path: Path, size: float) -> None:
-    """In the place of a message."""
-    generator = torch.Generator().manual_seed(0)
-    made = {name: size * torch.randn(part.shape, generator=generator) for name, part in load_file(path).items()}
-    save_file(made, path)
-
-
-def audit(federation: Federation, folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
-    corpus, out = federation
-    code = run(["invert", "--round", str(out), "--data", str(corpus), "--out", str(folder), "-q", *options])
-    found = json.loads((folder / "results.json").read_text()) if (folder / "results.json").is_file() else {}
-    return code, found
-
-
-def check(results: dict[str, Any]) -> dict[str, Any]:
-    (found,) = results["checks"]
-    assert found["id"] == "inversion.messages"
-    return dict(found)
 
 
 def test_steps_of_adamw_give_the_pages_of_their_clients_away(federation: Federation, tmp_path: Path) -> None:
@@ -251,89 +218,6 @@ def test_a_sum_of_clients_is_read_as_one_message(copied: Federation, tmp_path: P
     found = check(results)
     assert "1 message of 1 round, 1 of them sums of clients" in found["finding"]["text"]
     assert found["tables"][1]["rows"][0][1] == "0, 1, 2, 3"
-
-
-@pytest.fixture(scope="module")
-def adapted(tmp_path_factory: pytest.TempPathFactory) -> Federation:
-    """A step of SGD on adapters without dropout, on one question about a short page, in each of two rounds."""
-    folder = tmp_path_factory.mktemp("adapted")
-    corpus, out = folder / "data", folder / "ckpt"
-    sizes = {"members": 24, "non-members": 8, "red-providers": 8, "documents": 2, "red-documents": 1, "questions": 2}
-    chosen = [part for name, size in sizes.items() for part in (f"--{name}", str(size))]
-    assert run(["data", "make", "--out", str(corpus), "--kind", "tables", *chosen, "--clients", "4", "-q"]) == 0
-    shutil.copytree(FIXTURES / "vt5-pretrained", folder / "start")
-    config = folder / "start/config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "hidden_dropout_prob": 0.0}))
-    assert run(["train", *training(corpus, str(folder / "start"), out), *ADAPTERS, "--lora-dropout", "0"]) == 0
-    return corpus, out
-
-
-def tokens_of(results: dict[str, Any]) -> tuple[float | None, float | None]:
-    values = {metric["name"]: metric["value"] for metric in check(results)["metrics"]}
-    return values.get("tokens in any order, recall"), values.get("tokens in any order, precision")
-
-
-def test_adapters_of_a_later_round_give_the_words_of_their_pages_away(adapted: Federation, tmp_path: Path) -> None:
-    _, results = audit(adapted, tmp_path / "run", "--rounds", "2")
-    assert check(results)["finding"]["level"] == "leak"
-    recall, precision = tokens_of(results)
-    assert recall is not None
-    assert recall > 0.5  # pages with more pieces than there is room for give none
-    assert precision == 1.0
-    values = {metric["name"]: metric["value"] for metric in check(results)["metrics"]}
-    assert values["tokens in any order, of noise"] == 0.0
-
-
-def test_adapters_of_the_first_round_give_no_words_away(adapted: Federation, tmp_path: Path) -> None:
-    _, results = audit(adapted, tmp_path / "run", "--rounds", "1")
-    assert tokens_of(results)[0] == 0.0
-    assert all("the halves B are zero, as in the first round" in row[-1] for row in check(results)["tables"][1]["rows"])
-
-
-def test_adapters_in_the_place_of_other_clients_are_no_leak(adapted: Federation, tmp_path: Path) -> None:
-    out = copy_of(adapted[1], tmp_path)
-    paths = messages(out)[4:]
-    held = [path.read_bytes() for path in paths]
-    for path, content in zip(paths, [*held[1:], held[0]], strict=True):
-        path.write_bytes(content)
-    _, results = audit((adapted[0], out), tmp_path / "run", "--rounds", "2")
-    assert check(results)["finding"]["level"] == "unresolved"
-
-
-def test_noise_in_the_place_of_adapters_names_nothing(adapted: Federation, tmp_path: Path) -> None:
-    out = copy_of(adapted[1], tmp_path)
-    for path in messages(out)[4:]:
-        put_noise(path, 1e-3)
-    _, results = audit((adapted[0], out), tmp_path / "run", "--rounds", "2")
-    assert check(results)["finding"]["level"] == "unresolved"
-    assert tokens_of(results) == (0.0, None)
-
-
-def test_dropout_of_adapters_is_named_as_the_cause(adapted: Federation, tmp_path: Path) -> None:
-    corpus, out = adapted[0], tmp_path / "ckpt"
-    assert run(["train", *training(corpus, str(adapted[1].parent / "start"), out), *ADAPTERS]) == 0
-    _, results = audit((corpus, out), tmp_path / "run", "--rounds", "2")
-    assert tokens_of(results)[0] == 0.0
-    said = [row[-1] for row in check(results)["tables"][1]["rows"]]
-    assert sum("the inputs of adapters have dropout of 0.1" in limits for limits in said) == len(said)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--optimizer", "adamw"], "all numbers are of one size, as after a step of Adam"),
-        (["--optimizer", "sgd", "--codec", "nf4"], "the update is quantised"),
-        (["--optimizer", "sgd", "--lora-parts", "up"], "no gradient of the spatial matcher"),
-    ],
-)
-def test_why_adapters_name_no_word_is_said(options: list[str], said: str, adapted: Federation, tmp_path: Path) -> None:
-    corpus, out = adapted[0], tmp_path / "ckpt"
-    start = str(adapted[1].parent / "start")
-    given = ["--lora", "6", "--lora-dropout", "0", "--rounds", "2", *options]
-    assert run(["train", *training(corpus, start, out), *given]) == 0
-    _, results = audit((corpus, out), tmp_path / "run", "--rounds", "2")
-    assert check(results)["finding"]["level"] != "leak" or tokens_of(results)[0] == 0.0
-    assert all(said in row[-1] for row in check(results)["tables"][1]["rows"])
 
 
 def test_what_was_read_is_not_read_again(
