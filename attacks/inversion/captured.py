@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.adapters.rows import DOWN, adapted_layer
+from pfl_audit.attacks.inversion.adapters.rows import adapter_shapes
 from pfl_audit.errors import AuditError
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.safetensors_file import read_header
@@ -41,7 +41,7 @@ def read_gradient(path: Path, model: GradientModel, progress: Progress) -> dict[
     own = {name: tuple(parameter.shape) for name, parameter in model.network.named_parameters()}
     entries = read_header(path, remedy="Save it again, with safetensors").entries
     many = len(own)
-    own |= _adapters(entries, own)
+    own |= adapter_shapes({name: entry.shape for name, entry in entries.items()}, own)
     scales = _scales(path, entries, own)
     _require_parameters(path, [name for name in entries if name not in scales], own)
     for name, entry in entries.items():
@@ -60,19 +60,6 @@ def read_gradient(path: Path, model: GradientModel, progress: Progress) -> dict[
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         progress.say(f"the gradient lacks {len(missing)} of the model's {many} tensors: {missing[0]}{more}")
-    return found
-
-
-def _adapters(entries: Mapping[str, Entry], own: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """Shapes that the halves of adapters of the model's matrices have, by name: any rank up to the matrix's."""
-    found: dict[str, tuple[int, ...]] = {}
-    for name, entry in entries.items():
-        layer = adapted_layer(name)
-        ends = [each for each in own if layer is not None and (each == layer or each.endswith(f".{layer}"))]
-        if len(ends) == 1 and len(own[ends[0]]) == len(entry.shape) == 2:
-            outputs, inputs = own[ends[0]]
-            rank = max(1, min(entry.shape[0 if DOWN in name else 1], outputs, inputs))
-            found[name] = (rank, inputs) if DOWN in name else (outputs, rank)
     return found
 
 

@@ -18,6 +18,7 @@ from pfl_audit.attacks.inversion.analytic.signals import rows_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
 from pfl_audit.attacks.inversion.update.decay import without_decay
+from pfl_audit.attacks.inversion.update.difference import rounding_of
 from pfl_audit.attacks.inversion.update.traits import Traits, traits_of
 from pfl_audit.errors import AuditError
 from pfl_audit.models.word_encoder import Table
@@ -32,12 +33,6 @@ _NOISE = Limit(
 _ADAM = Limit(Cause.SIGNS, "words: the rows of all tokens changed by about the same amount, as after steps of Adam")
 _ALIKE = 0.1
 """Median norm of a row over the largest one from which on all rows are alike: of gradients it is below 0.001."""
-_WHOLE = 1e-3
-"""Largest distance from a whole number that is one."""
-_MOST = 0.99
-"""Share of whole numbers from which on an update is a difference of weights: of a gradient 0.2 % are."""
-_DIFFERENCE = 2 * sqrt(2 / 12)
-"""Standard deviation of the rounding of both weights, in half steps."""
 _HALF_STEP = 2.0**-24 / sqrt(12)
 """Standard deviation of the rounding of a half-precision number near 0."""
 
@@ -122,8 +117,6 @@ def _hidden(word: Tensor, noise: Noise, traits: Traits) -> Limit | None:
 def _rounded(word: Tensor, sent_as: Tensor | None, weights: Tensor | None) -> Floats:
     """Standard deviation of the rounding of an entry, beside that of its own size, float64 (vocabulary,).
 
-    A difference of two numbers in single precision is a whole number of the steps between numbers of their size.
-
     Args:
         word: Table of the update, without weight decay.
         sent_as: The same as it was sent.
@@ -132,12 +125,8 @@ def _rounded(word: Tensor, sent_as: Tensor | None, weights: Tensor | None) -> Fl
     least = np.full(len(word), _HALF_STEP if torch.equal(word.half().to(word), word) else 0.0)
     if weights is None or sent_as is None:
         return least
-    steps = np.spacing(np.abs(weights.detach().float().cpu().numpy())).astype(np.float64) / 2
-    many = sent_as.double().numpy() / steps
-    if float((np.abs(many - np.round(many)) < _WHOLE).mean()) <= _MOST:
-        return least
-    rounded: Floats = np.maximum(least, np.sqrt((steps**2).mean(axis=1)) * _DIFFERENCE)
-    return rounded
+    rounded = rounding_of(sent_as, weights)
+    return least if rounded is None else np.maximum(least, rounded)
 
 
 def _noise(looked_up: list[Tensor], word: Tensor | None) -> Noise:

@@ -5,14 +5,15 @@ set -e
 pfl() { .venv/bin/pfl-audit "$@"; }
 work=${WORK:-build/rounds}
 start=fixtures/vt5-pretrained
+data=$work/data
+drawn="--members 100 --non-members 20 --red-providers 20 --clients 10 --documents 3 --red-documents 2 --questions 3 --seed 47"
 
-[ -f "$work/data/recipe.json" ] || pfl data make --out "$work/data" --members 100 --non-members 20 --red-providers 20 \
-    --clients 10 --documents 3 --red-documents 2 --questions 3 --seed 47
+[ -f "$data/recipe.json" ] || pfl data make --out "$data" $drawn
 
 audit() { # name, folder of the run, options
     audited=$1 run=$2
     shift 2
-    pfl invert --round "$run" --data "$work/data" --out "$work/$audited-audit" --fail-on never \
+    pfl invert --round "$run" --data "$data" --out "$work/$audited-audit" --fail-on never \
         --store "$work/$audited.store" -q "$@"
 }
 
@@ -20,7 +21,7 @@ model() { # name, options
     name=$1
     shift
     [ ! -f "$work/$name-audit/report.html" ] || return 0
-    pfl train --data "$work/data" --from $start --out "$work/$name" --rounds 10 --validate-every 100 \
+    pfl train --data "$data" --from $start --out "$work/$name" --rounds 10 --validate-every 100 \
         --keep-updates "$@"
     if [ "$name" = pretraining ]; then
         audit "$name" "$work/$name" --phase pretraining
@@ -50,4 +51,13 @@ model frozen $all $sgd --freeze-embeddings
 model adapters $all --lora 6 --learning-rate 3e-3 --local-steps 1 --batch-size 1
 model private --mode fl-dp --epsilon 8 --public-providers 100 --clip 0.5 --optimizer sgd --learning-rate 0.5 --batch-size 1 \
     --local-steps 1 --noise-seed 1 --ledger "$work/private.ledger.json"
+
+# Short pages, and a start without dropout, of which adapters give the words away.
+data=$work/tables
+[ -f "$data/recipe.json" ] || pfl data make --kind tables --out "$data" $drawn
+model short-adapters-dropout $all $sgd --lora 6
+start=$work/start
+[ -d "$start" ] || cp -r fixtures/vt5-pretrained "$start"
+sed -i 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": 0.0/' "$start/config.json"
+model short-adapters $all $sgd --lora 6 --lora-dropout 0
 .venv/bin/python docs/results/rounds_table.py "$work"

@@ -96,15 +96,16 @@ class Choice:
 
 
 _RUN = ("out", "data", "task", "mode", "start", "size", "vocabulary", "lora")
+_ADAPTERS = ("lora_parts", "lora_dropout")
 _AFTER = ("half", "dry_run", "providers_share", "train_visual")
 _LATER = {"batch_size": "32; of forms 8", "learning_rate": "2e-4; on forms 5e-4", "validate_every": "500 or 5"}
 CENTRAL = OptionGroup(
     TrainSettings,
-    ("steps", "batch_size", "learning_rate", "optimizer", "validate_every", "save_every", "refuse", "lora_parts"),
+    ("steps", "batch_size", "learning_rate", "optimizer", "validate_every", "save_every", "refuse", *_ADAPTERS),
     defaults=_LATER,
 )
 SHARED = OptionGroup(
-    FederatedSettings, ("batch_size", "learning_rate", "optimizer", "validate_every", "lora_parts"), defaults=_LATER
+    FederatedSettings, ("batch_size", "learning_rate", "optimizer", "validate_every", *_ADAPTERS), defaults=_LATER
 )
 ROUNDS = OptionGroup(
     FederatedSettings,

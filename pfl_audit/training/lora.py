@@ -15,7 +15,6 @@ from pfl_audit.training.trainable import Trainable
 
 ALPHA = 16
 """Scale of the adapters, times one over their rank."""
-_DROPOUT = 0.1
 
 
 class Adapters:
@@ -28,6 +27,7 @@ class Adapters:
         parts: What is trained: all (adapters, and the submodules that the family trains whole beside them), adapters,
             or up: the halves that begin at zero (FFA-LoRA; Sun et al. 2024, "Improving LoRA in Privacy-Preserving
             Federated Learning", section 3), half the numbers, and noise is not multiplied with noise.
+        dropout: Share of the inputs of adapters that is set to zero in training.
 
     Attributes:
         trainable: What is trained.
@@ -36,13 +36,15 @@ class Adapters:
         UsageError: The rank is not positive, the model takes no adapters, or peft is not installed.
     """
 
-    def __init__(self, model: TrainableModel[Never], rank: int, *, seed: int, parts: str = "all") -> None:
+    def __init__(
+        self, model: TrainableModel[Never], rank: int, *, seed: int, parts: str = "all", dropout: float = 0.1
+    ) -> None:
         if rank < 1:
             raise UsageError("the rank of LoRA must be 1 or more", "Correct --lora")
         if model.adapters is None:
             raise UsageError("this model takes no adapters", "Leave out --lora")
         peft, layout, network = _peft(), model.adapters, model.network
-        settings = peft.LoraConfig(r=rank, lora_alpha=ALPHA, lora_dropout=_DROPOUT, target_modules=list(layout.targets))
+        settings = peft.LoraConfig(r=rank, lora_alpha=ALPHA, lora_dropout=dropout, target_modules=list(layout.targets))
         network.requires_grad_(False)
         self._network = network
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():

@@ -31,6 +31,7 @@ LoraParts = Annotated[
         "the half of each adapter that begins at zero."
     ),
 ]
+LoraDropout = Annotated[float, Field(ge=0, lt=1, description="Dropout on the inputs of adapters.")]
 FreezeVisual = Annotated[bool, Field(description="Freeze the visual encoder, and encode each page once.")]
 ValidateEvery = Annotated[int, Field(ge=1, description="Steps or rounds between validations.")]
 ValidationQueries = Annotated[int, Field(ge=1, description="Largest number of validation queries.")]
@@ -88,6 +89,7 @@ class TrainSettings:
     clip_norm: ClipNorm = 1.0
     freeze_visual: FreezeVisual = True
     lora_parts: LoraParts = "all"
+    lora_dropout: LoraDropout = 0.1
     seed: Seed = 0
     validate_every: ValidateEvery = 500
     save_every: Annotated[
@@ -112,7 +114,7 @@ class TrainSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
-        return without_defaults(self, ("refuse", "lora_parts"))
+        return without_defaults(self, ("refuse", "lora_parts", "lora_dropout"))
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""

@@ -77,7 +77,11 @@ def choose(
         raise UsageError("--lora keeps the visual encoder frozen", "Leave out --train-visual or --lora")
     if settings.lora_parts != "all" and not rank:
         raise UsageError("--lora-parts chooses among the parts of adapters, and there are none", "Give --lora a rank")
-    adapters = Adapters(model, rank, seed=settings.seed, parts=settings.lora_parts) if rank else None
+    if settings.lora_dropout != type(settings).lora_dropout and not rank:
+        raise UsageError("--lora-dropout is of adapters, and there are none", "Give --lora a rank")
+    adapters, parts = None, settings.lora_parts
+    if rank:
+        adapters = Adapters(model, rank, seed=settings.seed, parts=parts, dropout=settings.lora_dropout)
     trainable = adapters.trainable if adapters else choose_trainable(model)
     if isinstance(settings, FederatedSettings) and settings.freeze_embeddings:
         trainable = without_embeddings(model.network)

@@ -9,6 +9,7 @@ Source: Davies and Eldar, Rank awareness in joint sparse recovery, 2012, section
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,20 +42,21 @@ class Explained:
     ends: bool
 
 
-def pursue(rows: Floats, dictionary: Floats, edge: float) -> Explained:
+def pursue(rows: Floats, dictionary: Floats, edge: float, start: Sequence[int] = ()) -> Explained:
     """Take vectors until errors explain what is left of the rows.
 
     Args:
         rows: float64 (k, m), in the coordinates that are left of them.
         dictionary: float64 (vectors, m), in the same coordinates.
         edge: Largest singular value of errors alone.
+        start: Numbers of vectors to take first.
 
     Returns:
         The explanation; it does not end where errors do if as many vectors were taken as the coordinates allow.
     """
     many = rows.shape[1]
     left, taken, chosen = rows.copy(), np.zeros((0, many)), list[int]()
-    squares = np.square(dictionary).sum(axis=1)
+    squares, given = np.square(dictionary).sum(axis=1), list(start)
     least = np.maximum(squares * _NEARLY_NONE, 1e-300)
     while True:
         _, strengths, directions = np.linalg.svd(left, full_matrices=False)
@@ -62,10 +64,15 @@ def pursue(rows: Floats, dictionary: Floats, edge: float) -> Explained:
         most = float(strengths[0]) if len(strengths) else 0.0
         if not len(held) or len(chosen) >= many - LEAST_OUTSIDE:
             return Explained(np.array(chosen, dtype=np.int64), taken, most, not len(held))
-        inside = np.square(dictionary @ held.T).sum(axis=1)
-        share = np.where(squares > least, inside / np.maximum(squares, least), 0.0)
-        share[chosen] = 0.0
-        best = int(np.argmax(share))
+        if given:
+            best = int(given.pop(0))
+            if squares[best] <= least[best]:  # a combination of those before it
+                continue
+        else:
+            inside = np.square(dictionary @ held.T).sum(axis=1)
+            share = np.where(squares > least, inside / np.maximum(squares, least), 0.0)
+            share[chosen] = 0.0
+            best = int(np.argmax(share))
         direction = outside(dictionary[best], taken)
         chosen.append(best)
         taken = np.concatenate([taken, direction[None]])

@@ -14,15 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Final
 
 import torch
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.update.difference import rounding_of
 from pfl_audit.errors import AuditError
 
 DOWN: Final = ".lora_A."
 UP: Final = ".lora_B."
+_ABOVE: Final = 1.5
+"""Times the length of errors up to which a row is nothing else."""
 _WRAPPED: Final = "base_model.model."
 """What peft puts in front of the names inside of the module that it wraps."""
 
@@ -32,14 +36,18 @@ class Halves:
     """Gradients of the adapters of some layers with the same input, as far as they were shared.
 
     Attributes:
-        down: float (rows, width), of the halves A, one below the other; without rows that are zero.
+        down: float (rows, width), of the halves A, one below the other; without rows that errors explain.
+        errors: float64 (rows,), standard deviation of what weights that were subtracted add to an entry of each row.
         up: float (outputs, rank) each, of the halves B.
-        rank: Sum of the ranks.
+        rank: Sum of the ranks of the halves A.
+        first: Whether the halves B may have been zero before the update.
     """
 
     down: Tensor
+    errors: Tensor
     up: tuple[Tensor, ...]
     rank: int
+    first: bool = True
 
 
 def adapted_layer(name: str) -> str | None:
@@ -56,13 +64,67 @@ def adapted_layer(name: str) -> str | None:
     return None
 
 
-def halves_of(update: Mapping[str, Tensor], layers: Sequence[str], width: int) -> Halves | None:
+def holds_adapters(update: Mapping[str, Tensor]) -> bool:
+    """Whether an update has tensors of adapters."""
+    return any(adapted_layer(name) is not None for name in update)
+
+
+def adapter_shapes(
+    shapes: Mapping[str, tuple[int, ...]], own: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """Shapes that the halves of adapters of a model's matrices have, by name: any rank up to the matrix's.
+
+    Args:
+        shapes: Of the tensors of an update.
+        own: Of the model's parameters.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        layer = adapted_layer(name)
+        ends = [each for each in own if layer is not None and (each == layer or each.endswith(f".{layer}"))]
+        if len(ends) == 1 and len(own[ends[0]]) == len(shape) == 2:
+            outputs, inputs = own[ends[0]]
+            rank = max(1, min(shape[0 if DOWN in name else 1], outputs, inputs))
+            found[name] = (rank, inputs) if DOWN in name else (outputs, rank)
+    return found
+
+
+def rounding_of_matrices(
+    sent_as: Mapping[str, Tensor], weights: Mapping[str, Tensor], parts: Sequence[str] = (DOWN,), steps: int = 1
+) -> dict[str, Tensor]:
+    """Errors of matrices of a difference of weights, by name: as ``Halves.errors``.
+
+    Args:
+        sent_as: The update as it was sent, by parameter.
+        weights: What it was added to, by parameter.
+        parts: Of the names of the matrices.
+        steps: Optimiser steps, each of which rounds.
+    """
+    found = {}
+    for name, part in sent_as.items():
+        named = name in weights and any(each in name for each in parts)
+        if named and part.shape == weights[name].shape and part.dim() == 2:
+            rounded = rounding_of(part, weights[name])
+            if rounded is not None:
+                found[name] = torch.from_numpy(steps * rounded)
+    return found
+
+
+def halves_of(
+    update: Mapping[str, Tensor],
+    layers: Sequence[str],
+    width: int,
+    weights: Mapping[str, Tensor] | None = None,
+    errors: Mapping[str, Tensor] | None = None,
+) -> Halves | None:
     """The adapters of layers.
 
     Args:
         update: By parameter.
         layers: Endings of the names of the layers' weights.
         width: Width of the layers' inputs.
+        weights: What it was added to, by parameter, with the adapters' as far as they are known.
+        errors: As of ``rounding_of_matrices``.
 
     Returns:
         None if the update has no adapters of them.
@@ -70,15 +132,17 @@ def halves_of(update: Mapping[str, Tensor], layers: Sequence[str], width: int) -
     Raises:
         AuditError: A half A is not as wide as the inputs.
     """
-    down, up = [], []
+    down, up, noise, first, begun = [], [], [], True, weights or {}
     for name, part in update.items():
         layer = adapted_layer(name)
         if layer is None or not any(layer == ending or layer.endswith(f".{ending}") for ending in layers):
             continue
         if DOWN not in name:
             up.append(part)
+            first &= name not in begun or not begun[name].any()
         elif part.dim() == 2 and part.shape[1] == width:
             down.append(part)
+            noise.append((errors or {}).get(name, torch.zeros(len(part), dtype=torch.float64)))
         else:
             raise AuditError(
                 f"{name} of the gradient is {tuple(part.shape)}, not {width} wide", "Take that of this model"
@@ -86,4 +150,6 @@ def halves_of(update: Mapping[str, Tensor], layers: Sequence[str], width: int) -
     if not down and not up:
         return None
     rows = torch.cat(down) if down else torch.zeros(0, width)
-    return Halves(rows[rows.any(dim=1)], tuple(up), len(rows))
+    each = torch.cat(noise) if noise else torch.zeros(0, dtype=torch.float64)
+    loud = rows.double().norm(dim=1) > _ABOVE * sqrt(width) * each
+    return Halves(rows[loud], each[loud], tuple(up), len(rows), first)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated
+from pfl_audit.attacks.inversion.adapters.rows import DOWN, holds_adapters, rounding_of_matrices
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated, sent
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.ordered import words_in_order
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned, inputs_of_span
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
+from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.errors import AuditError
 from pfl_audit.models.word_tables import SumsWordsAndBoxes
@@ -59,9 +61,14 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     Raises:
         AuditError: The update holds nothing of the tables, nor of the first layers.
     """
+    sent_as, adapted = seen.gradient, holds_adapters(seen.gradient)
+    traits = traits_of(sent_as, (table.name for table in (tables.word, *tables.edges.values())))
+    names = [name for table in tables.edges.values() for name in weights if name.endswith(table.name)]
+    if sent(traits) is None:  # what was rounded once more has lost what decay is told by
+        seen = replace(seen, gradient=without_decay(sent_as, weights, tuple(names)).update)
     refused, tokens, edges, limits = None, frozenset[int](), dict[str, frozenset[int]](), tuple[Limit, ...]()
     try:
-        tokens, edges, limits = words_of_tables(seen.gradient, LookedUp.of(tables), weights, seen.steps)
+        tokens, edges, limits = words_of_tables(sent_as, LookedUp.of(tables), weights, seen.steps)
     except AuditError as error:
         refused = error
         limits = (missing("the tables of words and coordinates", "only tokens in boxes of the form and the question"),)
@@ -69,18 +76,18 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         return Inputs(tokens, edges, np.zeros((0, 4), np.int64), np.zeros((0, 5), np.int64), 0, (), None, limits)
     form = seen.template
     words = [tables.pieces(word) for word in form.words]
-    found = inputs_of_span(seen.gradient, tables.summed(), weights, edges, tables.rows(form.boxes), words)
-    if refused is not None and found.boxes is None and found.allowed is None:
+    matrices = (DOWN, tables.summed().matcher)
+    errors = rounding_of_matrices(sent_as, weights, matrices, seen.steps) if adapted else None
+    found = inputs_of_span(seen.gradient, tables.summed(), weights, edges, tables.rows(form.boxes), words, errors)
+    if refused is not None and found.boxes is None and found.allowed is None and not adapted:
         raise refused
     if found.allowed is not None:
         tokens, limits = _tokens(tokens, found.allowed, found.boxes is not None and len(edges) == len(_EDGES), limits)
         tokens |= tables.always
     elif found.private is not None:
-        traits = traits_of(seen.gradient, (table.name for table in (tables.word, *tables.edges.values())))
+        limits = tuple(limit for limit in limits if not _of_words(limit))
         limits = (*limits, *restated(found.private.limits, traits))
         tokens |= frozenset(found.private.tokens.tolist())
-        if not found.private.limits:
-            limits = tuple(limit for limit in limits if not _of_words(limit))
     boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
     pairs, candidates = _pairs(found)
     ordered = words_in_order(seen, tables, weights, found)
@@ -89,7 +96,6 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         pairs, candidates = np.unique(np.concatenate([pairs, np.array(own)]), axis=0), 0
     limits = (*limits, *found.limits)
     if ordered.limits:
-        traits = traits_of(seen.gradient, (table.name for table in (tables.word, *tables.edges.values())))
         limits = (*limits, *restated(ordered.limits, traits))
     return Inputs(tokens, edges, boxes, pairs, candidates, ordered.words, ordered.page, limits)
 

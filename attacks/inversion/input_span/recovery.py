@@ -10,8 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.adapters.recovery import Private, private_tokens, span_of_patches
-from pfl_audit.attacks.inversion.adapters.rows import halves_of
+from pfl_audit.attacks.inversion.adapters.recovery import (
+    Private,
+    nothing,
+    private_tokens,
+    span_beside,
+    span_of_patches,
+)
+from pfl_audit.attacks.inversion.adapters.rows import halves_of, holds_adapters
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
@@ -70,6 +76,7 @@ def inputs_of_span(
     edges: Mapping[str, frozenset[int]],
     form: Ints,
     words: Sequence[Sequence[int]] = (),
+    errors: Mapping[str, Tensor] | None = None,
 ) -> Spanned:
     """Test all tokens with all boxes of the coordinates that were found.
 
@@ -80,6 +87,7 @@ def inputs_of_span(
         edges: Coordinates by table, ``x`` and ``y``, as far as they are known.
         form: int64 (n, 4), boxes of the empty form's words.
         words: Tokens of each of these words; none where the form's words are not known to be on the pages.
+        errors: As of ``rounding_of_matrices``, of adapters and the spatial matcher.
 
     Returns:
         Boxes that the form does not have are found where both tables of coordinates and the spatial matcher are shared;
@@ -89,7 +97,10 @@ def inputs_of_span(
     traits = traits_of(update, tables)
     if traits.signs:
         why = "boxes and pairs: all numbers are of one size, as after a step of Adam, and have no span of the inputs"
-        return Spanned(None, None, None, (0, 0), (Limit(Cause.SIGNS, why),))
+        private = None
+        if holds_adapters(update):
+            private = nothing(Limit(Cause.SIGNS, why.replace("boxes and pairs", "tokens")))
+        return Spanned(None, None, None, (0, 0), (Limit(Cause.SIGNS, why),), private)
     parts, rng = InputParts.of(names, weights), np.random.default_rng(_SEED)
     known = names.pairs.numpy()
     always = np.unique(known[:, 1:], axis=0)
@@ -99,13 +110,16 @@ def inputs_of_span(
     changed = sent(replace(traits, rounded=None))
     if changed is None and noise.everywhere:
         changed = Limit(Cause.NOISE, f"noise of {noise.sigma:.0e} an entry")
-    read = _Read(update, names, weights, parts, noise)
+    read = _Read(update, names, weights, parts, noise, errors or {})
     placed = read.boxes(matcher, edges, form, always, changed, rng)
     rank = (0, parts.words.shape[1])
     if attention is None:
         limits = (*placed.limits, missing("the first attention", "no pairs"))
-        private = read.private(placed.boxes, [*known[:, 0], *(token for word in words for token in word)])
-        return Spanned(placed.boxes, None, None, rank, limits, private)
+        boxes = placed.boxes if placed.boxes is not None else always
+        private = read.private(boxes, [*known[:, 0], *(token for word in words for token in word)])
+        if private is not None and placed.changed is not None:
+            private = replace(private, limits=tuple(_restated(limit, placed.changed) for limit in private.limits))
+        return Spanned(placed.certain, None, None, rank, (*limits, *placed.doubts), private)
     bases = bases_of(attention.double().numpy(), noise.rounding, noise.sigma)
     boxes = placed.boxes if placed.boxes is not None else np.unique(np.concatenate([always, form]), axis=0)
     allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
@@ -170,6 +184,7 @@ class _Read:
     weights: Mapping[str, Tensor]
     parts: InputParts
     noise: Noise
+    errors: Mapping[str, Tensor]
 
     def boxes(
         self,
@@ -226,15 +241,20 @@ class _Read:
             matcher.double().numpy(), self.parts.placed(certain.boxes), *errors
         )
 
-    def private(self, boxes: Ints | None, known: Sequence[int]) -> Private | None:
-        """Tokens by adapters of the first attention; None where there are none, or boxes are not known."""
+    def private(self, boxes: Ints, known: Sequence[int]) -> Private | None:
+        """Tokens by adapters of the first attention, with the boxes that are known; None where there are none."""
         names, width = self.names, self.parts.words.shape[1]
-        halves = halves_of(self.update, names.attention, width)
-        if halves is None or boxes is None:
+        halves = halves_of(self.update, names.attention, width, self.weights, self.errors)
+        if halves is None:
             return None
+        if (matcher := self.shared(names.matcher)) is None:
+            return nothing(missing("the spatial matcher", "adapters show tokens only where boxes are known"))
         matrix, offset = (_weight(self.weights, ending) for ending in (names.patches, names.patches_offset))
         patches = span_of_patches(self.shared(names.patches), matrix, offset, self.noise)
-        return private_tokens(halves, self.parts, boxes, known, patches, self.noise)
+        errors = next((part for name, part in self.errors.items() if name.endswith(names.matcher)), None)
+        known_errors = np.zeros(len(matcher)) if errors is None else errors.numpy()
+        beside = span_beside(matcher, self.parts.placed(boxes), self.noise, known_errors)
+        return private_tokens(halves, self.parts, boxes, beside, known, patches, self.noise)
 
     def shared(self, ending: str) -> Floats | None:
         """A tensor of the update."""
@@ -290,6 +310,11 @@ def _noise(
     if matrix is None:
         return Noise(0.0, 0.0, everywhere=False)
     return noise_of(shared, matrix, None)
+
+
+def _restated(limit: Limit, changed: Limit) -> Limit:
+    """A limit with its true cause, where something was done to the update that makes too many of the inputs."""
+    return Limit(changed.cause, f"tokens: {changed.words}") if limit.cause is Cause.CROWDED else limit
 
 
 def _limits(what: str, bases: Sequence[Basis], apart: Apart, changed: Limit | None) -> list[Limit]:

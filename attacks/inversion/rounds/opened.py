@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.adapters.rows import adapter_shapes, holds_adapters
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.bag_readers import Items, reader_of, together
 from pfl_audit.attacks.inversion.bound import NoiseBound
 from pfl_audit.attacks.inversion.context import GradientContext, Observation
@@ -32,7 +34,9 @@ from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.openings import GradientOpening
 from pfl_audit.models.safetensors_file import read_header
 from pfl_audit.models.tensor_file import read_tensors
+from pfl_audit.models.word_tables import LooksUpWords, SumsWordsAndBoxes
 from pfl_audit.training.federated.kept import Kept, Message, kept_path, messages_of, read_record
+from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.pretraining import FOLDER as PRETRAINING
 
@@ -51,7 +55,8 @@ class Sent:
         rows: Questions that it was trained on, as rows of the pages, of a private round perhaps none; None where no
             corpus is at hand.
         bound: What its noise allows; None without noise.
-        left_out: Number of its tensors that the finished model has not, such as adapters.
+        left_out: Number of its tensors that the finished model has not, such as adapters that are not read.
+        dropout: Of the inputs of adapters, by the settings of the training; 0 without adapters.
     """
 
     seen: Observation
@@ -61,6 +66,14 @@ class Sent:
     rows: Ints | None
     bound: NoiseBound | None
     left_out: int
+    dropout: float = 0.0
+
+    def restated(self, limit: Limit) -> Limit:
+        """A limit with its true cause, where the settings of the training say it."""
+        if not self.dropout or limit.cause is not Cause.CROWDED or not limit.words.startswith("tokens"):
+            return limit
+        masks = "each position has a mask of its own, so that there are too many different inputs"
+        return Limit(Cause.DROPOUT, f"tokens: the inputs of adapters have dropout of {self.dropout:g}: {masks}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +126,17 @@ class StoredTensors(Mapping[str, Tensor]):
 
     Args:
         shapes: Name to shape; tensors of other names are left out.
+        adapters: Whether adapters of these are kept as well.
 
     Raises:
         AuditError: The file cannot be read, or a tensor has another shape or holds no floating-point numbers.
     """
 
-    def __init__(self, path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, path: Path, shapes: Mapping[str, tuple[int, ...]], *, adapters: bool = False) -> None:
         self._path = path
         entries = read_header(path, remedy=_REMEDY).entries
+        if adapters:
+            shapes = {**shapes, **adapter_shapes({name: entry.shape for name, entry in entries.items()}, shapes)}
         self._entries = {name: entry for name, entry in entries.items() if name in shapes}
         self.left_out = len(entries) - len(self._entries)
         for name, entry in self._entries.items():
@@ -165,7 +181,8 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
     pages = _pages(inputs.data, model, job, alone=pages_alone) if inputs.data is not None else None
     shapes = {name: tuple(parameter.shape) for name, parameter in model.network.named_parameters()}
     form = _whole_page(model)
-    sent = tuple(_sent(message, record, shapes, form, pages) for message in kept)
+    adapters = isinstance(model, LooksUpWords) and isinstance(model.word_tables(), SumsWordsAndBoxes)
+    sent = tuple(_sent(message, record, shapes, form, pages, adapters=adapters) for message in kept)
     rounds, numbers = {one.round for one in sent}, {client for one in sent for client in one.clients}
     about = Data(
         subject="gradients",
@@ -197,9 +214,15 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
 
 
 def _sent(
-    message: Message, record: Kept, shapes: Mapping[str, tuple[int, ...]], form: Template, pages: Pages | None
+    message: Message,
+    record: Kept,
+    shapes: Mapping[str, tuple[int, ...]],
+    form: Template,
+    pages: Pages | None,
+    *,
+    adapters: bool,
 ) -> Sent:
-    update, begun = StoredTensors(message.path, shapes), StoredTensors(message.model, shapes)
+    update, begun = (StoredTensors(path, shapes, adapters=adapters) for path in (message.path, message.model))
     if not update:
         raise AuditError(f"{message.path}: none of its tensors is one of the model", "Give the checkpoint of the run")
     origin, rows = message.origin, None
@@ -214,7 +237,8 @@ def _sent(
     seen = Observation(name, form, update, 1, _steps(record, 0 if rows is None else len(rows)), begun)
     bound = NoiseBound(origin.noise, 2 * record.clip, unit="company") if origin.noise and record.clip else None
     key = sha256_input(message.path), sha256_input(message.model)
-    return Sent(seen, message.round, origin.clients, key, rows, bound, update.left_out)
+    dropout = record.settings.get("lora_dropout", FederatedSettings.lora_dropout) if holds_adapters(update) else 0.0
+    return Sent(seen, message.round, origin.clients, key, rows, bound, update.left_out, float(dropout))
 
 
 def _steps(record: Kept, questions: int) -> int:

@@ -21,7 +21,7 @@ from pfl_audit.models.calls import InTurn, taken
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Task
 
-_VERSION = 2
+_VERSION = 3
 """Incremented whenever a message is read in another way."""
 
 
@@ -87,7 +87,7 @@ def _bags(context: RoundContext) -> Iterator[tuple[Sent, Bag, Items]]:
             known[new[number]] = asdict(record)
     for at, sent in enumerate(context.sent):
         record = _RECORD.validate_python(known[at])
-        limits = tuple(Limit(Cause(cause), words) for cause, words in record.limits)
+        limits = tuple(sent.restated(Limit(Cause(cause), words)) for cause, words in record.limits)
         yield sent, Bag(_sets(record.items), limits), _sets(record.noise)
 
 

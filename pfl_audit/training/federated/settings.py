@@ -12,6 +12,7 @@ from pfl_audit.training.settings import (
     BatchSize,
     FreezeVisual,
     LearningRate,
+    LoraDropout,
     LoraParts,
     OptimizerName,
     Seed,
@@ -72,6 +73,7 @@ class FederatedSettings:
     ] = False
     freeze_visual: FreezeVisual = True
     lora_parts: LoraParts = "all"
+    lora_dropout: LoraDropout = 0.1
     seed: Seed = 0
     validate_every: ValidateEvery = 5
     validation_queries: ValidationQueries = 256
@@ -97,7 +99,7 @@ class FederatedSettings:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
         added = (
             *("server_rate", "weighting", "proximal", "codec", "freeze_embeddings", "client_fraction", "lora_parts"),
-            "client_memory",
+            *("client_memory", "lora_dropout"),
         )
         return without_defaults(self, added)
 

@@ -12,9 +12,10 @@ import torch
 from safetensors.torch import save_file
 
 from pfl_audit.attacks.inversion.adapters.certainty import certain
+from pfl_audit.attacks.inversion.adapters.likeliest import likeliest
 from pfl_audit.attacks.inversion.adapters.pursuit import LEAST_OUTSIDE, pursue
 from pfl_audit.attacks.inversion.adapters.recovery import outside_of, span_of_patches
-from pfl_audit.attacks.inversion.adapters.rows import adapted_layer, halves_of
+from pfl_audit.attacks.inversion.adapters.rows import adapted_layer, halves_of, rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.analytic.noise import noise_of
 from pfl_audit.attacks.inversion.bag import bag_of, counts_of
@@ -82,6 +83,26 @@ def test_the_pursuit_finds_the_set_that_the_oracle_finds(seed: int) -> None:
     assert found.ends
     assert np.sort(found.chosen).tolist() == chosen.tolist()
     assert found.left == pytest.approx(left_of(rows, dictionary[found.chosen]), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_likelihood_begins_what_the_pursuit_alone_does_not_end(seed: int) -> None:
+    rows, dictionary, chosen = few(seed, vectors=4000, wide=150, count=120, rows=12)
+    assert not pursue(rows, dictionary, 1e-6).ends
+    start = likeliest(rows, dictionary, 1e-6, 100)
+    assert len(set(start.tolist()) & set(chosen.tolist())) > 95
+    found = pursue(rows, dictionary, 1e-6, start.tolist())
+    assert found.ends
+    own = found.chosen[certain(rows, dictionary, found, 1e-6)[0]]
+    assert np.sort(own).tolist() == chosen.tolist()
+
+
+def test_likelihood_does_not_explain_random_rows() -> None:
+    rng = np.random.default_rng(0)
+    rows, dictionary = rng.standard_normal((12, 60)), rng.standard_normal((500, 60))
+    start = likeliest(rows, dictionary, 1e-6, 40).tolist()
+    assert not pursue(rows, dictionary, 1e-6, [*start, *start[:1]]).ends
+    assert not len(likeliest(np.zeros((2, 60)), dictionary, 1e-6, 40))
 
 
 def test_random_rows_are_not_explained() -> None:
@@ -201,9 +222,76 @@ def test_what_is_done_to_adapters_names_no_false_token(room: Room, change: Chang
     assert right == wanted or causes or not least
 
 
-def test_adapters_without_the_tables_of_coordinates_are_refused(room: Room) -> None:
-    with pytest.raises(AuditError, match="nothing of the tables"):
-        bag_of(room.model, later(room, room.case(0), lambda given: updates.alone(given, "lora_")))
+def test_boxes_need_not_be_known_where_the_gradient_of_their_layer_is(room: Room) -> None:
+    """Without the tables of coordinates the span of the spatial matcher's gradient has them all."""
+    right, wanted, false, causes = counted(
+        room, later(room, room.case(0), lambda given: updates.frozen(given, "position_embeddings"))
+    )
+    assert right == wanted > 12
+    assert not false
+    assert not causes
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (("lora_",), "no gradient of the spatial matcher"),
+        (("lora_B",), "no gradient of the spatial matcher"),
+        (("lora_B", "spatial"), "no gradient of the halves A"),
+    ],
+)
+def test_what_adapters_alone_lack_is_said(room: Room, parts: tuple[str, ...], said: str) -> None:
+    bag = bag_of(room.model, later(room, room.case(0), lambda given: updates.alone(given, *parts)))
+    tables = room.model.word_tables() if isinstance(room.model, Vt5Gradients) else None
+    assert tables is not None
+    assert not bag.items[ANY_ORDER] - tables.always
+    assert [limit for limit in bag.limits if limit.cause is Cause.MISSING and said in limit.words]
+
+
+def difference(room: Room, pages: int, decay: float = 0.01, rate: float = 0.05) -> tuple[Case, updates.Update]:
+    """A step of SGD on adapters in a later round, as a difference of weights with weight decay, and the gradient."""
+    of = room.case(pages)
+    gradient, generator = updates.adapters(of.seen.gradient, up=UP), torch.Generator().manual_seed(1)
+    own = {name: part.detach() for name, part in room.model.network.named_parameters()}
+    begun = {
+        name: own[name] if name in own else 0.05 * torch.randn(part.shape, generator=generator)
+        for name, part in gradient.items()
+    }
+    moved = {name: (part - rate * (gradient[name] + decay * part)) - part for name, part in begun.items()}
+    seen = replace(of.seen, gradient=moved, weights=own | begun)
+    return replace(of, seen=seen), gradient
+
+
+@pytest.mark.parametrize("page", range(2))
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_a_step_of_sgd_is_read_with_the_rounding_of_its_weights(room: Room, decay: float, page: int) -> None:
+    case, _ = difference(room, page, decay)
+    right, wanted, false, _ = counted(room, case)
+    assert right >= 0.9 * wanted > 12
+    assert not false
+
+
+def test_the_rounding_of_a_difference_is_what_double_precision_says(room: Room) -> None:
+    case, gradient = difference(room, 0)
+    assert case.seen.weights is not None
+    for name, errors in rounding_of_matrices(case.seen.gradient, case.seen.weights).items():
+        begun = case.seen.weights[name].double()
+        off = case.seen.gradient[name].double() + 0.05 * (gradient[name].double() + 0.01 * begun)
+        assert float(off.square().mean().sqrt()) == pytest.approx(float(errors.square().mean().sqrt()), rel=0.5)
+    assert not rounding_of_matrices(gradient, case.seen.weights)
+
+
+def test_a_difference_of_first_halves_that_moved_by_decay_alone_is_the_first_round(room: Room) -> None:
+    case, _ = difference(room, 0)
+    assert case.seen.weights is not None
+    begun = {name: torch.zeros_like(part) if "lora_B" in name else part for name, part in case.seen.weights.items()}
+    moved = {
+        name: (begun[name] - 0.05 * 0.01 * begun[name]) - begun[name] if "lora_A" in name else part
+        for name, part in case.seen.gradient.items()
+    }
+    first = replace(case, seen=replace(case.seen, gradient=moved, weights=begun))
+    assert counted(room, first)[::2] == (0, 0)
+    assert counted(room, first)[3] == {Cause.FIRST}
 
 
 def test_dropout_leaves_none(room: Room) -> None:

@@ -26,18 +26,16 @@ from pfl_audit.models.openings import GradientOpening
 from pfl_audit.progress import Silent, Task
 from pfl_audit.training.federated.kept import MODEL, kept_path
 from tests.attacks.inversion.room import BUDGET
+from tests.attacks.inversion.rounds.federations import (
+    Federation,
+    audit,
+    check,
+    copy_of,
+    messages,
+    training,
+)
 
-FIXTURES = Path(__file__).parents[4] / "fixtures"
 RUNS = 50
-Federation = tuple[Path, Path]
-"""Corpus and checkpoint."""
-
-
-def training(corpus: Path, start: str, out: Path) -> list[str]:
-    """Options of a federation whose four clients take a step on one question in every round."""
-    step = ["--clients-per-round", "4", "--local-steps", "1", "--batch-size", "1", "--validate-every", "9"]
-    given = ["--mode", "fl", "--data", str(corpus), "--from", str(FIXTURES / start), "--out", str(out), "-q"]
-    return [*given, *step, "--keep-updates"]
 
 
 @pytest.fixture(scope="module")
@@ -54,34 +52,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Federation:
 @pytest.fixture
 def copied(federation: Federation, tmp_path: Path) -> Federation:
     """The same, whose messages may be changed."""
-    corpus, out = federation
-    shutil.copytree(out, tmp_path / "ckpt")
-    shutil.copytree(kept_path(out), kept_path(tmp_path / "ckpt"))
-    return corpus, tmp_path / "ckpt"
-
-
-def messages(out: Path) -> list[Path]:
-    return [path for path in sorted(kept_path(out).rglob("*.safetensors")) if path.name != MODEL]
-
-
-def put_noise(path: Path, size: float) -> None:
-    """In the place of a message."""
-    generator = torch.Generator().manual_seed(0)
-    made = {name: size * torch.randn(part.shape, generator=generator) for name, part in load_file(path).items()}
-    save_file(made, path)
-
-
-def audit(federation: Federation, folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
-    corpus, out = federation
-    code = run(["invert", "--round", str(out), "--data", str(corpus), "--out", str(folder), "-q", *options])
-    found = json.loads((folder / "results.json").read_text()) if (folder / "results.json").is_file() else {}
-    return code, found
-
-
-def check(results: dict[str, Any]) -> dict[str, Any]:
-    (found,) = results["checks"]
-    assert found["id"] == "inversion.messages"
-    return dict(found)
+    return federation[0], copy_of(federation[1], tmp_path)
 
 
 def test_steps_of_adamw_give_the_pages_of_their_clients_away(federation: Federation, tmp_path: Path) -> None:
