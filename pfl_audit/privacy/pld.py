@@ -43,6 +43,8 @@ _HIGHEST_LOSS = 600.0
 _SMALLEST_RATE = 1e-12
 _RARE_CUT = 2e-2
 """The same where rare large losses decide the moments."""
+_PASSES = (None, None, None, None, _CUT, _RARE_CUT, _CUT)
+"""Shares of delta that are left out of the moments in each pass for delta; each pass cuts off relative to the last."""
 _LOWER, _NEAR, _BETTER = 0.7, 0.95, 0.99
 """Shares of epsilon: that a next tilt is chosen for at first and at last, and below which a bound counts as better."""
 _NO_DELTA = 1e-250
@@ -96,15 +98,7 @@ class SampledGaussian:
     def _delta(self, epsilon: float, added: bool) -> float:
         whole = _Moments(self, added)
         tilt, found = whole.tilt_at(epsilon)
-        for cut in (
-            None,
-            None,
-            None,
-            None,
-            _CUT,
-            _RARE_CUT,
-            _CUT,
-        ):  # again, with what may be cut off relative to delta itself
+        for cut in _PASSES:
             if found < _NO_DELTA:
                 break
             moments = _Moments(self, added, found, cut) if cut else whole

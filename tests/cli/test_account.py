@@ -77,11 +77,11 @@ def test_groups_of_a_fixed_size_have_the_published_figure_beside_what_it_is_wort
     words = ["--fixed-size", "--client-rate", "0.2", "--provider-rate", "0.125", "--steps", "5", "--delta", "1e-5"]
     assert run(["account", *words, "--sigma", sigma]) == 0
     lines = capsys.readouterr().out.splitlines()
-    (told,) = [line for line in lines if line.startswith("published:")]
-    assert told.startswith(f"published: epsilon {published}, by the Rényi orders of the competition's kit.")
-    assert told.endswith("0.2 x 0.125 = 0.025; not a guarantee.")
-    (told,) = [line for line in lines if line.startswith("valid:")]
-    assert told.startswith(f"valid:     epsilon {valid}. A provider of a group of a fixed size is replaced")
+    (said,) = [line for line in lines if line.startswith("published:")]
+    assert said.startswith(f"published: epsilon {published}, by the Rényi orders of the competition's kit.")
+    assert said.endswith("0.2 x 0.125 = 0.025; not a guarantee.")
+    (said,) = [line for line in lines if line.startswith("valid:")]
+    assert said.startswith(f"valid:     epsilon {valid}. A provider of a group of a fixed size is replaced")
     assert run(["account", *words, "--sigma", sigma, "--accounting", "published"]) == 0
     assert "by Rényi, the figure of the papers, not a guarantee" in capsys.readouterr().out
 

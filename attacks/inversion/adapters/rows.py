@@ -75,8 +75,8 @@ def adapter_shapes(
     """Shapes that the halves of adapters of a model's matrices have, by name: any rank up to the matrix's.
 
     Args:
-        shapes: Of the tensors of an update.
-        own: Of the model's parameters.
+        shapes: Shapes of the tensors of an update, by name.
+        own: Shapes of the model's parameters, by name.
     """
     found: dict[str, tuple[int, ...]] = {}
     for name, shape in shapes.items():
@@ -97,7 +97,7 @@ def rounding_of_matrices(
     Args:
         sent_as: The update as it was sent, by parameter.
         weights: What it was added to, by parameter.
-        parts: Of the names of the matrices.
+        parts: Strings, one of which is in the name of each matrix.
         steps: Optimiser steps, each of which rounds.
     """
     found = {}

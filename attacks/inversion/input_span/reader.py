@@ -64,7 +64,7 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     sent_as, adapted = seen.gradient, holds_adapters(seen.gradient)
     traits = traits_of(sent_as, (table.name for table in (tables.word, *tables.edges.values())))
     names = [name for table in tables.edges.values() for name in weights if name.endswith(table.name)]
-    if sent(traits) is None:  # what was rounded once more has lost what decay is told by
+    if sent(traits) is None:  # rounding once more removes what shows the decay
         seen = replace(seen, gradient=without_decay(sent_as, weights, tuple(names)).update)
     refused, tokens, edges, limits = None, frozenset[int](), dict[str, frozenset[int]](), tuple[Limit, ...]()
     try:

@@ -56,7 +56,7 @@ class Sent:
             corpus is at hand.
         bound: What its noise allows; None without noise.
         left_out: Number of its tensors that the finished model has not, such as adapters that are not read.
-        dropout: Of the inputs of adapters, by the settings of the training; 0 without adapters.
+        dropout: Dropout rate of the inputs of adapters, by the settings of the training; 0 without adapters.
     """
 
     seen: Observation

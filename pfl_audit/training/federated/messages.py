@@ -38,7 +38,7 @@ class Report:
             the noise; float32 (size,).
         tally: How many updates were kept, clipped, zero, dropped; "absent" where the round goes on without the client.
         losses: Mean loss of each local training.
-        norms: Of each provider's update that is finite, in a private round; never sent.
+        norms: Norms of each provider's update that is finite, in a private round; never sent.
         queries: Number of queries that the update was trained on; 0 if it is unusable or private.
         rows: Rows of the queries that it was trained on, where the client is simulated here; never sent.
     """
