@@ -83,7 +83,7 @@ class WorkerPool:
                 for update, loss in futures.popleft().result():
                     yield torch.from_numpy(update), loss
         except BrokenProcessPool as error:
-            time.sleep(LOOK)  # a signal to all of us is an interrupt, and may reach this process last
+            time.sleep(LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
             raise AuditError(
                 "a process of the training was killed, perhaps for want of memory",
                 "Repeat the command: it goes on; OMP_NUM_THREADS=1 needs the least memory",
