@@ -12,7 +12,7 @@ _SEE: Final = {
     "not is wrongly accused. On the dotted line the attack only guesses. Both axes are logarithmic.",
     "line": "The line is what the attack reaches, the shade its interval.",
     "step": "At the left is what the attacker believes in most, at the right everything.",
-    "scatter": "The further apart the two kinds of points, the easier they are told apart.",
+    "scatter": "The further apart the two kinds of points, the easier they are to distinguish.",
 }
 _ALARMS: Final = (0.01, 0.1)
 _BELIEVED: Final = (0.05, 1.0)

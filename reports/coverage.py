@@ -125,7 +125,7 @@ def documentation(results: Results) -> tuple[Documented, ...]:
         ),
         Documented(
             "58 (f)",
-            "What those who deploy the model are told of the risk that remains",
+            "What those who deploy the model learn of the risk that remains",
             "Page one, which can be handed on",
             "Conditions of use",
         ),

@@ -119,7 +119,7 @@ def arrange(results: Results) -> View:
     questions: dict[str, list[Check]] = {}
     places = {one.check.id: place for place, one in enumerate(page.findings)}
     wholes = {check.id: check for check in results.checks}
-    # Findings in the order of page one; what is part of another stands where that one does.
+    # Findings in the order of page one; what is part of another comes where that one does.
     for check in sorted(results.checks, key=lambda check: places.get(check.part_of or check.id, len(places))):
         if check.status == "ran":
             questions.setdefault(_question(check, wholes.get(check.part_of or check.id, check)), []).append(check)

@@ -28,7 +28,7 @@ def read_gradient(path: Path, model: GradientModel, progress: Progress) -> dict[
         path: A safetensors file. Nothing in it is run, and no tensor is read before its shape was looked at. A tensor
             of integers is multiplied by ``NAME.scale``, which holds one number, or one for each row.
         model: Whose parameters give the names and shapes.
-        progress: Told which tensors are not there; a client may freeze layers, or keep some to itself.
+        progress: Shows which tensors are not there; a client may freeze layers, or keep some to itself.
 
     Returns:
         float32 by parameter, in the order of the model's parameters; behind them adapters, by peft's names.

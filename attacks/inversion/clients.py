@@ -64,7 +64,7 @@ class Clients:
 
         Raises:
             UsageError: No field of the template can be written in.
-            NotAuditableError: None of the answers stands on the page, and the model can only point to it.
+            NotAuditableError: None of the answers is on the page, and the model can only point to it.
         """
         template, seed = self._templates[number % len(self._templates)], self._own_seed(purpose, number)
         filled = self.filled(number, purpose)
@@ -203,7 +203,7 @@ def place_template(model: GradientModel, template: Template, progress: Progress)
     Args:
         model: Whose page it is laid on.
         template: In its own size.
-        progress: Told of fields that are left out, and of print that may be too small to read.
+        progress: Shows fields that are left out, and of print that may be too small to read.
 
     Raises:
         UsageError: No field is large enough on what the network sees.

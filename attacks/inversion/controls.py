@@ -45,7 +45,7 @@ def inside(boxes: Tensor, fields: Sequence[Box]) -> Tensor:
         fields: Boxes of the fields, as shares of the page.
 
     Returns:
-        bool (n,), by the middle of a token's box; an empty box stands nowhere.
+        bool (n,), by the middle of a token's box; an empty box is nowhere.
     """
     edges = boxes.numpy()  # a page is small, and there are a thousand: each call of torch costs more than its sum
     across, down = ((edges[:, :2] + edges[:, 2:]) / (2 * _UNITS)).T[:, :, None]

@@ -40,7 +40,7 @@ class Order:
         budget: Levels of 255 that a pixel may change by.
         steps: How long to search, where there is a search.
         seed: Of everything drawn.
-        progress: Told of the steps.
+        progress: Shows the steps.
     """
 
     model: GradientModel

@@ -147,7 +147,7 @@ class _Run:
         self.trace.steps += 1
         self.value = float(value.detach())
         if not torch.isfinite(value) or not torch.isfinite(slope).all():
-            self.over = True  # as L-BFGS without a line search may: what was best before stands
+            self.over = True  # as L-BFGS without a line search may: the best so far is kept
             self._pixels.grad = torch.zeros_like(slope)
             return self._least
         self.trace.objective.append((self.trace.steps, self.value))

@@ -70,7 +70,7 @@ class QueryEngine:
         store: Where answers are kept.
         calls: What calls the model; in this process where not given.
         share: Which of the batches are asked, and which are left to others; all where not given.
-        arithmetic: What tells its answers apart, as of ``device.arithmetic_of``; it is part of their keys.
+        arithmetic: What distinguishes its answers, as of ``device.arithmetic_of``; it is part of their keys.
 
     Attributes:
         asked: How many queries, and answers to compare, went to the model.

@@ -2,7 +2,7 @@
 
 The attacker tries fillings of the whole field in the order of their likelihood under a procedure: the product of the
 likelihoods of their tokens, over the candidates of each step. A field is put back within k guesses if fewer than k
-other fillings are at least as likely as what stood there. The count is exact, by branch and bound: a prefix that is
+other fillings are at least as likely as the true one. The count is exact, by branch and bound: a prefix that is
 less likely than the whole truth has no filling that counts, and is dropped; every other one is expanded once. The truth
 is used to stop early, never to choose a filling, so the count is that of a best-first search that returns the first k.
 The search of a field is cut off after so many expansions; then the count is a lower bound, and says so.
@@ -53,7 +53,7 @@ def rank_truths(
     label: str = "",
     calls: Calls[Held] | None = None,
 ) -> list[Rank]:
-    """Place of what stood in each field among all of its fillings.
+    """Place of the true value of each field among all of its fillings.
 
     The place depends on the models, the settings, the form and the field; not on the other fields.
 

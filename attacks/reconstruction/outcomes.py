@@ -24,7 +24,7 @@ class Attacked:
 
     Attributes:
         unit: Provider, or group of near-duplicates, that it belongs to; it is resampled as a whole.
-        truth: Ids of the tokens that stood there.
+        truth: Ids of the true tokens.
         found: Reconstruction of the field.
     """
 

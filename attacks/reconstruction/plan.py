@@ -24,7 +24,7 @@ class Chosen:
     """Fields that are attacked, and how many are not.
 
     Attributes:
-        fields: Blank and what stood there, in the order of the source.
+        fields: Blank and true value, in the order of the source.
         too_short: Form and field id of those with fewer tokens than the shortest.
         too_long: The same of those with more than the longest.
         not_drawn: How many others were left out because fields enough are attacked.

@@ -17,7 +17,7 @@ def refuse_unused(context: typer.Context, why: Mapping[str, str], *, typed: bool
         typed: Whether a configuration may hold it, because other runs of the same file look at it.
 
     Raises:
-        UsageError: On the command line or in the configuration stands one of them.
+        UsageError: One of them is on the command line or in the configuration.
     """
     places = ("COMMANDLINE",) if typed else ("COMMANDLINE", "DEFAULT_MAP")
     for parameter in context.command.params:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 NO_SCORES: Final = "Return answers alone: no confidences and no losses to callers who need none."
-ONLY_FROM_THE_PAGE: Final = "Let the application return a value only where it stands on the page."
+ONLY_FROM_THE_PAGE: Final = "Let the application return a value only where it is on the page."
 NO_DUPLICATES: Final = "Remove near-duplicate pages from the training data."
 
 

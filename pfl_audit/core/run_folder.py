@@ -67,7 +67,7 @@ class RunFolder:
             raise
 
     def mark(self, status: Status, **facts: object) -> None:
-        """Write down how the run stands."""
+        """Write down the state of the run."""
         content = {"status": status, "identity": self._identity, "settings": self._settings, **facts}
         write_json(self.path / FILE_NAME, content)
 

@@ -45,7 +45,7 @@ class Records:
     """What was found about something that takes many passes, as JSON by the content of what was asked.
 
     Args:
-        store: In whose file it stands.
+        store: Whose file holds it.
 
     Attributes:
         put_count: Records that were put by this process.

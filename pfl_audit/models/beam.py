@@ -64,7 +64,7 @@ def beam_search(
         first: Log-probabilities of the first token, float (questions, vocabulary).
         width: Prefixes of a question that are continued at a time, and most answers.
         ends: Tokens that end an answer.
-        longest: Tokens of the longest answer, its end included; one that has no end by then counts as it stands.
+        longest: Tokens of the longest answer, its end included; one that has no end by then counts as it is.
         barred: Tokens that no answer has.
 
     Returns:

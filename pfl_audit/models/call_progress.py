@@ -1,4 +1,4 @@
-"""What several calls have done, as far as each tells it, in one task."""
+"""What several calls have done, as far as each reports it, in one task."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Told:
 
 
 class CallProgress:
-    """What is done of several calls, told to one task.
+    """What is done of several calls, reported to one task.
 
     Args:
-        task: Told of it; nobody where not given.
-        units: Units of each call in the task; what a call has not told is told when it ends.
+        task: Shows it; None shows nothing.
+        units: Units of each call in the task; what a call has not reported is added when it ends.
     """
 
     def __init__(self, task: Task | None, units: Sequence[int] | None) -> None:
@@ -48,7 +48,7 @@ class CallProgress:
             self.advance(at, left)
 
     def restart(self, at: int) -> None:
-        """A call begins again: take back what it told."""
+        """A call begins again: take back what it reported."""
         if told := self._told[at]:
             self.advance(at, -told)
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
 Call = Callable[[M, Task], T]
-"""What is asked of a model, and told what is done of it; for another process it must be possible to pickle."""
+"""What is asked of a model, and what reports its progress; for another process it must be possible to pickle."""
 
 _DEATHS = 3
 """Processes that one call may cost."""
@@ -68,8 +68,8 @@ class Calls(Protocol[M_co]):
 
         Args:
             calls: What to call.
-            task: Told what is done of the calls, as far as they tell it.
-            units: Units of each call in the task; what a call has not told is told when it ends.
+            task: Shows what is done of the calls, as far as they report it.
+            units: Units of each call in the task; what a call has not reported is added when it ends.
         """
 
 
@@ -173,7 +173,7 @@ class Reply(Generic[T]):
 
 
 _ERRORS = {kind.__name__: kind for kind in (NotAuditableError, StorageError, UsageError)}
-"""Errors that are told apart, by name."""
+"""Errors that are distinguished, by name."""
 
 
 def _are_texts(found: object, count: int) -> bool:
@@ -194,7 +194,7 @@ class Holder(Protocol):
         """
 
     def receive(self) -> Reply[Any] | Told | None:
-        """What the call gave or tells, once it is ready; None where the process has died."""
+        """What the call returned or reports, once it is ready; None where the process has died."""
 
     def end(self) -> None:
         """End the process, whatever it does."""

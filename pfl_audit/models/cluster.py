@@ -70,7 +70,7 @@ def _connect(address: str) -> Path | None:
         "configure_logging": False,
         "runtime_env": {"env_vars": {name: os.environ[name] for name in _PASSED_ON if name in os.environ}},
     }
-    if address == LOCAL:  # its ports are open to the network, so nobody gets in without the token
+    if address == LOCAL:  # its ports are open to the network, so the token is required
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()}
         folder = Path(tempfile.mkdtemp(prefix="pfl-"))
         shared |= {"_temp_dir": str(folder / "ray"), "object_store_memory": _OBJECTS}

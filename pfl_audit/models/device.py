@@ -65,7 +65,7 @@ def computing(device: str, precision: Precision) -> Iterator[None]:
 
 
 def arithmetic_of(device: str, precision: Precision) -> tuple[str, ...]:
-    """What tells answers apart that were computed otherwise than in float32 on the CPU; nothing for those.
+    """What distinguishes answers that were computed otherwise than in float32 on the CPU; nothing for those.
 
     Args:
         device: Torch's name; the number of a device makes no difference.

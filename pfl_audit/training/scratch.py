@@ -51,7 +51,7 @@ SIZES: Final = {
         max_answer_tokens=20,
     ),
 }  # fmt: skip
-"""``small`` is a stand-in of 3 million parameters; ``base`` has the sizes of the released VT5."""
+"""``small`` has 3 million parameters; ``base`` has the sizes of the released VT5."""
 
 
 def new_vt5(size: str, vocabulary: int, *, seed: int) -> Vt5:

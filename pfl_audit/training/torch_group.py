@@ -1,7 +1,7 @@
 """Processes of one machine that torchrun or accelerate started, connected by torch.distributed.
 
-What is told between them goes over the loopback interface as JSON and tensors, never as pickled objects. Messages and
-tensors on the CPU go by gloo, tensors on GPUs by NCCL. Every exchange also says whether a process has failed, so that
+They exchange JSON and tensors over the loopback interface, never pickled objects. Messages and tensors on the CPU go by
+gloo, tensors on GPUs by NCCL. Every exchange also says whether a process has failed, so that
 all of them end with its error, and none waits for one that has ended.
 """
 
@@ -138,16 +138,16 @@ class TorchGroup:
         if len({told["weights"] for told in self.exchange({"weights": digest})}) > 1:
             raise AuditError("the processes no longer have the same weights", "Use GPUs of one kind, or --device cpu")
 
-    def exchange(self, told: dict[str, Any]) -> list[dict[str, Any]]:
-        """What every process tells, in their order.
+    def exchange(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """The messages of all processes, in their order.
 
         Args:
-            told: A short JSON object.
+            message: A short JSON object.
 
         Raises:
             AuditError: A process failed, with its error, or was killed.
         """
-        mine = _padded(told)
+        mine = _padded(message)
         found = [torch.empty_like(mine) for _ in range(self.size)]
         with self._connected():
             distributed.all_gather(found, mine, group=self._cpu)
@@ -165,7 +165,7 @@ class TorchGroup:
         self.broadcast(content)
 
     def hear(self) -> dict[str, Any]:
-        """What the process that leads tells.
+        """The message of the process that leads.
 
         Raises:
             AuditError: As exchange.
@@ -243,13 +243,13 @@ def _gradient(parameter: nn.Parameter) -> Tensor:
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
-def _padded(told: dict[str, Any]) -> Tensor:
+def _padded(message: dict[str, Any]) -> Tensor:
     """A message, uint8 (_MESSAGE,)."""
-    return torch.frombuffer(bytearray(json.dumps(told).encode().ljust(_MESSAGE)), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(json.dumps(message).encode().ljust(_MESSAGE)), dtype=torch.uint8)
 
 
 def _told(error: BaseException, rank: int) -> tuple[str, str, str]:
-    """An error as class, problem and remedy; of one that nobody foresaw never the text, which may hold a value."""
+    """An error as class, problem and remedy; of an unforeseen one never the text, which may hold a value."""
     if isinstance(error, AuditError):
         kind = next(one.__name__ for one in type(error).__mro__ if one.__module__ == errors.__name__)
         return kind, error.problem[:_LONGEST], error.remedy[:_LONGEST]
@@ -263,7 +263,7 @@ def _told(error: BaseException, rank: int) -> tuple[str, str, str]:
 
 
 def _error(kind: str, problem: str, remedy: str) -> AuditError:
-    """The error that a process told."""
+    """The error that a process reported."""
     for one in (errors.UsageError, errors.NotAuditableError, errors.StorageError):
         if one.__name__ == kind:
             return one(problem, remedy)

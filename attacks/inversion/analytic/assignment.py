@@ -212,7 +212,7 @@ class _Puzzle:
             self._accept(row, self.relaxed[row])
 
     def _bounded(self) -> None:
-        """Rows of half of what is left: no signal stands in a row more often than there are copies of it."""
+        """Rows of half of what is left: no signal is in a row more often than there are copies of it."""
         for row in self._rows():
             free = np.flatnonzero((self.left > 0) & (self.lengths > 0))
             if not 0 < len(free) <= min(_MOST, 2 * self.sums.shape[1]):

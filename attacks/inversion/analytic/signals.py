@@ -32,7 +32,7 @@ class Sums:
 
 
 def signals_of(position: Tensor, first: int, noise: Noise) -> Floats:
-    """Rows of the position table from the first token's to the last that stands out, float64 (n, width)."""
+    """Rows of the position table from the first token's to the last that is above the noise, float64 (n, width)."""
     rows = position[first:].double().numpy()
     count = _FEW if noise.everywhere else 0
     for _ in range(3):  # what signals have in common is known the better the more of them are known

@@ -2,7 +2,7 @@
 
 After one step of Adam or AdamW a weight has moved by the learning rate times the sign of its gradient. Sums are
 gone, and with them boxes and pixels; yet the sign of a sum agrees with the signs of its parts more often than with
-others: with all of them for a word that stands once, and with three in four for one that stands twice. The row with
+others: with all of them for a word that occurs once, and with three in four for one that occurs twice. The row with
 the most agreeing signs is the token. For entries of one size this is the row with the largest cosine, which is what is
 taken in the other cases as well.
 """

@@ -1,6 +1,6 @@
 """Tokens and token types by position, from the gradients of their tables.
 
-Row v of the word table's gradient is the sum of the signals of the positions where v stands:
+Row v of the word table's gradient is the sum of the signals of the positions where v is:
 dL/dW[v] = sum_t [token_t = v] s_t.
 """
 

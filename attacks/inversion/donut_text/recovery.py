@@ -222,7 +222,7 @@ class _Reader:
         if unsure or not count:
             for tensor, what, lost in (
                 (word, "the token embeddings", "no rows tell the tokens"),
-                (position, "the positions", "no signals tell which token stands where"),
+                (position, "the positions", "no signals show which token is where"),
                 (attention, "the first self-attention", "no span shows which tokens fit"),
             ):
                 if tensor is None:

@@ -1,9 +1,9 @@
-"""Which token stands in which box, where the sums of their signals say so.
+"""Which token is in which box, where the sums of their signals say so.
 
 Take tokens and boxes that stand in one another and in no others: the sums of their signals are equal. Signals of
 different positions are independent, so that equal sums are no chance, and every relation between the sums is of such a
 group or of several. Within a group the form says more: its words and their boxes are known, and a private box is in the
-group because some token stands in it. What is left open is a candidate.
+group because some token is in it. What is left open is a candidate.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _by_sums(possible: Bools, certain: Bools, form: Mapping[int, frozenset[int]]
 
 
 def _within(possible: Bools, certain: Bools, form: Mapping[int, frozenset[int]], inside: Bools, unknown: Bools) -> None:
-    """Pairs of a group with one private box: what nothing of the form holds to the group stands in that box."""
+    """Pairs of a group with one private box: what nothing of the form holds to the group is in that box."""
     if unknown.sum() != 1:
         return
     box, members = int(np.flatnonzero(unknown)[0]), np.flatnonzero(inside)

@@ -67,7 +67,7 @@ class FilledPage:
     Attributes:
         words: Printed and written, in reading order.
         boxes: float32 (words, 4), shares of the page.
-        owners: The field that each word stands in; empty for what is printed.
+        owners: The field that each word is in; empty for what is printed.
         values: Field id to what is written there.
     """
 

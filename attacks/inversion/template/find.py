@@ -60,7 +60,7 @@ def find_boxes(pixels: NDArray[np.uint8]) -> tuple[Box, ...]:
 def reading_order(boxes: Sequence[Box]) -> list[int]:
     """Numbers of boxes in rows from top to bottom, each row from left to right.
 
-    A box stands in a row if its middle is above the bottom of the row's first box.
+    A box is in a row if its middle is above the bottom of the row's first box.
     """
     rows: list[list[int]] = []
     for at in sorted(range(len(boxes)), key=lambda at: (boxes[at][1] + boxes[at][3], boxes[at][0])):

@@ -46,7 +46,7 @@ class SmallSize:
         longest: Largest number of tokens of prompt and answer together.
         spread: Standard deviation of new weights.
         sharpness: Standard deviation of new relative position biases. From about 4 on every head looks at a few
-            places only, so that what is done to a patch depends on where it stands; below 1 attention begins as an
+            places only, so that what is done to a patch depends on where it is; below 1 attention begins as an
             average, which hides that from the gradient.
     """
 

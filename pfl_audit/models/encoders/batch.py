@@ -29,7 +29,7 @@ class FormBatch:
         targets: bool (b, n): tokens that may be pointed to; None for all that are there.
         pixels: float32 (pages, 3, side, side): page images; or None.
         features: float32 (pages, c, h, w): their feature maps, where they were computed before; or None.
-        page: int64 (b,): which of the pages a window stands on; zeros where there are none.
+        page: int64 (b,): which of the pages a window is of; zeros where there are none.
     """
 
     ids: Tensor

@@ -29,7 +29,7 @@ class SharedGeometry(BrosSelfAttention):  # type: ignore[misc]
         query, key, value = (
             project(hidden_states).view(heads).transpose(1, 2) for project in (self.query, self.key, self.value)
         )
-        # One product for everything that stands at a place: (n, b * heads, d) x (n, d, n).
+        # One product for everything at a place: (n, b * heads, d) x (n, d, n).
         at_place = query.permute(2, 0, 1, 3).flatten(1, 2) @ bbox_pos_emb[:, :, 0].transpose(1, 2)
         relative = at_place.view(tokens, rows, self.num_attention_heads, tokens).permute(1, 2, 0, 3)
         scores = (query @ key.transpose(-1, -2) + relative) / self.attention_head_size**0.5

@@ -84,7 +84,7 @@ def _only(values: TokenIds | None, place: int) -> TokenIds | None:
 def known_label(label: str, config: EncoderConfig) -> str | None:
     """The model's own spelling of a field label, or None if it has no such label.
 
-    Case, a prefix ``B-`` or ``I-``, and what stands between words do not count; ``config.label_map`` goes before.
+    Case, a prefix ``B-`` or ``I-``, and what is between words do not count; ``config.label_map`` goes before.
 
     Raises:
         AuditError: It may be several labels of the model.

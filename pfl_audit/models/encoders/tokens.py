@@ -28,7 +28,7 @@ _LONGEST_WORD = 1000
 
 
 class FormTokenizer:
-    """BERT's WordPiece tokenizer, or with merges RoBERTa's, which cuts each word as if a blank stood before it.
+    """BERT's WordPiece tokenizer, or with merges RoBERTa's, which cuts each word as if a blank came before it.
 
     Special tokens are never read out of a document's text: a word ``[MASK]`` is a word.
 
@@ -38,7 +38,7 @@ class FormTokenizer:
         merges: Merges of byte-level BPE, or None for WordPiece.
 
     Raises:
-        ValueError: A special token is missing, a piece stands twice, or there are no ordinary ones.
+        ValueError: A special token is missing, a piece is listed twice, or there are no ordinary ones.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FormTokenizer:
         self.special = SPECIAL if merges is None else ROBERTA_SPECIAL
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         if len(ids) != len(self.vocabulary):
-            raise ValueError("a piece stands twice")
+            raise ValueError("a piece is listed twice")
         if missing := [piece for piece in self.special if piece not in ids]:
             raise ValueError(f"it lacks {missing[0]}")
         if len(ids) == len(self.special):

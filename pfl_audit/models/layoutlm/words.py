@@ -115,7 +115,7 @@ def embedding_layout(network: Any, pixels: PixelSettings | None = None) -> Embed
 
 
 def encoder_inputs(network: Any, frame: Frame, *, sees: bool) -> EncoderInputs:
-    """What stands between the embedding sum and the first layer; version 3 with an image normalises a second time."""
+    """What is between the embedding sum and the first layer; version 3 with an image normalises a second time."""
     model, epsilon = str(network.model_type), float(network.layer_norm_eps)
     norms = [f"{model}.embeddings.LayerNorm", *([f"{model}.LayerNorm"] if sees else [])]
     layer = f"{model}.encoder.layer.0"

@@ -184,7 +184,7 @@ def _visual(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
             raise TypeError("vt5_visual is not a JSON object")
         require_numbers(declared, _NUMBERS, "vt5_visual.")
         return _sized({key: value for key, value in declared.items() if key in _VISUAL_KEYS})
-    # Everything but the heads stands in the shapes; DiT-base and DiT-large both have heads of 64.
+    # Everything but the heads is known from the shapes; DiT-base and DiT-large both have heads of 64.
     prefix = "visual_embedding.image_model."
     width, channels, patch, _ = shapes[prefix + "embeddings.patch_embeddings.projection.weight"]
     positions = shapes[prefix + "embeddings.position_embeddings"][1]

@@ -236,7 +236,7 @@ def test_a_damaged_tokenizer_json_is_one_clear_line(tmp_path: Path, change, line
         (b"\xff\xfe", "vocab.txt"),
         ("\n".join(SPECIAL).encode(), "no pieces"),
         ("\n".join([*SPECIAL[:4], "a"]).encode(), r"lacks \[MASK\]"),
-        ("\n".join([*SPECIAL, "a", "a"]).encode(), "stands twice"),
+        ("\n".join([*SPECIAL, "a", "a"]).encode(), "listed twice"),
     ],
 )
 def test_a_damaged_vocab_txt_is_one_clear_line(tmp_path: Path, content: bytes, line: str) -> None:

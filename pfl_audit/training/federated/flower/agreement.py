@@ -1,4 +1,4 @@
-"""What all parties of a federation agree on. It stands in the app's pyproject.toml, for everybody to read."""
+"""What all parties of a federation agree on. It is in the app's pyproject.toml, for everybody to read."""
 
 from __future__ import annotations
 

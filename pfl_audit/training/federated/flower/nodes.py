@@ -24,7 +24,7 @@ class Nodes:
     Args:
         wait: For how long, in seconds.
         quorum: How many are enough to begin once the wait is over, or 0 for all.
-        progress: Told who has joined.
+        progress: Shows who has joined.
 
     Attributes:
         commitments: Client to its commitment to its data.

@@ -1,6 +1,6 @@
 """SecAgg+: the server gets the sum of the updates and none of them.
 
-Flower has it only for its older strategies, so this stands in for one. Every share is needed to take
+Flower has it only for its older strategies, so this replaces it. Every share is needed to take
 the masks off: where a client drops out, no sum comes out at all, for with its update its share of the
 noise would be missing too.
 """
