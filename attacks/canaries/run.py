@@ -16,7 +16,15 @@ from pfl_audit.core.verdict import at_most_weak, level_of
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.canaries import draw_canaries
 from pfl_audit.metrics.arrays import Floats
-from pfl_audit.privacy.document_canaries import CanaryBounds, bound_epsilon, contradicted, guess_coins, smallest_epsilon
+from pfl_audit.privacy.document_canaries import (
+    CanaryBounds,
+    bound_epsilon,
+    contradicted,
+    guess_coins,
+    pages_asked,
+    score_coins,
+    smallest_epsilon,
+)
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import ERROR, Guesses, epsilon_lower_bound, p_value
 from pfl_audit.training.verify import summed_loss
@@ -37,11 +45,11 @@ def measure_documents(context: QuestionContext) -> Check:
     manifest, claim = released.manifest, released.claim
     if manifest is None:
         return DOCUMENTS.not_run("failed", f"{released.text}: compare the checkpoint with the one that was trained")
-    queries = draw_canaries(range(manifest.canaries), manifest.salt, released.pages, context.progress)
-    scores = -_losses(context.target, queries)
+    queries = draw_canaries(pages_asked(manifest, claim), manifest.salt, released.pages, context.progress)
+    evidence = -_losses(context.target, queries)
     if context.pretrained is not None:
-        scores += _losses(context.pretrained, queries)
-    guesses, budget = guess_coins(scores, manifest), context.budget
+        evidence += _losses(context.pretrained, queries)
+    guesses, budget = guess_coins(score_coins(evidence, manifest), manifest), context.budget
     smallest = smallest_epsilon(guesses.made, budget.weak)
     level = level_of(
         [p_value(guesses, 0.0, 0.0)],

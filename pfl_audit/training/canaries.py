@@ -1,7 +1,8 @@
 """Document canaries of a run (``train --audit-canaries``): coins committed before the first round, revealed after.
 
 A canary is a drawn page of a company of its own, with a question for a value that is on no page. A fair coin decides
-whether it is trained on, as one more provider. Its loss under the released model then tests model and guarantee.
+whether it is trained on, as one more provider, or, in groups of a fixed size, which of two such companies is. Its loss
+under the released model then tests model and guarantee.
 """
 
 from __future__ import annotations
@@ -58,24 +59,31 @@ def check(settings: CanarySettings, privacy: PrivacySettings | None) -> None:
     """Refuse canaries that cannot be planted.
 
     Raises:
-        UsageError: A number is out of range, or the guarantee is not one of adding or removing a provider.
+        UsageError: A number is out of range.
     """
     check_numbers(settings.canaries, settings.guesses, settings.nonce)
-    if settings.canaries > MOST_DRAWN:
+    most = MOST_DRAWN // (2 if in_pairs(privacy) else 1)
+    if settings.canaries > most:
         raise UsageError(
-            f"{settings.canaries:,} canaries are more than the {MOST_DRAWN:,} whose pages verify draws",
+            f"{settings.canaries:,} canaries are more than the {most:,} whose pages verify draws",
             "Lower --audit-canaries",
         )
-    if privacy is not None and privacy.sampling == "fixed-size":
-        raise UsageError(
-            "a canary is added or left out, and groups of a fixed size protect against replacing a provider",
-            "Leave out --audit-canaries, or choose another --sampling",
-        )
+
+
+def in_pairs(privacy: PrivacySettings | None) -> bool:
+    """Whether a coin decides between two companies, because the guarantee protects a replacement."""
+    return privacy is not None and privacy.sampling == "fixed-size"
 
 
 @contextmanager
 def planted(
-    settings: CanarySettings | None, out: Path, model: QuestionModel, queries: list[Query], progress: Progress
+    settings: CanarySettings | None,
+    out: Path,
+    model: QuestionModel,
+    queries: list[Query],
+    progress: Progress,
+    *,
+    pairs: bool = False,
 ) -> Iterator[tuple[Manifest | None, list[Query]]]:
     """Draw the coins of a run, or read them again, and draw the pages that are trained on.
 
@@ -85,6 +93,7 @@ def planted(
             removed if the run is refused before it begins.
         model: Must be able to write any answer.
         queries: Those of the real providers; canaries are divided among their clients.
+        pairs: Whether every canary is a pair of companies of one client, of which its coin takes one.
 
     Yields:
         Coins, and all queries to train on.
@@ -107,8 +116,9 @@ def planted(
         clients = tuple(
             sorted({query.document.client for query in queries}, key=lambda one: -1 if one is None else one)
         )
-        included = [number for number, coin in enumerate(manifest.coins) if coin]
-        yield manifest, [*queries, *draw_canaries(included, manifest.salt, out / PAGES, progress, clients)]
+        count = settings.canaries if pairs else None
+        taken = [at if coin else at + (count or 0) for at, coin in enumerate(manifest.coins) if coin or count]
+        yield manifest, [*queries, *draw_canaries(taken, manifest.salt, out / PAGES, progress, clients, count)]
     except AuditError:
         if not any((out / name).exists() for name in _BEGUN):
             (out / RECORD).unlink(missing_ok=True)

@@ -34,7 +34,12 @@ _REMEDY = "Plant fewer, or check where the checkpoint comes from"
 
 
 def draw_canaries(
-    numbers: Iterable[int], salt: str, folder: Path, progress: Progress, clients: tuple[int | None, ...] = (None,)
+    numbers: Iterable[int],
+    salt: str,
+    folder: Path,
+    progress: Progress,
+    clients: tuple[int | None, ...] = (None,),
+    pairs: int | None = None,
 ) -> list[Query]:
     """Draw canaries: a company, one page, one question each. The same salt gives the same pages.
 
@@ -44,6 +49,7 @@ def draw_canaries(
         folder: Folder of the page images; those of the same salt that are there already are kept.
         progress: Reports the pages.
         clients: Clients that canaries are assigned to in turn.
+        pairs: Number of canaries that come in pairs: number ``pairs + i`` has the client of ``i``. None without pairs.
 
     Raises:
         AuditError: There are more than MOST_DRAWN.
@@ -54,7 +60,8 @@ def draw_canaries(
     with progress.task("pages of canaries", len(wanted)) as task:
         queries = []
         for number in wanted:
-            queries.append(_draw(number, salt, folder, clients[number % len(clients)]))
+            place = number % pairs if pairs else number
+            queries.append(_draw(number, salt, folder, clients[place % len(clients)]))
             task.advance(1)
     return queries
 
