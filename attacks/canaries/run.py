@@ -45,7 +45,8 @@ def measure_documents(context: QuestionContext) -> Check:
     manifest, claim = released.manifest, released.claim
     if manifest is None:
         return DOCUMENTS.not_run("failed", f"{released.text}: compare the checkpoint with the one that was trained")
-    queries = draw_canaries(pages_asked(manifest, claim), manifest.salt, released.pages, context.progress)
+    numbers = pages_asked(manifest, claim)
+    queries = draw_canaries(numbers, manifest.salt, released.pages, context.progress, pointed=manifest.pointed)
     evidence = -_losses(context.target, queries)
     if context.pretrained is not None:
         evidence += _losses(context.pretrained, queries)

@@ -1,6 +1,7 @@
 """Document canaries of a run (``train --audit-canaries``): coins committed before the first round, revealed after.
 
-A canary is a drawn page of a company of its own, with a question for a value that is on no page. A fair coin decides
+A canary is a drawn page of a company of its own, with a question for a value that is on no page, or for a word of the
+page that does not answer it where the model points to words. A fair coin decides
 whether it is trained on, as one more provider, or, in groups of a fixed size, which of two such companies is. Its loss
 under the released model then tests model and guarantee.
 """
@@ -99,18 +100,18 @@ def planted(
         Coins, and all queries to train on.
 
     Raises:
-        UsageError: The model cannot be taught a value that is not on the page.
+        UsageError: The model cannot be taught the value of a canary.
         AuditError: The coins of a run that was cut are missing or changed.
     """
     if settings is None:
         yield None, queries
         return
-    if not model.can_write(ascii_lowercase + digits):
+    if not (model.points or model.can_write(ascii_lowercase + digits)):
         raise UsageError(
-            "the model cannot be taught a value that is not on the page, as a canary asks for",
-            "Leave out --audit-canaries, or train a model that writes its answers",
+            "the model takes no question, as a canary asks one, or cannot write its value",
+            "Leave out --audit-canaries, or train a model that answers questions",
         )
-    manifest = _coins(settings, out)
+    manifest = _coins(settings, out, pointed=model.points)
     try:
         progress.say(f"commitment of the canaries: {manifest.commitment}")
         clients = tuple(
@@ -118,7 +119,8 @@ def planted(
         )
         count = settings.canaries if pairs else None
         taken = [at if coin else at + (count or 0) for at, coin in enumerate(manifest.coins) if coin or count]
-        yield manifest, [*queries, *draw_canaries(taken, manifest.salt, out / PAGES, progress, clients, count)]
+        pages = draw_canaries(taken, manifest.salt, out / PAGES, progress, clients, count, pointed=model.points)
+        yield manifest, [*queries, *pages]
     except AuditError:
         if not any((out / name).exists() for name in _BEGUN):
             (out / RECORD).unlink(missing_ok=True)
@@ -132,13 +134,13 @@ def forget(out: Path) -> None:
     (out / COINS).unlink(missing_ok=True)
 
 
-def _coins(settings: CanarySettings, out: Path) -> Manifest:
+def _coins(settings: CanarySettings, out: Path, *, pointed: bool) -> Manifest:
     """Coins of a run; they are on disk before their commitment is published."""
     path, public = out / COINS, out / RECORD
     if not is_there(path):
         if is_there(public):
             raise AuditError(f"{path} is missing, and the run cannot go on without it", f"Delete {out}")
-        manifest = Manifest.draw(settings.canaries, settings.guesses, settings.nonce)
+        manifest = Manifest.draw(settings.canaries, settings.guesses, settings.nonce, pointed=pointed)
         write_json(path, manifest.revealed())
     else:
         held = read_json(path)
@@ -146,11 +148,8 @@ def _coins(settings: CanarySettings, out: Path) -> Manifest:
         if not isinstance(held, dict) or not isinstance(known, dict):
             raise AuditError(f"{path} is no record of canaries", f"Delete {out}")
         manifest = Manifest.check(held, str(known.get("commitment")))
-        if (manifest.canaries, manifest.guesses, manifest.nonce) != (
-            settings.canaries,
-            settings.guesses,
-            settings.nonce,
-        ):
+        wanted = (settings.canaries, settings.guesses, settings.nonce, pointed)
+        if (manifest.canaries, manifest.guesses, manifest.nonce, manifest.pointed) != wanted:
             raise AuditError(f"{path} holds other canaries than those that are asked for", f"Delete {out}")
     if not is_there(public):
         write_json(public, manifest.public(), private=False)

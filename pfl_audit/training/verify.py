@@ -123,7 +123,8 @@ def measure_canaries(
     Raises:
         NotAuditableError: A model gives no losses.
     """
-    queries = draw_canaries(pages_asked(manifest, claim), manifest.salt, folder, progress)
+    numbers = pages_asked(manifest, claim)
+    queries = draw_canaries(numbers, manifest.salt, folder, progress, pointed=manifest.pointed)
     evidence = -canary_losses(open_losses(checkpoint, device), queries, progress)
     if start is not None:
         evidence += canary_losses(open_losses(start, device), queries, progress)

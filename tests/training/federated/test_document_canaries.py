@@ -198,8 +198,8 @@ def test_included_canaries_are_providers_of_every_client(federate: Federate, mon
     seen: list[Any] = []
     real = canaries.draw_canaries
 
-    def spy(*arguments: Any) -> Any:
-        seen.append((arguments, real(*arguments)))
+    def spy(*arguments: Any, **named: Any) -> Any:
+        seen.append((arguments, real(*arguments, **named)))
         return seen[-1][1]
 
     monkeypatch.setattr(canaries, "draw_canaries", spy)
@@ -220,8 +220,8 @@ def test_groups_of_a_fixed_size_replace_canaries(
     seen: list[list[Query]] = []
     real = canaries.draw_canaries
 
-    def spy(*arguments: Any) -> Any:
-        seen.append(real(*arguments))
+    def spy(*arguments: Any, **named: Any) -> Any:
+        seen.append(real(*arguments, **named))
         return seen[-1]
 
     monkeypatch.setattr(canaries, "draw_canaries", spy)
