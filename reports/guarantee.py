@@ -65,7 +65,7 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
         mark=mark,
         word=word,
         headline=f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}",
-        effective=f"{review.text[:1].upper()}{review.text[1:]}.",
+        effective=f"{review.text[:1].upper()}{review.text[1:]}.{_together(review.claim)}",
         rows=(
             *_stated(review.claim),
             *_recomputed(review),
@@ -132,6 +132,16 @@ def _all_runs(claim: PrivacyGuarantee) -> str:
     if over.runs == 1:
         return "the first one over these data, by the budget ledger; a later one adds to epsilon"
     return f"epsilon {over.epsilon:.4g} at delta {over.delta:g} for the {over.runs} runs over these data up to this one"
+
+
+def _together(claim: PrivacyGuarantee) -> str:
+    """A sentence on the runs before, whose budget adds up, so that one run's epsilon is not read as that of all."""
+    over = claim.composed
+    if over is None or over.runs == 1:
+        return ""
+    return (
+        f" This is for one run: {over.runs} runs over these data spend epsilon {over.epsilon:.4g} together, as stated."
+    )
 
 
 def _recomputed(review: GuaranteeReview) -> tuple[tuple[str, str], ...]:

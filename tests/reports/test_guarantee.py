@@ -202,9 +202,10 @@ def test_what_all_runs_spend_is_said() -> None:
     first = {"epsilon": 8.0, "delta": 1e-5, "runs": 1, "order": 2.1}
     assert "the first one over these data" in text_of(claimed({**HONEST, "composed": first}))
     tenth = {**first, "epsilon": 31.4159, "runs": 10}
-    assert "epsilon 31.42 at delta 1e-05 for the 10 runs over these data" in text_of(
-        claimed({**HONEST, "composed": tenth})
-    )
+    found = text_of(claimed({**HONEST, "composed": tenth}))
+    assert "epsilon 31.42 at delta 1e-05 for the 10 runs over these data" in found
+    assert "This is for one run: 10 runs over these data spend epsilon 31.42 together" in found
+    assert "This is for one run" not in text_of(claimed({**HONEST, "composed": first}))
 
 
 def test_the_carrier_of_the_noise_is_said() -> None:

@@ -34,7 +34,7 @@ from pfl_audit.training.trainable import Trainable
 
 LENGTH = 10.0
 """Norm of a canary's update before clipping, in clipping norms."""
-_BESIDE_DUAL = 1e6
+BESIDE_DUAL = 1e6
 """The same where a dual variable is added before clipping, of which nothing may be left afterwards."""
 _MOST_PROJECTIONS = 1 << 26
 _ROUNDING = 1e-9
@@ -200,7 +200,7 @@ def _observe(
     replaced, coins = claim.sampling.kind == "fixed-size", manifest.coins
     every = manifest.canaries + (max(1, manifest.canaries // 2) if replaced else 0)  # no canary is out: noise alone
     directions = Directions(every, bytes.fromhex(manifest.salt))
-    length = claim.clip * (_BESIDE_DUAL if claim.noise == "message" else LENGTH)
+    length = claim.clip * (BESIDE_DUAL if claim.noise == "message" else LENGTH)
     trainer = _CanaryTrainer(directions, length * np.where(coins, 1.0, -1.0))
     included = np.ones_like(coins) if replaced else coins
     clients = [_client(number, range(number, manifest.canaries, count), included) for number in range(count)]
