@@ -113,6 +113,8 @@ def _sentence(
     measured = f"measured epsilon is at least {bounds.largest:.3g}"
     within = f" It does not contradict the stated {claim.epsilon:.4g}." if claim else ""
     power = f" Four of five such audits would have found an epsilon of {smallest:.2g} of a canary."
+    if not np.isfinite(smallest):
+        power = " Even if all guesses were correct, they would be too few to be told from chance."
     text = {
         "leak": f"The model shows which canaries it was trained on: {counted}, so the {measured}.",
         "weak": f"The model shows which canaries it was trained on: {counted}, so the {measured}.{within}",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pfl_audit.attacks.canaries.run import _sentence
 from pfl_audit.cli.main import run
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.canaries import KEY, draw_canaries
@@ -19,6 +20,7 @@ from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.protocol import DocumentModel
 from pfl_audit.privacy.canary_coins import RECORD as CANARIES
 from pfl_audit.privacy.canary_coins import Manifest
+from pfl_audit.privacy.document_canaries import bound_epsilon, smallest_epsilon
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import Guesses
 from pfl_audit.progress import Progress, Silent
@@ -137,6 +139,15 @@ def test_the_audit_has_a_finding_and_the_report_both_epsilons(
     assert "Contradicted" in report
     assert "guaranteed epsilon at most 0.2; measured epsilon at least" in report
     assert memorized[1].salt not in report
+
+
+def test_an_audit_with_very_few_guesses_says_what_they_cannot_show() -> None:
+    few = bound_epsilon(Guesses(10, 2, 2), None)
+    text = _sentence("unresolved", few, None, None, smallest_epsilon(2, 0.05))
+    assert "Even if all guesses were correct, they would be too few" in text
+    assert "inf" not in text
+    text = _sentence("none", bound_epsilon(Guesses(400, 80, 44), None), None, None, smallest_epsilon(80, 0.05))
+    assert "Four of five such audits would have found an epsilon of 0." in text
 
 
 def test_an_audit_says_that_coins_were_changed(
