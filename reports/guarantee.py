@@ -7,7 +7,7 @@ from typing import Final
 
 from pfl_audit.core.numbers import contradicts_guarantee, exceeds_guarantee, interval, number, surest_bounded
 from pfl_audit.core.results import Check, Metric, Results, Table
-from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
+from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
 
 _WORDS: Final = {"holds": "Holds", "weaker": "Weaker", "unknown": "Unconfirmed"}
@@ -65,7 +65,7 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
         mark=mark,
         word=word,
         headline=f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}",
-        effective=f"{review.text[:1].upper()}{review.text[1:]}.",
+        effective=f"{review.text[:1].upper()}{review.text[1:]}.{_together(review.claim)}",
         rows=(
             *_stated(review.claim),
             *_recomputed(review),
@@ -99,7 +99,6 @@ def _sides(
 
 
 def _stated(claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
-    drawn = claim.sampling
     carrier = ", full noise on every client's message" if claim.noise == "message" else ""
     return (
         ("Stated", f"epsilon {claim.epsilon:.4g} at delta {claim.delta:g}, by {claim.accountant}"),
@@ -107,9 +106,41 @@ def _stated(claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
         ("Protects", f"{claim.unit}; adjacent data sets: {claim.adjacency}"),
         (
             "Mechanism",
-            f"{claim.rounds} rounds, noise multiplier {claim.noise_multiplier:.12g}, clip {claim.clip:g}, {drawn.kind} "
-            f"sampling of {drawn.scheme} (clients {drawn.client_rate:g}, providers {drawn.provider_rate:g}){carrier}",
+            f"{claim.rounds} rounds, noise multiplier {claim.noise_multiplier:.12g}, clip {claim.clip:g}; a round has "
+            f"{_drawn(claim.sampling)}{carrier}",
         ),
+        ("All runs, as stated", _all_runs(claim)),
+    )
+
+
+def _drawn(sampling: GuaranteeSampling) -> str:
+    """Who takes part in a round."""
+    clients, providers = f"{sampling.client_rate:g}", f"{sampling.provider_rate:g}"
+    if sampling.kind == "fixed-size":
+        return f"{clients} of the clients and {providers} of the providers of each, drawn without replacement"
+    of = "every client" if sampling.client_rate == 1 else f"each client with probability {clients}"
+    if sampling.provider_rate == 1:
+        return f"{of}, with all its providers"
+    return f"{of}, and each of its providers with probability {providers}"
+
+
+def _all_runs(claim: PrivacyGuarantee) -> str:
+    """What the runs over the same data spend together, as far as they were counted."""
+    if claim.composed is None:
+        return "not stated: other private runs over the same data would add to epsilon"
+    over = claim.composed
+    if over.runs == 1:
+        return "the first one over these data, by the budget ledger; a later one adds to epsilon"
+    return f"epsilon {over.epsilon:.4g} at delta {over.delta:g} for the {over.runs} runs over these data up to this one"
+
+
+def _together(claim: PrivacyGuarantee) -> str:
+    """A sentence on the runs before, whose budget adds up, so that one run's epsilon is not read as that of all."""
+    over = claim.composed
+    if over is None or over.runs == 1:
+        return ""
+    return (
+        f" This is for one run: {over.runs} runs over these data spend epsilon {over.epsilon:.4g} together, as stated."
     )
 
 

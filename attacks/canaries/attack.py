@@ -20,7 +20,7 @@ DOCUMENTS = CheckSpec(
     frozenset({Capability.LOSS, CANARIES}),
     {
         "knows": "pages of companies that exist nowhere else, each of which was trained on by a fair coin",
-        "sees": "the loss of a value that is on no page",
+        "sees": "the loss of a value that only training can have taught",
         "does": "guesses the coins, which gives a lower bound of epsilon",
     },
     optional=True,

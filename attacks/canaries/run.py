@@ -16,7 +16,15 @@ from pfl_audit.core.verdict import at_most_weak, level_of
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.canaries import draw_canaries
 from pfl_audit.metrics.arrays import Floats
-from pfl_audit.privacy.document_canaries import CanaryBounds, bound_epsilon, contradicted, guess_coins, smallest_epsilon
+from pfl_audit.privacy.document_canaries import (
+    CanaryBounds,
+    bound_epsilon,
+    contradicted,
+    guess_coins,
+    pages_asked,
+    score_coins,
+    smallest_epsilon,
+)
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import ERROR, Guesses, epsilon_lower_bound, p_value
 from pfl_audit.training.verify import summed_loss
@@ -37,11 +45,12 @@ def measure_documents(context: QuestionContext) -> Check:
     manifest, claim = released.manifest, released.claim
     if manifest is None:
         return DOCUMENTS.not_run("failed", f"{released.text}: compare the checkpoint with the one that was trained")
-    queries = draw_canaries(range(manifest.canaries), manifest.salt, released.pages, context.progress)
-    scores = -_losses(context.target, queries)
+    numbers = pages_asked(manifest, claim)
+    queries = draw_canaries(numbers, manifest.salt, released.pages, context.progress, pointed=manifest.pointed)
+    evidence = -_losses(context.target, queries)
     if context.pretrained is not None:
-        scores += _losses(context.pretrained, queries)
-    guesses, budget = guess_coins(scores, manifest), context.budget
+        evidence += _losses(context.pretrained, queries)
+    guesses, budget = guess_coins(score_coins(evidence, manifest), manifest), context.budget
     smallest = smallest_epsilon(guesses.made, budget.weak)
     level = level_of(
         [p_value(guesses, 0.0, 0.0)],
@@ -104,6 +113,8 @@ def _sentence(
     measured = f"measured epsilon is at least {bounds.largest:.3g}"
     within = f" It does not contradict the stated {claim.epsilon:.4g}." if claim else ""
     power = f" Four of five such audits would have found an epsilon of {smallest:.2g} of a canary."
+    if not np.isfinite(smallest):
+        power = " Even if all guesses were correct, they would be too few to be told from chance."
     text = {
         "leak": f"The model shows which canaries it was trained on: {counted}, so the {measured}.",
         "weak": f"The model shows which canaries it was trained on: {counted}, so the {measured}.{within}",

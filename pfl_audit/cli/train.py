@@ -164,7 +164,7 @@ def _train(context: typer.Context, values: Values) -> None:
 
     Killed, the same command continues. Several GPUs: torchrun -m pfl_audit train (docs/several-gpus.md).
 
-    Example: pfl-audit train --mode fl-dp --from base --data data/blue --out ckpt --epsilon 8
+    Example: pfl-audit train --mode fl-dp --from base --data data/blue --out ckpt --epsilon 8 --public-providers 4000
     """
     refuse_unused(context, _unused(values))
     if values["engine"] == "local" and values["data"] is None:
@@ -284,6 +284,8 @@ def _unused(values: Values) -> dict[str, str]:
         found["refuse"] = f"{here}: only the mode central trains refusals"
     if mode != "fl":
         found |= dict.fromkeys(("weighting",) if _in_groups(values) else _FL, here)
+        if mode == "fl-dp":
+            found["weighting"] = f"{here}: weights by data would disclose the numbers of queries"
     if _in_groups(values):
         fixed = "with --sampling fixed-size"
         found |= {"provider_rate": fixed, "public_providers": f"{fixed}: sums are divided by the number of draws"}
@@ -310,7 +312,10 @@ def _unused(values: Values) -> dict[str, str]:
     if values["engine"] != "flower":
         found |= dict.fromkeys(("app", "clients", "secagg", "quorum"), "without --engine flower")
     else:
-        found |= dict.fromkeys(CANARIES.names, "with --engine flower: clients hold their own documents alone")
+        found |= dict.fromkeys(
+            CANARIES.names,
+            "with --engine flower, whose clients hold their own documents alone; pfl-audit canaries tests the trainer",
+        )
         found["providers_share"] = "with --engine flower: each client decides what it holds"
         found |= dict.fromkeys(LEDGER.names, "with --engine flower: each client keeps its own ledger")
     if not values["audit_canaries"]:

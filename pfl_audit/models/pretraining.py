@@ -83,6 +83,11 @@ class SelfPretraining:
         """Number of tokens of the page's input in the first task; another draw of masks changes it a little."""
         return self._example(query, self.tasks[0], np.random.default_rng(_FIXED)).length
 
+    @property
+    def points(self) -> bool:
+        """False: it takes no question."""
+        return False
+
     def can_write(self, text: str) -> bool:
         """False: no answer is trained."""
         return False

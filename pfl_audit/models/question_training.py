@@ -125,6 +125,11 @@ class QuestionTraining(ABC):
         """Number of tokens of a query's example."""
         return self.example(query).length
 
+    @property
+    def points(self) -> bool:
+        """False: it writes its answers."""
+        return False
+
     def can_write(self, text: str) -> bool:
         """Whether the tokenizer can represent the text."""
         tokenizer = self.inputs.tokenizer

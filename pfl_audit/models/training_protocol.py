@@ -91,6 +91,10 @@ class TrainableModel(Protocol[Item_contra]):
     def length(self, item: Item_contra) -> int:
         """Number of tokens of an item; ``TrainingSet.length`` of its example."""
 
+    @property
+    def points(self) -> bool:
+        """Whether it answers with words of the page alone."""
+
     def can_write(self, text: str) -> bool:
         """Whether the model can be trained to answer with any text, and its tokenizer can represent this one."""
 

@@ -31,6 +31,8 @@ class Manifest:
         salt: Hexadecimal; hides the coins until they are revealed, and decides the directions.
         canaries: Number of canaries.
         bits: Coins, 8 a byte, hexadecimal; canary i is included if bit i is 1.
+        pointed: Of document canaries whether a value is a word of its page, for a model that points; not in the hash,
+            since guesses are valid whatever is asked.
     """
 
     nonce: str
@@ -38,9 +40,10 @@ class Manifest:
     salt: str
     canaries: int
     bits: str
+    pointed: bool = False
 
     @classmethod
-    def draw(cls, canaries: int, guesses: int, nonce: str = "") -> Manifest:
+    def draw(cls, canaries: int, guesses: int, nonce: str = "", *, pointed: bool = False) -> Manifest:
         """Draw coins and salt from the secure generator of the operating system.
 
         Raises:
@@ -48,7 +51,9 @@ class Manifest:
         """
         check_numbers(canaries, guesses, nonce)
         coins = np.unpackbits(np.frombuffer(secrets.token_bytes(-(-canaries // 8)), dtype=np.uint8), count=canaries)
-        return cls(nonce, guesses, secrets.token_hex(_SALT_BYTES), canaries, np.packbits(coins).tobytes().hex())
+        return cls(
+            nonce, guesses, secrets.token_hex(_SALT_BYTES), canaries, np.packbits(coins).tobytes().hex(), pointed
+        )
 
     @cached_property
     def coins(self) -> NDArray[np.bool_]:
@@ -65,7 +70,8 @@ class Manifest:
     def public(self) -> dict[str, str | int]:
         """What is published before the first round."""
         names = {"commitment": self.commitment, "nonce": self.nonce}
-        return {**names, "canaries": self.canaries, "guesses": self.guesses}
+        kind = {"pointed": True} if self.pointed else {}
+        return {**names, "canaries": self.canaries, "guesses": self.guesses, **kind}
 
     def revealed(self) -> dict[str, str | int]:
         """What is published after the last round."""
@@ -82,7 +88,7 @@ class Manifest:
         numbers = [revealed.get(name) for name in ("canaries", "guesses")]
         match texts, numbers:
             case [str(nonce), str(salt), str(bits)], [int(canaries), int(guesses)]:
-                found = cls(nonce, guesses, salt, canaries, bits)
+                found = cls(nonce, guesses, salt, canaries, bits, revealed.get("pointed") is True)
                 if found._can_be() and found.commitment == commitment:
                     return found
         raise AuditError("the coins of the canaries do not have the hash of the commitment", "Repeat the run")

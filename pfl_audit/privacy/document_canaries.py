@@ -44,11 +44,29 @@ class CanaryBounds:
         return max(self.epsilon, self.epsilon_of_mechanism or 0.0)
 
 
-def guess_coins(scores: NDArray[np.float64], manifest: Manifest) -> Guesses:
-    """Guess that the canaries of the largest scores were trained on, and those of the smallest were not.
+def pages_asked(manifest: Manifest, claim: PrivacyGuarantee | None) -> range:
+    """Numbers of the pages that decide the guesses: M of as many canaries, or 2 M if a guarantee is of replacement.
+
+    There every canary is a pair of companies, i and M + i, and its coin decides which of the two is trained on.
+    """
+    return range(manifest.canaries * (2 if claim is not None and claim.sampling.kind == "fixed-size" else 1))
+
+
+def score_coins(evidence: NDArray[np.float64], manifest: Manifest) -> NDArray[np.float64]:
+    """Evidence for a coin of 1, float64 (canaries,).
 
     Args:
-        scores: Evidence that a canary was trained on, float64 (canaries,).
+        evidence: Evidence that a page was trained on, float64 (pages,), in the order of ``pages_asked``.
+    """
+    count = manifest.canaries
+    return evidence[:count] - evidence[count:] if len(evidence) > count else evidence
+
+
+def guess_coins(scores: NDArray[np.float64], manifest: Manifest) -> Guesses:
+    """Guess a coin of 1 for the canaries of the largest scores, and one of 0 for those of the smallest.
+
+    Args:
+        scores: Evidence for a coin of 1, float64 (canaries,).
         manifest: Coins, and the number of guesses that was fixed before the run.
     """
     order, coins = np.argsort(-scores, kind="stable"), manifest.coins

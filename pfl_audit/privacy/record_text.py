@@ -16,13 +16,16 @@ NOT_COVERED: Final = (
     "a server that sees single updates: each carries only its share of the noise unless they are summed securely",
 )
 SYSTEMS: Final = {
-    "strategy": "the server strategy: it works on the noisy sums alone, and changes nothing",
-    "codec": "the encoding of messages: it rounds what already has its noise, and changes nothing",
-    "local": "local optimiser and proximal term: an update is clipped whatever they are, and they change nothing",
-    "groups": "groups of a fixed size: a provider is replaced, which moves the sum by up to twice the clip",
-    "memory": "the dual variable between rounds: every message has all of the noise, and who takes part is known",
-    "pretraining": "self-pretraining: the rounds of both phases are counted",
-    "quorum": "rounds without some clients: it holds if clients do not fail for reasons that depend on their documents",
+    "strategy": "server strategy: no change, because it works on the noisy sums alone",
+    "codec": "encoding of messages: no change, because it rounds what already has its noise",
+    "local": "local optimiser and proximal term: no change, because every update is clipped",
+    "groups": "groups of a fixed size: epsilon is for one provider replaced by another, which moves the sum by up to "
+    "twice the clip",
+    "memory": "dual variable between rounds: epsilon is for full noise on every client's message, and for known "
+    "participation",
+    "pretraining": "self-pretraining: epsilon counts the rounds of both phases",
+    "quorum": "rounds without some clients: a condition, that clients do not fail for reasons that depend on their "
+    "documents",
 }
 """What a part of the training system changes of the guarantee."""
 _NOT_COVERED_BEFORE: Final = (

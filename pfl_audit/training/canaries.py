@@ -1,7 +1,9 @@
 """Document canaries of a run (``train --audit-canaries``): coins committed before the first round, revealed after.
 
-A canary is a drawn page of a company of its own, with a question for a value that is on no page. A fair coin decides
-whether it is trained on, as one more provider. Its loss under the released model then tests model and guarantee.
+A canary is a drawn page of a company of its own, with a question for a value that is on no page, or for a word of the
+page that does not answer it where the model points to words. A fair coin decides
+whether it is trained on, as one more provider, or, in groups of a fixed size, which of two such companies is. Its loss
+under the released model then tests model and guarantee.
 """
 
 from __future__ import annotations
@@ -58,24 +60,31 @@ def check(settings: CanarySettings, privacy: PrivacySettings | None) -> None:
     """Refuse canaries that cannot be planted.
 
     Raises:
-        UsageError: A number is out of range, or the guarantee is not one of adding or removing a provider.
+        UsageError: A number is out of range.
     """
     check_numbers(settings.canaries, settings.guesses, settings.nonce)
-    if settings.canaries > MOST_DRAWN:
+    most = MOST_DRAWN // (2 if in_pairs(privacy) else 1)
+    if settings.canaries > most:
         raise UsageError(
-            f"{settings.canaries:,} canaries are more than the {MOST_DRAWN:,} whose pages verify draws",
+            f"{settings.canaries:,} canaries are more than the {most:,} whose pages verify draws",
             "Lower --audit-canaries",
         )
-    if privacy is not None and privacy.sampling == "fixed-size":
-        raise UsageError(
-            "a canary is added or left out, and groups of a fixed size protect against replacing a provider",
-            "Leave out --audit-canaries, or choose another --sampling",
-        )
+
+
+def in_pairs(privacy: PrivacySettings | None) -> bool:
+    """Whether a coin decides between two companies, because the guarantee protects a replacement."""
+    return privacy is not None and privacy.sampling == "fixed-size"
 
 
 @contextmanager
 def planted(
-    settings: CanarySettings | None, out: Path, model: QuestionModel, queries: list[Query], progress: Progress
+    settings: CanarySettings | None,
+    out: Path,
+    model: QuestionModel,
+    queries: list[Query],
+    progress: Progress,
+    *,
+    pairs: bool = False,
 ) -> Iterator[tuple[Manifest | None, list[Query]]]:
     """Draw the coins of a run, or read them again, and draw the pages that are trained on.
 
@@ -85,30 +94,33 @@ def planted(
             removed if the run is refused before it begins.
         model: Must be able to write any answer.
         queries: Those of the real providers; canaries are divided among their clients.
+        pairs: Whether every canary is a pair of companies of one client, of which its coin takes one.
 
     Yields:
         Coins, and all queries to train on.
 
     Raises:
-        UsageError: The model cannot be taught a value that is not on the page.
+        UsageError: The model cannot be taught the value of a canary.
         AuditError: The coins of a run that was cut are missing or changed.
     """
     if settings is None:
         yield None, queries
         return
-    if not model.can_write(ascii_lowercase + digits):
+    if not (model.points or model.can_write(ascii_lowercase + digits)):
         raise UsageError(
-            "the model cannot be taught a value that is not on the page, as a canary asks for",
-            "Leave out --audit-canaries, or train a model that writes its answers",
+            "the model takes no question, as a canary asks one, or cannot write its value",
+            "Leave out --audit-canaries, or train a model that answers questions",
         )
-    manifest = _coins(settings, out)
+    manifest = _coins(settings, out, pointed=model.points)
     try:
         progress.say(f"commitment of the canaries: {manifest.commitment}")
         clients = tuple(
             sorted({query.document.client for query in queries}, key=lambda one: -1 if one is None else one)
         )
-        included = [number for number, coin in enumerate(manifest.coins) if coin]
-        yield manifest, [*queries, *draw_canaries(included, manifest.salt, out / PAGES, progress, clients)]
+        count = settings.canaries if pairs else None
+        taken = [at if coin else at + (count or 0) for at, coin in enumerate(manifest.coins) if coin or count]
+        pages = draw_canaries(taken, manifest.salt, out / PAGES, progress, clients, count, pointed=model.points)
+        yield manifest, [*queries, *pages]
     except AuditError:
         if not any((out / name).exists() for name in _BEGUN):
             (out / RECORD).unlink(missing_ok=True)
@@ -122,13 +134,13 @@ def forget(out: Path) -> None:
     (out / COINS).unlink(missing_ok=True)
 
 
-def _coins(settings: CanarySettings, out: Path) -> Manifest:
+def _coins(settings: CanarySettings, out: Path, *, pointed: bool) -> Manifest:
     """Coins of a run; they are on disk before their commitment is published."""
     path, public = out / COINS, out / RECORD
     if not is_there(path):
         if is_there(public):
             raise AuditError(f"{path} is missing, and the run cannot go on without it", f"Delete {out}")
-        manifest = Manifest.draw(settings.canaries, settings.guesses, settings.nonce)
+        manifest = Manifest.draw(settings.canaries, settings.guesses, settings.nonce, pointed=pointed)
         write_json(path, manifest.revealed())
     else:
         held = read_json(path)
@@ -136,11 +148,8 @@ def _coins(settings: CanarySettings, out: Path) -> Manifest:
         if not isinstance(held, dict) or not isinstance(known, dict):
             raise AuditError(f"{path} is no record of canaries", f"Delete {out}")
         manifest = Manifest.check(held, str(known.get("commitment")))
-        if (manifest.canaries, manifest.guesses, manifest.nonce) != (
-            settings.canaries,
-            settings.guesses,
-            settings.nonce,
-        ):
+        wanted = (settings.canaries, settings.guesses, settings.nonce, pointed)
+        if (manifest.canaries, manifest.guesses, manifest.nonce, manifest.pointed) != wanted:
             raise AuditError(f"{path} holds other canaries than those that are asked for", f"Delete {out}")
     if not is_there(public):
         write_json(public, manifest.public(), private=False)

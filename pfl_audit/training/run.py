@@ -171,7 +171,8 @@ def _train(
             model = begin(run, prepared.corpus, settings, leads=group.leads)
             pages = on_pages(run.pretraining, model)
             adapters, trainable = choose(model, run.lora, settings, pages)
-            planted = canaries.planted(run.canaries, run.out, model, prepared.train, progress)
+            pairs = canaries.in_pairs(privacy)
+            planted = canaries.planted(run.canaries, run.out, model, prepared.train, progress, pairs=pairs)
             coins, train = stack.enter_context(planted)
         if isinstance(settings, TrainSettings):
             done = train_central_phases(

@@ -19,7 +19,14 @@ from pfl_audit.models.open import open_model
 from pfl_audit.models.protocol import Capability, DocumentModel, Response
 from pfl_audit.privacy.canary_coins import RECORD as CANARIES
 from pfl_audit.privacy.canary_coins import Manifest
-from pfl_audit.privacy.document_canaries import CanaryBounds, bound_epsilon, contradicted, guess_coins
+from pfl_audit.privacy.document_canaries import (
+    CanaryBounds,
+    bound_epsilon,
+    contradicted,
+    guess_coins,
+    pages_asked,
+    score_coins,
+)
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.privacy.review import review_entry
@@ -116,11 +123,12 @@ def measure_canaries(
     Raises:
         NotAuditableError: A model gives no losses.
     """
-    queries = draw_canaries(range(manifest.canaries), manifest.salt, folder, progress)
-    scores = -canary_losses(open_losses(checkpoint, device), queries, progress)
+    numbers = pages_asked(manifest, claim)
+    queries = draw_canaries(numbers, manifest.salt, folder, progress, pointed=manifest.pointed)
+    evidence = -canary_losses(open_losses(checkpoint, device), queries, progress)
     if start is not None:
-        scores += canary_losses(open_losses(start, device), queries, progress)
-    guesses = guess_coins(scores, manifest)
+        evidence += canary_losses(open_losses(start, device), queries, progress)
+    guesses = guess_coins(score_coins(evidence, manifest), manifest)
     bounds = bound_epsilon(guesses, claim)
     why = contradicted(guesses, claim) if claim else None
     guaranteed = f"guaranteed epsilon at most {claim.epsilon:.4g}; " if claim else ""

@@ -101,7 +101,7 @@ def test_an_epsilon_that_is_too_small_is_a_finding(write: Write, capsys: pytest.
         ({"rounds": 10_000_000, "rounds_accounted": 10_000_000}, [], 4, "do not fit in memory"),
         ({"noise_multiplier": 1e300}, [], 4, "the noise multiplier is 1e+300"),
         ({"clip": 1e300}, ["--canaries", "20"], 2, "the noisy sums are not finite"),
-        ({"sampling": {**CLAIM["sampling"], "kind": "fixed-size"}}, [], 3, "not one of Poisson sampling"),  # type: ignore[dict-item]
+        ({"forced_participation": True}, [], 3, "forces a provider into empty rounds"),
         ({"epsilon": "eight"}, [], 2, "cannot be read"),
     ],
 )

@@ -42,7 +42,7 @@ def text_of(found: Results) -> str:
 
 
 def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
-    texts = {"not_covered": ["the weather"], "systems": ["the encoding of messages: it changes nothing"]}
+    texts = {"not_covered": ["the weather"], "systems": ["encoding of messages: no change"]}
     found = claimed({**CLAIM, **texts}, check(metrics=[metric(), balanced(0.64, 0.58)]))
     html = to_html(found, tmp_path)
     section = html[html.index('id="guarantee"') : html.index('id="coverage"')]
@@ -56,8 +56,8 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
         "does not contradict the guarantee",
         "the stated epsilon is 8, the recomputed epsilon is 14.46",
         "the weather",
-        "What the training system changes",
-        "the encoding of messages: it changes nothing",
+        "What the training system changes of the guarantee",
+        "encoding of messages: no change",
     ):
         assert text in section
     assert "Weaker" in section
@@ -179,6 +179,33 @@ def test_without_a_claim_there_is_no_section(privacy: object, tmp_path: Path) ->
 def test_results_with_a_claim_survive_their_file() -> None:
     found = claimed(CLAIM, check())
     assert Results.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("sampling", "said"),
+    [
+        ({"client_rate": 1.0, "provider_rate": 0.1}, "every client, and each of its providers with probability 0.1"),
+        ({"client_rate": 0.2, "provider_rate": 1.0}, "each client with probability 0.2, with all its providers"),
+        (
+            {"kind": "fixed-size", "client_rate": 0.2, "provider_rate": 0.125},
+            "0.2 of the clients and 0.125 of the providers of each, drawn without replacement",
+        ),
+    ],
+)
+def test_who_takes_part_in_a_round_is_said(sampling: dict[str, Any], said: str) -> None:
+    assert f"a round has {said}" in text_of(claimed({**HONEST, "sampling": {**HONEST["sampling"], **sampling}}))
+
+
+def test_what_all_runs_spend_is_said() -> None:
+    """A reader of one run's epsilon must not take it for that of ten."""
+    assert "All runs, as stated: not stated: other private runs" in text_of(claimed({**HONEST, "composed": None}))
+    first = {"epsilon": 8.0, "delta": 1e-5, "runs": 1, "order": 2.1}
+    assert "the first one over these data" in text_of(claimed({**HONEST, "composed": first}))
+    tenth = {**first, "epsilon": 31.4159, "runs": 10}
+    found = text_of(claimed({**HONEST, "composed": tenth}))
+    assert "epsilon 31.42 at delta 1e-05 for the 10 runs over these data" in found
+    assert "This is for one run: 10 runs over these data spend epsilon 31.42 together" in found
+    assert "This is for one run" not in text_of(claimed({**HONEST, "composed": first}))
 
 
 def test_the_carrier_of_the_noise_is_said() -> None:

@@ -1,12 +1,14 @@
 """Document canaries: drawn pages of companies that exist nowhere else, each with a question for a random value.
 
-The value is on no page, so a model can know it from training alone.
+The value is on no page. For a model that points to words it is a word of the page that does not answer the question.
+Either way a model can know it from training alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +36,14 @@ _REMEDY = "Plant fewer, or check where the checkpoint comes from"
 
 
 def draw_canaries(
-    numbers: Iterable[int], salt: str, folder: Path, progress: Progress, clients: tuple[int | None, ...] = (None,)
+    numbers: Iterable[int],
+    salt: str,
+    folder: Path,
+    progress: Progress,
+    clients: tuple[int | None, ...] = (None,),
+    pairs: int | None = None,
+    *,
+    pointed: bool = False,
 ) -> list[Query]:
     """Draw canaries: a company, one page, one question each. The same salt gives the same pages.
 
@@ -44,6 +53,9 @@ def draw_canaries(
         folder: Folder of the page images; those of the same salt that are there already are kept.
         progress: Reports the pages.
         clients: Clients that canaries are assigned to in turn.
+        pairs: Number of canaries that come in pairs: number ``pairs + i`` has the client of ``i``. None without pairs.
+
+        pointed: Whether the value is a word of the page, drawn among those that are there once.
 
     Raises:
         AuditError: There are more than MOST_DRAWN.
@@ -54,12 +66,13 @@ def draw_canaries(
     with progress.task("pages of canaries", len(wanted)) as task:
         queries = []
         for number in wanted:
-            queries.append(_draw(number, salt, folder, clients[number % len(clients)]))
+            place = number % pairs if pairs else number
+            queries.append(_draw(number, salt, folder, clients[place % len(clients)], pointed=pointed))
             task.advance(1)
     return queries
 
 
-def _draw(number: int, salt: str, folder: Path, client: int | None) -> Query:
+def _draw(number: int, salt: str, folder: Path, client: int | None, *, pointed: bool) -> Query:
     rng = np.random.default_rng(np.random.SeedSequence([int(salt, 16), number]))
     provider = draw_providers(1, rng)[0]
     invoice = draw_invoice(provider, rng)
@@ -75,4 +88,8 @@ def _draw(number: int, salt: str, folder: Path, client: int | None) -> Query:
     document = Document(
         page, f"canary {number} of {salt}", tuple(canvas.words), canvas.boxes(), PageImage(path), SPLIT, client
     )
-    return Query(f"{page}-0", document, draw_question(KEY, rng), (provider.registration_id.lower(),), KEY)
+    question, answer = draw_question(KEY, rng), provider.registration_id.lower()
+    if pointed:
+        counts = Counter(word.lower() for word in canvas.words)
+        answer = str(rng.choice([word for word, count in counts.items() if count == 1]))
+    return Query(f"{page}-0", document, question, (answer,), KEY)

@@ -33,6 +33,11 @@ class TrainableLayoutLm(LayoutLmQa, QuestionTraining):
         """The pooler, on which no answer depends, and relative biases, which transformers gives no gradient."""
         return ".pooler." in name or ".rel_pos_" in name
 
+    @property
+    def points(self) -> bool:
+        """True."""
+        return True
+
     def can_write(self, text: str) -> bool:
         """It points to words of the page and writes nothing."""
         return False

@@ -74,6 +74,11 @@ class TrainableEncoder:
         """Number of tokens of a window."""
         return len(window.ids)
 
+    @property
+    def points(self) -> bool:
+        """False: it takes no question."""
+        return False
+
     def can_write(self, text: str) -> bool:
         """A form encoder writes no answers."""
         return False

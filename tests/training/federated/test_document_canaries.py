@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pfl_audit.attacks.canaries.run import _sentence
 from pfl_audit.cli.main import run
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.canaries import KEY, draw_canaries
@@ -19,7 +20,9 @@ from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.protocol import DocumentModel
 from pfl_audit.privacy.canary_coins import RECORD as CANARIES
 from pfl_audit.privacy.canary_coins import Manifest
+from pfl_audit.privacy.document_canaries import bound_epsilon, smallest_epsilon
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
+from pfl_audit.privacy.lower_bounds import Guesses
 from pfl_audit.progress import Progress, Silent
 from pfl_audit.training import canaries, verify
 from pfl_audit.training.canaries import CanarySettings
@@ -36,6 +39,7 @@ START = Path(__file__).parents[3] / "fixtures/vt5-pretrained"
 ASKED = CanarySettings(40, 40, "verifier 7")
 ONE = replace(QUICK, rounds=1)
 BUDGETED = replace(PRIVATE, noise_seed=None)
+GROUPS = replace(BUDGETED, sampling="fixed-size", providers_per_round=1, minimum_providers=2, public_providers=None)
 
 
 def status_of(lines: list[Verified], name: str) -> str:
@@ -137,6 +141,15 @@ def test_the_audit_has_a_finding_and_the_report_both_epsilons(
     assert memorized[1].salt not in report
 
 
+def test_an_audit_with_very_few_guesses_says_what_they_cannot_show() -> None:
+    few = bound_epsilon(Guesses(10, 2, 2), None)
+    text = _sentence("unresolved", few, None, None, smallest_epsilon(2, 0.05))
+    assert "Even if all guesses were correct, they would be too few" in text
+    assert "inf" not in text
+    text = _sentence("none", bound_epsilon(Guesses(400, 80, 44), None), None, None, smallest_epsilon(80, 0.05))
+    assert "Four of five such audits would have found an epsilon of 0." in text
+
+
 def test_an_audit_says_that_coins_were_changed(
     memorized: tuple[Path, Manifest], corpus_folder: Path, tmp_path: Path
 ) -> None:
@@ -196,18 +209,59 @@ def test_included_canaries_are_providers_of_every_client(federate: Federate, mon
     seen: list[Any] = []
     real = canaries.draw_canaries
 
-    def spy(*arguments: Any) -> Any:
-        seen.append((arguments, real(*arguments)))
+    def spy(*arguments: Any, **named: Any) -> Any:
+        seen.append((arguments, real(*arguments, **named)))
         return seen[-1][1]
 
     monkeypatch.setattr(canaries, "draw_canaries", spy)
     record = federate("out", "fl", settings=ONE, canaries=ASKED)
-    numbers, salt, _, _, clients = seen[0][0]
+    numbers, salt, _, _, clients, pairs = seen[0][0]
+    assert pairs is None
     coins = json.loads((federate.folder / "out" / CANARIES).read_text())
     manifest = Manifest.check(coins, record["canaries"]["commitment"])
     assert list(numbers) == list(np.flatnonzero(manifest.coins))
     assert salt == manifest.salt
     assert {query.document.client for query in seen[0][1]} <= set(clients) == set(range(record["clients"]))
+
+
+def test_groups_of_a_fixed_size_replace_canaries(
+    federate: Federate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever the coins are, every client has as many providers; the two of a pair have the same client."""
+    seen: list[list[Query]] = []
+    real = canaries.draw_canaries
+
+    def spy(*arguments: Any, **named: Any) -> Any:
+        seen.append(real(*arguments, **named))
+        return seen[-1]
+
+    monkeypatch.setattr(canaries, "draw_canaries", spy)
+    settings = replace(ONE, clients_per_round=2)
+    record = federate("out", "fl-dp", GROUPS, settings, canaries=CanarySettings(40, 10))
+    out = federate.folder / "out"
+    manifest = Manifest.check(json.loads((out / CANARIES).read_text()), record["canaries"]["commitment"])
+    numbers = [int(query.document.id.removeprefix("canary").removesuffix("_1")) for query in seen[0]]
+    assert numbers == [at if coin else 40 + at for at, coin in enumerate(manifest.coins)]
+    assert [query.document.client for query in seen[0]] == [at % record["clients"] for at in range(40)]
+    review = verify_records(out, Expected())[1]
+    assert review is not None
+    assert review.claim is not None
+    assert review.claim.sampling.kind == "fixed-size"
+    asked: list[list[Query]] = []
+
+    def losses(model: DocumentModel, queries: list[Query], progress: Progress) -> np.ndarray:
+        """Of a model that knows the pages that it was trained on by heart."""
+        asked.append(queries)
+        known = {query.document.id for query in seen[0]}
+        return np.array([0.0 if query.document.id in known else 9.0 for query in queries])
+
+    monkeypatch.setattr(verify, "canary_losses", losses)
+    line, bounds = measure_canaries(out, manifest, review.claim, None, "cpu", tmp_path, Silent())
+    assert len(asked[0]) == 80
+    assert bounds.guesses == Guesses(40, 10, 10)
+    assert line.status == "verified"  # 10 perfect guesses do not contradict so large an epsilon
+    tight = review.claim.model_copy(update={"epsilon": 0.1})
+    assert measure_canaries(out, manifest, tight, None, "cpu", tmp_path, Silent())[0].status == "contradicted"
 
 
 def test_a_run_that_was_cut_keeps_its_coins(federate: Federate) -> None:
@@ -231,9 +285,8 @@ def test_a_run_that_was_cut_keeps_its_coins(federate: Federate) -> None:
 
 
 def test_what_cannot_be_is_refused_and_leaves_nothing(federate: Federate) -> None:
-    groups = replace(PRIVATE, sampling="fixed-size", providers_per_round=1, minimum_providers=2, public_providers=None)
-    with pytest.raises(UsageError, match="groups of a fixed size"):
-        federate("a", "fl-dp", groups, replace(ONE, clients_per_round=2), canaries=ASKED)
+    with pytest.raises(UsageError, match="60,000 canaries are more than the 50,000"):  # a pair of pages each
+        federate("a", "fl-dp", GROUPS, replace(ONE, clients_per_round=2), canaries=CanarySettings(60_000, 40))
     with pytest.raises(UsageError, match="41 guesses"):
         federate("a", "fl", settings=ONE, canaries=CanarySettings(40, 41))
     with pytest.raises(UsageError, match="150,000 canaries"):  # about half would be drawn, and verify draws all

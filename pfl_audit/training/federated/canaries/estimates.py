@@ -30,7 +30,7 @@ class Estimates:
     """Estimates of a run.
 
     Attributes:
-        noise_multiplier: sigma, from the excluded canaries.
+        noise_multiplier: sigma, from directions of no update.
         sampling_rate: Probability that a provider of a participating client is drawn.
         clip: Norm of a clipped update, in clipping norms.
         correlation: Correlation of the noise of two rounds: the largest in absolute value of all pairs of the first
@@ -46,21 +46,25 @@ class Estimates:
 def estimate(observation: Observation, coins: NDArray[np.bool_], error: float) -> Estimates:
     """Estimates, each of whose intervals misses the true value with probability ``error`` at most.
 
-    The projections of excluded canaries are noise: their mean square has a chi-squared distribution. Those of included
-    canaries are noise, plus the clipped norm c with probability q: their mean is q c, and their mean square is
-    sigma² + q c². Intervals of q and c are normal approximations on the logarithmic scale (delta method).
+    Projections on directions of no update are noise: their mean square has a chi-squared distribution. Those of
+    canaries that are providers are noise, plus the clipped norm c with probability q: their mean, with the sign of the
+    update, is q c, and their mean square is sigma² + q c². Intervals of q and c are normal approximations on the
+    logarithmic scale (delta method).
 
     Args:
         observation: Observation of the run.
-        coins: Which canaries are included, bool (canaries,).
+        coins: Coins of the canaries, bool (canaries,).
         error: Above 0 and below 1.
     """
-    noise = observation.projections[:, ~coins]
+    noise = observation.noise[observation.heard]
     square = float(np.mean(np.square(noise))) if noise.size else 0.0
     sigma = _noise_multiplier(square, noise.size, error)
-    present = observation.projections[:, coins][observation.active[:, coins]]
+    included = np.ones_like(coins) if observation.replaced else coins
+    signed = observation.projections * np.where(coins, 1.0, -1.0)
+    present = signed[:, included][observation.active[:, included]]
     rate, clip = _rate_and_clip(present, square, noise.size, error)
-    return Estimates(sigma, rate, clip, _correlation(noise[:_COMPARED], error))
+    compared = observation.noise[:_COMPARED], observation.heard[:_COMPARED]
+    return Estimates(sigma, rate, clip, _correlation(*compared, error))
 
 
 def _noise_multiplier(square: float, count: int, error: float) -> Estimate:
@@ -93,15 +97,20 @@ def _rate_and_clip(
     return found[0], found[1]
 
 
-def _correlation(noise: NDArray[np.float64], error: float) -> Estimate:
-    """By Fisher's transformation, with the error divided among all pairs of rounds."""
-    rounds, count = noise.shape
-    pairs = rounds * (rounds - 1) // 2
-    if not pairs or count < 4 or not noise.any(axis=1).all():
+def _correlation(noise: NDArray[np.float64], heard: NDArray[np.bool_], error: float) -> Estimate:
+    """By Fisher's transformation, over what both rounds have, with the error divided among all pairs of rounds."""
+    noise, there = np.where(heard, noise, 0.0), heard.astype(np.float64)
+    counts = np.triu(there @ there.T, 1)
+    squares = np.square(noise) @ there.T  # of a round, over what another one has
+    norms = np.sqrt(squares * squares.T)
+    usable = (counts >= 4) & (norms > 0)
+    pairs = int(usable.sum())
+    if not pairs or (norms[counts >= 4] == 0).any():
         return Estimate(None, -1.0, 1.0)
-    units = noise / np.linalg.norm(noise, axis=1, keepdims=True)
-    table = np.triu(units @ units.T, 1)
-    value = float(table.flat[np.argmax(np.abs(table))])
-    z = math.atanh(min(max(value, -1 + 1e-15), 1 - 1e-15))
-    width = -float(ndtri(error / (2 * pairs))) / math.sqrt(count - 2)
-    return Estimate(value, math.tanh(z - width), math.tanh(z + width))
+    table = np.divide(noise @ noise.T, norms, out=np.zeros_like(norms), where=usable)
+    scores = np.arctanh(np.clip(table, -1 + 1e-15, 1 - 1e-15))
+    widths = 1 / np.sqrt(np.maximum(counts - 2, 1.0))
+    at = np.unravel_index(np.argmax(np.abs(scores) / widths), scores.shape)
+    width = -float(ndtri(error / (2 * pairs))) * float(widths[at])
+    low, high = math.tanh(scores[at] - width), math.tanh(scores[at] + width)
+    return Estimate(float(table[at]), low, high)

@@ -120,9 +120,10 @@ def report_on(claim: PrivacyGuarantee, manifest: Manifest, observation: Observat
 
 
 def log_likelihood_ratio(observation: Observation, noise: float, rate: float) -> NDArray[np.float64]:
-    """Log-likelihood ratio of included to excluded for every canary, float64 (canaries,); the most powerful score.
+    """Log-likelihood ratio of a coin of 1 to one of 0 for every canary, float64 (canaries,); the most powerful score.
 
-    A round in which the client takes part is a mixture: with probability ``rate`` the mean is 1, else 0.
+    A round in which the client takes part is a mixture: with probability ``rate`` the mean is 1 (of the other coin -1,
+    where a provider is replaced), else 0.
 
     Args:
         observation: Observation of the run.
@@ -133,7 +134,10 @@ def log_likelihood_ratio(observation: Observation, noise: float, rate: float) ->
     with np.errstate(divide="ignore"):
         absent, present = np.log1p(-rate), np.log(rate)
     for values, active in zip(observation.projections, observation.active, strict=True):
-        total += np.where(active, np.logaddexp(absent, present + (values - 0.5) / noise**2), 0.0)
+        ratio = np.logaddexp(absent, present + (values - 0.5) / noise**2)
+        if observation.replaced:
+            ratio = ratio - np.logaddexp(absent, present + (-values - 0.5) / noise**2)
+        total += np.where(active, ratio, 0.0)
     return total
 
 

@@ -1,13 +1,15 @@
 """A run of the private trainer in which canaries are the only providers.
 
 Clients, sampling, clipping, noise, engine and server are those of ``train``; local training is left out, and the update
-of a canary is its direction, longer than the clipping norm.
+of a canary is its direction, longer than the clipping norm. Its coin decides between two data sets that are adjacent:
+with Poisson draws whether it is a provider, and in groups of a fixed size, where a provider is replaced, the sign of
+its update.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from pfl_audit.training.federated.canaries.directions import Directions
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import FLOAT32
 from pfl_audit.training.federated.engine import LocalEngine
+from pfl_audit.training.federated.messages import Report, RoundTask
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
@@ -31,36 +34,50 @@ from pfl_audit.training.trainable import Trainable
 
 LENGTH = 10.0
 """Norm of a canary's update before clipping, in clipping norms."""
+BESIDE_DUAL = 1e6
+"""The same where a dual variable is added before clipping, of which nothing may be left afterwards."""
 _MOST_PROJECTIONS = 1 << 26
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Noisy sums of all rounds, projected on the directions of the canaries.
+    """What the observer of a guarantee sees of all rounds, projected on directions, in clipping norms.
 
     Attributes:
-        projections: In clipping norms, float64 (rounds, canaries).
+        projections: On the directions of the canaries, float64 (rounds, canaries): of the noisy sum, or, where every
+            client's message has the full noise, of the message of the canary's client.
         active: Whether the client of a canary takes part in a round, bool (rounds, canaries).
+        noise: The same of directions of no update, float64 (rounds, n).
+        heard: Whether there is such noise in a round, bool (rounds, n): always in the sum.
+        replaced: Whether the coin of a canary decides the sign of its update, and not whether it has one.
     """
 
     projections: NDArray[np.float64]
     active: NDArray[np.bool_]
+    noise: NDArray[np.float64]
+    heard: NDArray[np.bool_]
+    replaced: bool = False
 
 
 class _CanaryTrainer:
-    """Returns directions where LocalTrainer trains; the row of an example is the number of a canary."""
+    """Returns directions where LocalTrainer trains; the row of an example is the number of a canary.
+
+    Args:
+        lengths: Length of the update of each canary along its direction, of either sign.
+    """
 
     together = 1
 
-    def __init__(self, directions: Directions, length: float) -> None:
+    def __init__(self, directions: Directions, lengths: NDArray[np.float64]) -> None:
         network = nn.Module()
         network.register_parameter("canaries", nn.Parameter(torch.zeros(directions.size)))
         self.trainable = Trainable(network)
         self._directions = directions
-        self._length = length
+        self._lengths = lengths
 
     def train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
-        return torch.from_numpy(self._directions.direction(rows[0])) * self._length, 0.0
+        return torch.from_numpy(self._directions.direction(rows[0])) * float(self._lengths[rows[0]]), 0.0
 
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
         return (self.train(weights, rows, *who) for rows, who in jobs)
@@ -92,7 +109,8 @@ def observe(
         AuditError: A noisy sum is not finite.
     """
     check_run(claim, manifest, clients)
-    return _observe(_federation(claim, folder, noise_seed), claim, manifest, clients, progress)
+    federation = _federation(claim, manifest.canaries, clients, folder, noise_seed)
+    return _observe(federation, claim, manifest, clients, progress)
 
 
 def check_run(claim: PrivacyGuarantee, manifest: Manifest, clients: int) -> None:
@@ -100,20 +118,22 @@ def check_run(claim: PrivacyGuarantee, manifest: Manifest, clients: int) -> None
 
     Raises:
         NotAuditableError: The trainer does not have the sampling.
-        UsageError: There are fewer canaries than clients, or more projections than memory.
+        UsageError: There are fewer canaries than clients, too few of either to draw any of them, or more projections
+            than memory.
     """
-    if claim.noise != "sum":
+    if claim.forced_participation:
         raise NotAuditableError(
-            "the guarantee has the full noise on each client's message, and the canaries test noise on the sum",
-            "Give that of a run without --client-memory",
-        )
-    if claim.sampling.kind != "poisson" or claim.forced_participation:
-        raise NotAuditableError(
-            "the guarantee is not one of Poisson sampling, which the trainer uses", "Give that of a run by Poisson"
+            "the guarantee forces a provider into empty rounds, which the trainer never does",
+            "Give that of a run of pfl-audit train",
         )
     if not 1 <= clients <= manifest.canaries:
         raise UsageError(
             f"{manifest.canaries} canaries cannot be divided among {clients} clients", "Give 1 to that many clients"
+        )
+    if claim.sampling.kind == "fixed-size" and 0 in _groups(claim, manifest.canaries, clients):
+        raise UsageError(
+            f"of {clients} clients, or of the {manifest.canaries // clients} canaries of each, none would be drawn",
+            "Raise --clients or --canaries",
         )
     if claim.rounds * manifest.canaries > _MOST_PROJECTIONS:
         most = _MOST_PROJECTIONS // claim.rounds
@@ -122,53 +142,99 @@ def check_run(claim: PrivacyGuarantee, manifest: Manifest, clients: int) -> None
         )
 
 
-def _federation(claim: PrivacyGuarantee, folder: Path, noise_seed: int | None) -> Federation:
+def _groups(claim: PrivacyGuarantee, canaries: int, clients: int) -> tuple[int, int]:
+    """Clients a round, and canaries of each, for groups of a fixed size: rounded down, so that no rate is exceeded."""
+    drawn, sampling = canaries // clients, claim.sampling
+    return int(clients * sampling.client_rate + _ROUNDING), int(drawn * sampling.provider_rate + _ROUNDING)
+
+
+def _federation(
+    claim: PrivacyGuarantee, canaries: int, clients: int, folder: Path, noise_seed: int | None
+) -> Federation:
+    settings = FederatedSettings(rounds=claim.rounds, client_memory="clgecl" if claim.noise == "message" else "none")
     privacy = PrivacySettings(
-        sampling=claim.sampling.scheme,
-        client_rate=claim.sampling.client_rate,
-        provider_rate=claim.sampling.provider_rate,
         clip=claim.clip,
         epsilon=None,
         noise_multiplier=claim.noise_multiplier,
         delta=claim.delta,
-        accounting=claim.accounting,
-        denominator=claim.denominator,
+        accounting="valid",
         noise_seed=noise_seed,
     )
-    return Federation("fl-dp", FederatedSettings(rounds=claim.rounds), privacy, folder, {"canaries": True})
+    if claim.sampling.kind == "fixed-size":
+        taking, providers = _groups(claim, canaries, clients)
+        settings = replace(settings, clients_per_round=taking)
+        privacy = replace(
+            privacy, sampling="fixed-size", providers_per_round=providers, minimum_providers=canaries // clients
+        )
+    else:
+        privacy = replace(
+            privacy,
+            sampling=claim.sampling.scheme,
+            client_rate=claim.sampling.client_rate,
+            provider_rate=claim.sampling.provider_rate,
+            denominator=claim.denominator,
+        )
+    return Federation("fl-dp", settings, privacy, folder, {"canaries": True})
+
+
+class _Overheard:
+    """An engine whose messages of the last round are kept, as its server sees them."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        self.messages: dict[int, Tensor] = {}
+
+    def work(self, task: RoundTask) -> int:
+        return self._engine.work(task)
+
+    def run(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int = 0) -> Iterator[Report]:
+        self.messages = {}
+        for client, report in zip(task.clients[done:], self._engine.run(task, weights, advance, done), strict=True):
+            self.messages[client] = report.update.clone()
+            yield report
 
 
 def _observe(
     federation: Federation, claim: PrivacyGuarantee, manifest: Manifest, count: int, progress: Progress
 ) -> Observation:
-    directions = Directions(manifest.canaries, bytes.fromhex(manifest.salt))
-    trainer = _CanaryTrainer(directions, LENGTH * claim.clip)
-    clients = [_client(number, range(number, manifest.canaries, count), manifest.coins) for number in range(count)]
+    replaced, coins = claim.sampling.kind == "fixed-size", manifest.coins
+    every = manifest.canaries + (max(1, manifest.canaries // 2) if replaced else 0)  # no canary is out: noise alone
+    directions = Directions(every, bytes.fromhex(manifest.salt))
+    length = claim.clip * (BESIDE_DUAL if claim.noise == "message" else LENGTH)
+    trainer = _CanaryTrainer(directions, length * np.where(coins, 1.0, -1.0))
+    included = np.ones_like(coins) if replaced else coins
+    clients = [_client(number, range(number, manifest.canaries, count), included) for number in range(count)]
     plan, stream = federation.plan(clients), federation.stream()
     if plan is None:
         raise AssertionError("the settings are those of a private run")
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
-    engine = LocalEngine(workers, FLOAT32, torch.zeros(directions.size))
+    engine = _Overheard(LocalEngine(workers, FLOAT32, torch.zeros(directions.size)))
     path = federation.out / STATE_FILE
     server = Server(federation.settings, range(count), plan, stream, path, federation.digest)
     state = ServerState(torch.zeros(directions.size))
-    projections = np.empty((claim.rounds, manifest.canaries))
-    active = np.empty(projections.shape, dtype=np.bool_)
-    home = np.arange(manifest.canaries) % count
+    seen = np.zeros((claim.rounds, every))
+    active = np.empty(seen.shape, dtype=np.bool_)
+    home = np.arange(every) % count
     with progress.task("rounds with canaries", claim.rounds) as bar:
         for at in range(claim.rounds):
             state.weights = torch.zeros(directions.size)
             server.run_round(state, engine, lambda _: None)
-            projections[at] = directions.project((state.weights * (plan.denominator / claim.clip)).numpy())
             active[at] = np.isin(home, state.taken[-1])
+            if claim.noise == "sum":
+                seen[at] = directions.project((state.weights * (plan.denominator / claim.clip)).numpy())
+            for client, message in engine.messages.items() if claim.noise == "message" else ():
+                seen[at, home == client] = directions.project((message / claim.clip).numpy())[home == client]
             bar.advance(1)
-    if not np.isfinite(projections).all():
+    if not np.isfinite(seen).all():
         raise AuditError(
             "the noisy sums are not finite", "Check clip, noise multiplier and denominator of the guarantee"
         )
-    return Observation(projections, active)
+    heard = active if claim.noise == "message" else np.ones_like(active)
+    still = np.append(~included, np.ones(every - len(coins), dtype=np.bool_))
+    canaries = slice(manifest.canaries)
+    return Observation(seen[:, canaries], active[:, canaries], seen[:, still], heard[:, still], replaced)
 
 
-def _client(number: int, canaries: range, coins: NDArray[np.bool_]) -> Client:
-    included = [canary for canary in canaries if coins[canary]]
-    return Client(number, tuple((canary,) for canary in included), tuple(included))
+def _client(number: int, canaries: range, included: NDArray[np.bool_]) -> Client:
+    providers = [canary for canary in canaries if included[canary]]
+    return Client(number, tuple((canary,) for canary in providers), tuple(providers))

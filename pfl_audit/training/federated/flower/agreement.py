@@ -131,6 +131,15 @@ class Agreement:
         del held["pretraining"]
         return {**held, "pretraining": self.pretraining.to_dict()} if self.pretraining else held
 
+    @property
+    def participants(self) -> tuple[int, int]:
+        """Least and largest number of clients of a round of this phase, with those that a quorum goes on without."""
+        if self.privacy is not None and self.privacy.sampling == "clients":
+            return 1, self.clients
+        everybody = self.privacy is not None and self.privacy.sampling == "providers"
+        drawn = self.clients if everybody else min(self.settings.clients_drawn(self.clients), self.clients)
+        return drawn, drawn
+
     def noise_shares(self, participants: int) -> int:
         """Number of clients whose noise adds up to the whole noise of a round."""
         return self.quorum or participants

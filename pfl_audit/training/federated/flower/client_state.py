@@ -89,13 +89,14 @@ class ClientState:
             raise RefusalError("it takes no part in this run", "Begin a new run with another --out")
         if self.facts["settings"] != agreement.digest:
             raise RefusalError("the app's settings are not as when it joined", "Keep to the app")
-        number, rounds, clients = order.number, agreement.of_phase(order.phase).settings.rounds, agreement.clients
+        phase = agreement.of_phase(order.phase)
+        number, rounds, (least, most) = order.number, phase.settings.rounds, phase.participants
         if not 1 <= number <= rounds:
             raise RefusalError(f"{rounds} rounds were agreed, and round {number} is asked for", "Keep to the app")
-        if not max(1, agreement.quorum) <= order.participants <= clients:
+        if not least <= order.participants <= most:
+            agreed = f"{most} clients" if least == most else f"{least} to {most} clients"
             raise RefusalError(
-                f"{order.participants} participants are stated for round {number}, and {clients} clients were agreed"
-                + (f" with a quorum of {agreement.quorum}" if agreement.quorum else ""),
+                f"{order.participants} participants are stated for round {number}, and {agreed} were agreed",
                 "Keep to the app",
             )
         if order.quorum != agreement.quorum:

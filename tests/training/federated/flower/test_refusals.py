@@ -18,9 +18,14 @@ from pfl_audit.cli.main import run
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError
 from pfl_audit.training.federated.codecs import FLOAT32
+from pfl_audit.training.federated.flower.agreement import Agreement
+from pfl_audit.training.federated.flower.client_state import ClientState
 from pfl_audit.training.federated.flower.messenger import Messenger
-from pfl_audit.training.federated.flower.round_config import ROUND
+from pfl_audit.training.federated.flower.refusal import RefusalError
+from pfl_audit.training.federated.flower.round_config import ROUND, RoundConfig
 from pfl_audit.training.federated.flower.wire import read_round, round_content
+from pfl_audit.training.federated.settings import Mode, PrivacySettings
+from pfl_audit.training.pretraining import FOLDER, Pretraining
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
 
 Make = Callable[[int], Path]
@@ -134,7 +139,7 @@ def test_a_server_that_asks_for_more_than_agreed_is_refused(parties: Parties) ->
     assert np.array_equal(ask(order, weights), ask(order, weights))
     for asked, complaint in (
         ((order, weights + 1), "asked for again over another model"),
-        ((replace(order, participants=1), weights), "asked for again over another model"),
+        ((replace(order, participants=1), weights), "1 participants are stated for round 1, and 3 clients were agreed"),
         ((replace(order, participants=10**12), weights), "1000000000000 participants are stated for round 1, and 3"),
         ((replace(order, participants=0), weights), "0 participants are stated"),
         ((replace(order, quorum=1), weights), "a quorum of 1 is stated for round 1, and 0 was agreed"),
@@ -145,6 +150,46 @@ def test_a_server_that_asks_for_more_than_agreed_is_refused(parties: Parties) ->
     ):
         with pytest.raises(AuditError, match=complaint):
             ask(*asked)
+
+
+_GROUPS = replace(
+    PRIVATE, sampling="fixed-size", providers_per_round=1, minimum_providers=1, public_providers=None, denominator=None
+)
+_CLIENTS = replace(PRIVATE, sampling="clients")
+_TWO = replace(QUICK, clients_per_round=2)
+_OF_ALL = replace(QUICK, clients_per_round=3)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "changes", "phase", "agreed"),
+    [
+        (None, {"settings": _TWO}, "", {2}),
+        (None, {"settings": _TWO, "quorum": 1}, "", {2}),
+        (None, {"settings": replace(QUICK, client_fraction=0.7)}, "", {2}),
+        (_GROUPS, {"settings": _TWO}, "", {2}),  # 3 would be noise for 2 of 3 shares
+        (PRIVATE, {}, "", {3}),
+        (PRIVATE, {"quorum": 2}, "", {3}),
+        (_CLIENTS, {}, "", {1, 2, 3}),
+        (None, {"settings": _OF_ALL, "pretraining": Pretraining("tm", pretrain_client_fraction=0.4)}, FOLDER, {1}),
+        (None, {"settings": _OF_ALL, "pretraining": Pretraining("tm", pretrain_client_fraction=0.4)}, "", {3}),
+    ],
+)
+def test_participants_are_those_of_the_sampling(
+    tmp_path: Path, privacy: PrivacySettings | None, changes: dict[str, Any], phase: str, agreed: set[int]
+) -> None:
+    """Each participant adds its share of the noise: a larger number than can be drawn would lessen it."""
+    mode: Mode = "fl-dp" if privacy else "fl"
+    agreement = replace(Agreement(mode, 3, "start", 0, False, QUICK, privacy), **changes)
+    agreement.check()
+    state = ClientState(tmp_path, run := "0" * 32)
+    state.begin({"settings": agreement.digest, "data": "", "sigma": 0.8})
+    for stated in range(5):
+        order = RoundConfig(run, 1, stated, 0.8, agreement.quorum, phase)
+        if stated in agreed:
+            state.permit(order, agreement)
+        else:
+            with pytest.raises(RefusalError, match=f"{stated} participants are stated for round 1"):
+                state.permit(order, agreement)
 
 
 def interrupted(parties: Parties) -> None:
