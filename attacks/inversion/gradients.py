@@ -86,7 +86,15 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
             gradient = clients.noisy(clipped(share(opened, truths), inputs.clip), inputs.noise, number)
         place = placed[number % len(placed)]
         scaled = place.size != templates[number % len(placed)].size
-        seen = Observation(f"document {number + 1}", place, gradient, inputs.batch, inputs.steps, scaled=scaled)
+        seen = Observation(
+            f"document {number + 1}",
+            place,
+            gradient,
+            inputs.batch,
+            inputs.steps,
+            scaled=scaled,
+            dropout=(stated.dropout or 0.0) if stated else 0.0,
+        )
         asked = tuple((page, truth.question) for page, truth in zip((number, *numbers), truths, strict=False))
         bound = bound_of(inputs, opened, clients, truths, asked, progress)
         drawn = partial(clients.values, asked) if asked else None

@@ -55,6 +55,9 @@ class Statement(Settings):
     noise: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="Standard deviation of noise on every entry."
     )
+    dropout: float | None = Field(
+        default=None, ge=0, lt=1, description="Rate of dropout on the inputs of the first layers."
+    )
     tensors: tuple[str, ...] | None = Field(default=None, description="Names of the parameters that were sent.")
 
     def lines(self) -> str:

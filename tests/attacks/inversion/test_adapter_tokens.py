@@ -222,6 +222,24 @@ def test_what_is_done_to_adapters_names_no_false_token(room: Room, change: Chang
     assert right == wanted or causes or not least
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda given: updates.integers(given, by_row=True),
+        updates.integers,
+        lambda given: updates.integers(given, 7, by_row=True, seed=1),
+        updates.nf4,
+    ],
+)
+def test_quantised_adapters_are_called_quantised(room: Room, change: Change) -> None:
+    sent = later(room, room.case(2), change)
+    right, wanted, false, causes = counted(room, sent)
+    assert not false
+    assert right < wanted
+    assert causes == {Cause.QUANTISED}
+    assert Cause.CROWDED not in {limit.cause for limit in bag_of(room.model, sent).limits}
+
+
 def test_boxes_need_not_be_known_where_the_gradient_of_their_layer_is(room: Room) -> None:
     """Without the tables of coordinates the span of the spatial matcher's gradient has them all."""
     right, wanted, false, causes = counted(
