@@ -18,7 +18,7 @@ from pfl_audit.attacks.inversion.adapters.recovery import (
     span_of_patches,
 )
 from pfl_audit.attacks.inversion.adapters.rows import halves_of, holds_adapters
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
@@ -119,18 +119,18 @@ def inputs_of_span(
         limits = (*placed.limits, missing("the first attention", "no pairs"))
         boxes = placed.boxes if placed.boxes is not None else always
         private = read.private(boxes, [*known[:, 0], *(token for word in words for token in word)])
-        if private is not None and placed.changed is not None:
-            private = replace(private, limits=tuple(_restated(limit, placed.changed) for limit in private.limits))
-        return Spanned(placed.certain, None, None, rank, (*limits, *placed.doubts), private)
+        if private is not None and (cause := placed.changed or placed.foreign) is not None:
+            private = replace(private, limits=tuple(_restated(limit, cause) for limit in private.limits))
+        return Spanned(placed.certain, None, None, rank, (*limits, *restated(placed.doubts, traits)), private)
     bases = bases_of(attention.double().numpy(), noise.rounding, noise.sigma)
     boxes = placed.boxes if placed.boxes is not None else np.unique(np.concatenate([always, form]), axis=0)
     allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
     rank = (bases[0].rank, rank[1])
-    cause = placed.changed if placed.changed is not None or not dropout or not bases[0].rank else _stated(dropout)
-    shown = _limits("tokens with their boxes", bases, allowed.words, cause, dropout=names.dropout)
+    masked = _stated(dropout) if dropout and bases[0].rank else None
+    shown = _limits("tokens with their boxes", bases, allowed.words, placed.changed or masked, dropout=names.dropout)
     limits = (*placed.limits, *shown)
     if not allowed.words.separated:
-        return Spanned(placed.certain, None, None, rank, (*limits, *placed.doubts))
+        return Spanned(placed.certain, None, None, rank, (*limits, *restated(placed.doubts, traits)))
     if placed.boxes is None:
         return Spanned(
             None, allowed, pair(allowed.pairs, _of_form(allowed, form, words), None, complete=False), rank, limits
@@ -138,13 +138,13 @@ def inputs_of_span(
     complete = allowed.complete and placed.complete
     pairs = pair(allowed.pairs, _of_form(allowed, form, words), read.sums(allowed, matcher), complete=complete)
     if not allowed.places.separated:
-        return Spanned(placed.certain, allowed, pairs, rank, (*limits, *placed.doubts))
+        return Spanned(placed.certain, allowed, pairs, rank, (*limits, *restated(placed.doubts, traits)))
     there = {tuple(box) for box in placed.boxes[placed.there].tolist()}
     placed = replace(
         placed, boxes=allowed.boxes, there=np.array([tuple(box) in there for box in allowed.boxes.tolist()], dtype=bool)
     )
     pairs.certain[:, ~placed.there] = False
-    return Spanned(placed.certain, allowed, pairs, rank, (*limits, *placed.doubts))
+    return Spanned(placed.certain, allowed, pairs, rank, (*limits, *restated(placed.doubts, traits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +169,12 @@ class _Placed:
     def certain(self) -> Ints | None:
         """Those that are on a page."""
         return None if self.boxes is None else self.boxes[self.there]
+
+    @property
+    def foreign(self) -> Limit | None:
+        """That the update is one of another model, if it is."""
+        found = [limit for limit in self.limits if limit.cause is Cause.OTHER]
+        return Limit(Cause.OTHER, found[0].words.removeprefix("boxes: ")) if found else None
 
     @property
     def doubts(self) -> tuple[Limit, ...]:

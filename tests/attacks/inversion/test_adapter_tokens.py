@@ -383,3 +383,16 @@ def test_a_captured_gradient_may_hold_adapters(room: Room, case: Case, tmp_path:
     save_file(named | {next(name for name in named if "lora_A" in name): torch.ones(6, 7)}, path)
     with pytest.raises(AuditError, match=r"is \(6, 7\)"):
         read_gradient(path, room.model, Silent())
+
+
+def test_swapped_names_of_halves_are_refused(room: Room, case: Case, tmp_path: Path) -> None:
+    path = tmp_path / "g.safetensors"
+    names = {"lora_A": "lora_B", "lora_B": "lora_A"}
+    swapped = {
+        next((name.replace(half, other) for half, other in names.items() if half in name), name): part.contiguous()
+        for name, part in case.seen.gradient.items()
+    }
+    save_file(swapped, path)
+    said = r"lora_A.weight is \(192, 6\), and that half of an adapter \(rank, 192\)"
+    with pytest.raises(AuditError, match=said):
+        read_gradient(path, room.model, Silent())

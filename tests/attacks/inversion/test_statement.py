@@ -58,6 +58,8 @@ def test_an_option_that_says_the_same_is_no_contradiction() -> None:
         ("pages = ", "g.toml is not valid TOML"),
         ("a." * 2000 + "b = 1", "g.toml"),
         ("pages = 0", "'pages' is wrong"),
+        ("local_steps = 1" + "0" * 400, "'local_steps' is wrong"),
+        ("dropout = 1.0", "'dropout' is wrong"),
         ("codec = 'zip'", "'codec' is wrong"),
         ("noise = nan", "'noise' is wrong"),
         ("learning = 1", "'learning' is wrong"),
@@ -84,7 +86,8 @@ def gradient() -> dict[str, torch.Tensor]:
 
 def said(update: dict[str, torch.Tensor], stated: Statement, tables: tuple[str, ...] = ()) -> str:
     telling = Telling()
-    hold_against(Path("g.safetensors"), update, stated, telling, tables)
+    found = hold_against(Path("g.safetensors"), update, stated, telling, tables)
+    assert [f"g.toml does not fit the numbers: {words}" for words in found] == telling.said
     return " ".join(telling.said)
 
 
