@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.adapters.rows import adapter_shapes
+from pfl_audit.attacks.inversion.adapters.rows import DOWN, adapted_layer, adapter_shapes
 from pfl_audit.errors import AuditError
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.safetensors_file import read_header
@@ -18,6 +18,8 @@ from pfl_audit.progress import Progress
 _REMEDY = "Save {name: parameter.grad} of the model's named_parameters(), for the checkpoint that --model names"
 _SCALE = ".scale"
 """After the name of a tensor of integers, the name of their steps."""
+_SIZES = (1e-18, 1e12)
+"""Of the largest number, between which squares of numbers fit in single precision."""
 _INTEGERS = ("int8", "uint8", "int16", "int32")
 
 
@@ -36,7 +38,8 @@ def read_gradient(path: Path, model: GradientModel, progress: Progress) -> dict[
     Raises:
         UsageError: There is no such file.
         AuditError: It cannot be read, or a tensor in it is no parameter of the model, has another shape, is neither of
-            floating-point numbers nor of integers with a scale, or holds NaN or infinity.
+            floating-point numbers nor of integers with a scale, or holds NaN or infinity; or all numbers are zero, or
+            too far from one to be squared.
     """
     own = {name: tuple(parameter.shape) for name, parameter in model.network.named_parameters()}
     entries = read_header(path, remedy="Save it again, with safetensors").entries
@@ -56,6 +59,7 @@ def read_gradient(path: Path, model: GradientModel, progress: Progress) -> dict[
                 f"gradient {path}: tensor {name} holds NaN or infinite values",
                 "Take the gradient without mixed precision, or leave that tensor out",
             )
+    _require_size(path, max(float(part.abs().max()) for part in found.values()))
     missing = [name for name in own if name not in found]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -99,7 +103,25 @@ def _require_parameters(path: Path, names: list[str], own: dict[str, tuple[int, 
         raise AuditError(f"gradient {path}: tensor {unknown[0][:80]!r} is no parameter of the model", _REMEDY)
 
 
+def _require_size(path: Path, largest: float) -> None:
+    if not largest:
+        raise AuditError(
+            f"gradient {path}: all its numbers are zero", "Save it after the backward pass and before zero_grad()"
+        )
+    if not _SIZES[0] < largest < _SIZES[1]:
+        raise AuditError(
+            f"gradient {path}: its largest number is {largest:.0e}, too far from 1 to be squared",
+            "Multiply all of it by one number: no method needs its size",
+        )
+
+
 def _require_shape(path: Path, name: str, entry: Entry, own: tuple[int, ...], *, scaled: bool) -> None:
+    if entry.shape != own and adapted_layer(name) is not None:
+        half = f"(rank, {own[1]})" if DOWN in name else f"({own[0]}, rank)"
+        raise AuditError(
+            f"gradient {path}: tensor {name} is {entry.shape}, and that half of an adapter {half}",
+            "Save lora_A as (rank, inputs) and lora_B as (outputs, rank)",
+        )
     if entry.shape != own:
         raise AuditError(f"gradient {path}: tensor {name} is {entry.shape}, the model's parameter {own}", _REMEDY)
     if not entry.dtype.is_floating_point and not (scaled and entry.dtype.name in _INTEGERS):

@@ -43,6 +43,7 @@ class Observation:
         steps: Optimiser steps that it is the difference of weights of; 1 for a gradient.
         weights: What it was added to, by parameter, where that is not the model as it is.
         scaled: Whether the network sees the form in another size than its own.
+        dropout: Rate of dropout on the inputs of the first layers, as stated; 0 where none is stated.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Observation:
     steps: int = 1
     weights: Mapping[str, Tensor] | None = None
     scaled: bool = False
+    dropout: float = 0.0
 
     @property
     def stem(self) -> str:

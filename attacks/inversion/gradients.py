@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,11 +60,12 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     progress = job.progress
     templates = templates_of(inputs)
     opened = open_gradient_model(job.checkpoint("gradients"), job.device)
+    wrong: tuple[str, ...] = ()
     captured = read_gradient(inputs.gradient, opened, progress) if inputs.gradient else None
     if captured is not None and inputs.gradient is not None:
         require_stated(inputs.gradient, captured, inputs)
         if stated is not None:
-            hold_against(inputs.gradient, captured, stated, progress, looked_up(opened))
+            wrong = hold_against(inputs.gradient, captured, stated, progress, looked_up(opened))
     if opened.reads and (captured is None or inputs.document is not None):
         templates = tuple(with_print(template) for template in templates)
     placed = [place_template(opened, template, progress) for template in templates]
@@ -86,13 +88,21 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
             gradient = clients.noisy(clipped(share(opened, truths), inputs.clip), inputs.noise, number)
         place = placed[number % len(placed)]
         scaled = place.size != templates[number % len(placed)].size
-        seen = Observation(f"document {number + 1}", place, gradient, inputs.batch, inputs.steps, scaled=scaled)
+        seen = Observation(
+            f"document {number + 1}",
+            place,
+            gradient,
+            inputs.batch,
+            inputs.steps,
+            scaled=scaled,
+            dropout=(stated.dropout or 0.0) if stated else 0.0,
+        )
         asked = tuple((page, truth.question) for page, truth in zip((number, *numbers), truths, strict=False))
         bound = bound_of(inputs, opened, clients, truths, asked, progress)
         drawn = partial(clients.values, asked) if asked else None
         cases.append(Case(seen, tuple(truths), held.filling(asked), asked, bound, drawn))
     built = opened.family == "donut" and is_shipped(job.checkpoint("gradients"))
-    about = _data(inputs, templates, cases, stated, f"{_CAVEAT} {_BUILT}" if built else _CAVEAT)
+    about = _data(inputs, templates, cases, _facts(stated, wrong), f"{_CAVEAT} {_BUILT}" if built else _CAVEAT)
     records, calls = Records(job.store), _calls(inputs, job, held, templates)
     return OpenedGradients(opened, tuple(cases), records, job.states, about, inputs.public_form, calls, job.pool)
 
@@ -178,7 +188,7 @@ _BUILT = (
 
 
 def _data(
-    inputs: GradientInputs, templates: tuple[Template, ...], cases: list[Case], stated: Statement | None, caveat: str
+    inputs: GradientInputs, templates: tuple[Template, ...], cases: list[Case], stated: dict[str, str], caveat: str
 ) -> Data:
     values = [value for case in cases for truth in case.truths for value in (truth.values or {}).values()]
     pages = sum(case.seen.batch for case in cases)
@@ -195,6 +205,11 @@ def _data(
         documents=len(cases),
         queries=pages,
         parts={"templates": forms, "fields": fields, "words": sum(len(value.split()) for value in values)},
-        facts={"Gradients": f"{each}; templates: {forms}, private fields: {fields}"}
-        | ({"Stated of the update": stated.lines()} if stated and stated.lines() else {}),
+        facts={"Gradients": f"{each}; templates: {forms}, private fields: {fields}"} | stated,
     )
+
+
+def _facts(stated: Statement | None, wrong: Sequence[str]) -> dict[str, str]:
+    """What is stated of an update, and what its numbers contradict."""
+    facts = {"Stated of the update": stated.lines() if stated else "", "Not so by its numbers": "; ".join(wrong)}
+    return {name: words for name, words in facts.items() if words}

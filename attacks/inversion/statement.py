@@ -27,6 +27,7 @@ _ABOVE = 1.001
 _NAMES: Final = {"batch": "pages", "steps": "local_steps", "noise": "noise", "clip": "clip"}
 """Inputs of the subject, and their keys in the file."""
 _MOST_PAGES = 64
+_MOST_STEPS = 1_000_000
 
 
 class Statement(Settings):
@@ -42,7 +43,7 @@ class Statement(Settings):
     weight_decay: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="Decoupled weight decay of a step, before the rate."
     )
-    local_steps: int | None = Field(default=None, ge=1, description="Optimiser steps.")
+    local_steps: int | None = Field(default=None, ge=1, le=_MOST_STEPS, description="Optimiser steps.")
     pages: int | None = Field(default=None, ge=1, le=_MOST_PAGES, description="Pages of a client's update.")
     clients: int = Field(default=1, ge=1, le=_MOST_PAGES, description="Clients whose updates were added up.")
     precision: Literal["float32", "bfloat16", "float16"] | None = Field(
@@ -54,6 +55,9 @@ class Statement(Settings):
     clip: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="Norm that it was clipped to.")
     noise: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="Standard deviation of noise on every entry."
+    )
+    dropout: float | None = Field(
+        default=None, ge=0, lt=1, description="Rate of dropout on the inputs of the first layers."
     )
     tensors: tuple[str, ...] | None = Field(default=None, description="Names of the parameters that were sent.")
 
@@ -132,8 +136,8 @@ def require_stated(path: Path, update: Mapping[str, Tensor], inputs: GradientInp
 
 def hold_against(
     path: Path, update: Mapping[str, Tensor], stated: Statement, progress: Progress, tables: Sequence[str] = ()
-) -> None:
-    """Say what the numbers of an update contradict.
+) -> tuple[str, ...]:
+    """What the numbers of an update contradict, which is said as well.
 
     Args:
         path: Of the update, for errors.
@@ -147,8 +151,10 @@ def hold_against(
         name = min(set(stated.tensors) ^ update.keys())
         where = "is in it and not stated" if name in update else "is stated and not in it"
         raise UsageError(f"gradient {path}: tensor {name[:80]!r} {where}", "State the tensors that were sent")
-    for words in _contradictions(stated, traits_of(update, tables)):
+    found = tuple(_contradictions(stated, traits_of(update, tables)))
+    for words in found:
         progress.say(f"{path.with_suffix('.toml')} does not fit the numbers: {words}")
+    return found
 
 
 def _contradictions(stated: Statement, found: Traits) -> Iterator[str]:

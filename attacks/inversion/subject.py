@@ -68,6 +68,7 @@ class GradientInputs(Settings):
     steps: Annotated[int, Flag("--local-steps", panel=_CLIENT)] = Field(
         default=1,
         ge=1,
+        le=1_000_000,
         description="Optimiser steps that a given difference of weights holds.",
     )
     words: Annotated[Path | None, Flag(default="read by OCR", panel=_CLIENT)] = Field(

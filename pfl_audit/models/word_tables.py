@@ -74,6 +74,7 @@ class SummedInputs:
         patches: (width, features), is given the features of the page's patches, and makes inputs of them.
         patches_offset: (width,), is added.
         pairs: Tokens with boxes that every sample has, such as the prompt and the end: int64 (n, 5).
+        dropout: Rate of dropout on what matcher and attention are given while the model trains, the higher one.
     """
 
     word: str
@@ -89,6 +90,7 @@ class SummedInputs:
     patches: str
     patches_offset: str
     pairs: Tensor
+    dropout: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ CONDITIONS: Final = {
     Cause.SIGNS: "it needs a gradient or a step of SGD instead of one of Adam",
     Cause.UNSEEN: "it needs a model that adds up absolute coordinates",
     Cause.ROUNDED: "it needs single precision",
-    Cause.QUANTISED: "it needs embeddings in more levels",
+    Cause.QUANTISED: "it needs numbers in more levels",
     Cause.SPARSE: "it needs more of the entries",
     Cause.OTHER: "it needs the weights that the client was sent",
     Cause.DECAYED: "it needs a gradient or a step of SGD instead of steps of Adam",

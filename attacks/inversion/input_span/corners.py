@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pfl_audit.attacks.inversion.analytic.noise import chi_square
+from pfl_audit.attacks.inversion.analytic.noise import Noise, chi_square
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 
 Floats = NDArray[np.float64]
@@ -105,7 +105,7 @@ def standing(
     matcher: Floats,
     offset: Floats | None,
     tables: tuple[Floats, Floats],
-    sigma: float,
+    noise: Noise,
     rng: np.random.Generator,
 ) -> Standing:
     """Which boxes are on a page.
@@ -115,7 +115,7 @@ def standing(
         matcher: float64 (width, width), gradient of the matcher.
         offset: float64 (width,), gradient of its offset; None where it is not shared.
         tables: Gradients of the tables of coordinates, float64 (coordinates, width).
-        sigma: Standard deviation of what every entry has beside rounding.
+        noise: Errors of the gradients.
         rng: Generator of the weights that solutions start from.
     """
     alone = needed(parts, boxes, matcher)
@@ -126,13 +126,19 @@ def standing(
     if alone.all() or len(rows) >= width or (offset is None and parts.shift.any()):
         return undecided
     plain = matcher if offset is None else matcher - np.outer(offset, parts.shift)
-    sums = np.linalg.lstsq(rows.T, plain.T, rcond=None)[0]
-    back = (sums @ parts.matcher) * parts.gain
+    solve = np.linalg.pinv(rows.T)
+    back = (solve @ plain.T @ parts.matcher) * parts.gain
     back -= back.mean(axis=1, keepdims=True)
     moved = np.concatenate([table[axis] for table, axis in zip(tables, axes, strict=True)])
-    errors = np.maximum(np.linalg.norm(back, axis=1) + np.linalg.norm(moved, axis=1), sigma * np.sqrt(width))
-    with_edge = _edges(boxes, axes) / np.maximum(errors, _LEAST)
-    left = (back - moved) / np.maximum(errors, _LEAST)[:, None]
+    # What errors of the matcher's gradient make of a row, also of a coordinate that no page has, whose own row is zero.
+    variance = noise.sigma**2 + (noise.rounding * plain) ** 2
+    through = np.square(solve) @ variance.T @ np.square(parts.matcher) @ np.square(parts.gain)
+    own = noise.rounding * (np.linalg.norm(back, axis=1) + np.linalg.norm(moved, axis=1))
+    errors = np.sqrt(own**2 + through + noise.sigma**2 * width)
+    if not errors.all():  # of a gradient that is zero
+        return undecided
+    with_edge = _edges(boxes, axes) / errors
+    left = (back - moved) / errors[:, None]
     total = parts.across[boxes[:, ::2]].sum(axis=1) + parts.down[boxes[:, 1::2]].sum(axis=1)
     normal = total / np.sqrt(np.square(total).mean(axis=1, keepdims=True) + parts.epsilon)
     system = (with_edge @ with_edge.T) * (normal @ normal.T)

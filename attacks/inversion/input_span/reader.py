@@ -78,7 +78,8 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     words = [tables.pieces(word) for word in form.words]
     matrices = (DOWN, tables.summed().matcher)
     errors = rounding_of_matrices(sent_as, weights, matrices, seen.steps) if adapted else None
-    found = inputs_of_span(seen.gradient, tables.summed(), weights, edges, tables.rows(form.boxes), words, errors)
+    inputs = tables.summed(), weights, edges, tables.rows(form.boxes), words, errors
+    found = inputs_of_span(seen.gradient, *inputs, dropout=seen.dropout)
     if refused is not None and found.boxes is None and found.allowed is None and not adapted:
         raise refused
     if found.allowed is not None:

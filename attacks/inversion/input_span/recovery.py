@@ -18,7 +18,7 @@ from pfl_audit.attacks.inversion.adapters.recovery import (
     span_of_patches,
 )
 from pfl_audit.attacks.inversion.adapters.rows import halves_of, holds_adapters
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
@@ -77,6 +77,7 @@ def inputs_of_span(
     form: Ints,
     words: Sequence[Sequence[int]] = (),
     errors: Mapping[str, Tensor] | None = None,
+    dropout: float = 0.0,
 ) -> Spanned:
     """Test all tokens with all boxes of the coordinates that were found.
 
@@ -88,6 +89,7 @@ def inputs_of_span(
         form: int64 (n, 4), boxes of the empty form's words.
         words: Tokens of each of these words; none where the form's words are not known to be on the pages.
         errors: As of ``rounding_of_matrices``, of adapters and the spatial matcher.
+        dropout: Its rate on these inputs, as stated.
 
     Returns:
         Boxes that the form does not have are found where both tables of coordinates and the spatial matcher are shared;
@@ -110,23 +112,25 @@ def inputs_of_span(
     changed = sent(replace(traits, rounded=None))
     if changed is None and noise.everywhere:
         changed = Limit(Cause.NOISE, f"noise of {noise.sigma:.0e} an entry")
-    read = _Read(update, names, weights, parts, noise, errors or {})
+    read = _Read(update, names, weights, parts, noise, errors or {}, dropout)
     placed = read.boxes(matcher, edges, form, always, changed, rng)
     rank = (0, parts.words.shape[1])
     if attention is None:
         limits = (*placed.limits, missing("the first attention", "no pairs"))
         boxes = placed.boxes if placed.boxes is not None else always
         private = read.private(boxes, [*known[:, 0], *(token for word in words for token in word)])
-        if private is not None and placed.changed is not None:
-            private = replace(private, limits=tuple(_restated(limit, placed.changed) for limit in private.limits))
-        return Spanned(placed.certain, None, None, rank, (*limits, *placed.doubts), private)
+        if private is not None and (cause := placed.changed or placed.foreign) is not None:
+            private = replace(private, limits=tuple(_restated(limit, cause) for limit in private.limits))
+        return Spanned(placed.certain, None, None, rank, (*limits, *restated(placed.doubts, traits)), private)
     bases = bases_of(attention.double().numpy(), noise.rounding, noise.sigma)
     boxes = placed.boxes if placed.boxes is not None else np.unique(np.concatenate([always, form]), axis=0)
     allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
     rank = (bases[0].rank, rank[1])
-    limits = (*placed.limits, *_limits("tokens with their boxes", bases, allowed.words, placed.changed))
+    masked = _stated(dropout) if dropout and bases[0].rank else None
+    shown = _limits("tokens with their boxes", bases, allowed.words, placed.changed or masked, dropout=names.dropout)
+    limits = (*placed.limits, *shown)
     if not allowed.words.separated:
-        return Spanned(placed.certain, None, None, rank, (*limits, *placed.doubts))
+        return Spanned(placed.certain, None, None, rank, (*limits, *restated(placed.doubts, traits)))
     if placed.boxes is None:
         return Spanned(
             None, allowed, pair(allowed.pairs, _of_form(allowed, form, words), None, complete=False), rank, limits
@@ -134,13 +138,13 @@ def inputs_of_span(
     complete = allowed.complete and placed.complete
     pairs = pair(allowed.pairs, _of_form(allowed, form, words), read.sums(allowed, matcher), complete=complete)
     if not allowed.places.separated:
-        return Spanned(placed.certain, allowed, pairs, rank, (*limits, *placed.doubts))
+        return Spanned(placed.certain, allowed, pairs, rank, (*limits, *restated(placed.doubts, traits)))
     there = {tuple(box) for box in placed.boxes[placed.there].tolist()}
     placed = replace(
         placed, boxes=allowed.boxes, there=np.array([tuple(box) in there for box in allowed.boxes.tolist()], dtype=bool)
     )
     pairs.certain[:, ~placed.there] = False
-    return Spanned(placed.certain, allowed, pairs, rank, (*limits, *placed.doubts))
+    return Spanned(placed.certain, allowed, pairs, rank, (*limits, *restated(placed.doubts, traits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +171,22 @@ class _Placed:
         return None if self.boxes is None else self.boxes[self.there]
 
     @property
+    def foreign(self) -> Limit | None:
+        """That the update is one of another model, if it is."""
+        found = [limit for limit in self.limits if limit.cause is Cause.OTHER]
+        return Limit(Cause.OTHER, found[0].words.removeprefix("boxes: ")) if found else None
+
+    @property
     def doubts(self) -> tuple[Limit, ...]:
         """That others may be."""
         if not (many := int((~self.there).sum())):
             return ()
-        why = f"{many} more boxes may be on a page, or corners of others, which have the same coordinates"
+        more = (
+            "one more box may be on a page, or a corner" if many == 1 else f"{many} more may be on a page, or corners"
+        )
+        why = f"{more} of others, which have the same coordinates"
+        if self.changed is not None:
+            return (Limit(self.changed.cause, f"boxes: {self.changed.words}: {why}"),)
         return (Limit(Cause.CROWDED, f"boxes: {why}"),)
 
 
@@ -185,6 +200,7 @@ class _Read:
     parts: InputParts
     noise: Noise
     errors: Mapping[str, Tensor]
+    dropout: float
 
     def boxes(
         self,
@@ -205,9 +221,9 @@ class _Read:
         axes = [np.array(sorted(edges[name]) if both and many <= _MOST else [], dtype=np.int64) for name in ("x", "y")]
         bases = bases_of(matcher.double().numpy(), self.noise.rounding, self.noise.sigma)
         got = boxes_in(bases, self.parts, (axes[0], axes[1]), form, always, rng)
-        if not got.apart.separated and changed is None:
-            changed = _dropout(bases[0], self.parts, always)
-        limits = _limits("boxes", bases, got.apart, changed)
+        if not got.apart.separated and changed is None and bases[0].rank:
+            changed = _stated(self.dropout) if self.dropout else _dropout(bases[0], self.parts, always)
+        limits = _limits("boxes", bases, got.apart, changed, dropout=self.names.dropout)
         if many > _MOST:
             cause = Cause.NOISE if self.noise.everywhere else Cause.CROWDED
             limits.append(Limit(cause, f"boxes: {many:.0e} boxes have the coordinates found, too many to test"))
@@ -226,7 +242,7 @@ class _Read:
         if across is None or down is None:
             there = needed(self.parts, boxes, gradient)
             return Standing(there, np.zeros_like(there))
-        return standing(self.parts, boxes, gradient, offset, (across, down), self.noise.sigma, rng)
+        return standing(self.parts, boxes, gradient, offset, (across, down), self.noise, rng)
 
     def sums(self, certain: Allowed, matcher: Tensor | None) -> tuple[Sums, Sums] | None:
         """Sums of signals of tokens and of boxes; None without the table of words, or if its output is not found."""
@@ -260,6 +276,11 @@ class _Read:
         """A tensor of the update."""
         found = find_tensor(self.update, ending, _shape(self.weights, ending))
         return None if found is None else found.double().numpy()
+
+
+def _stated(dropout: float) -> Limit:
+    """Dropout, where it is stated."""
+    return Limit(Cause.DROPOUT, f"the inputs have dropout of {dropout:g}, so that each has a mask of its own")
 
 
 def _dropout(basis: Basis, parts: InputParts, always: Ints) -> Limit | None:
@@ -317,20 +338,25 @@ def _restated(limit: Limit, changed: Limit) -> Limit:
     return Limit(changed.cause, f"tokens: {changed.words}") if limit.cause is Cause.CROWDED else limit
 
 
-def _limits(what: str, bases: Sequence[Basis], apart: Apart, changed: Limit | None) -> list[Limit]:
+def _limits(what: str, bases: Sequence[Basis], apart: Apart, changed: Limit | None, *, dropout: float) -> list[Limit]:
     """Why a span does not tell.
 
     Args:
         changed: What was done to the update before it was sent, if anything.
+        dropout: Rate that the inputs have while the model trains.
     """
     rank, width = bases[0].rank, len(bases[0].scales)
     if apart.separated and width - rank > _LEAST_LEFT:
         return []
-    if rank > _FULL * width:
+    if rank > _FULL * width and (changed is None or changed.cause is not Cause.DROPOUT):
         return [Limit(Cause.CROWDED, f"{what}: too many inputs for the width, {rank} directions of {width} are taken")]
     if changed is not None:
         return [Limit(changed.cause, f"{what}: {changed.words}")]
+    dropped = f", or was taken with the model's dropout of {dropout:g}" if dropout and rank else ""
     if rank and apart.foreign:
         words = "not even the prompt and the end, which every sample has, lie in the span"
-        return [Limit(Cause.OTHER, f"{what}: {words}: the update is one of another model, or of another round")]
-    return [Limit(Cause.NOISE, f"{what}: by errors of the update, what is on the page and what is not are not apart")]
+        of = f"the update is one of another model, or of another round{dropped}"
+        return [Limit(Cause.OTHER, f"{what}: {words}: {of}")]
+    words = "what is on the page and what is not are not apart"
+    why = f": the update has errors{dropped}" if dropped else ", by errors of the update"
+    return [Limit(Cause.NOISE, f"{what}: {words}{why}")]

@@ -181,8 +181,10 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
     pages = _pages(inputs.data, model, job, alone=pages_alone) if inputs.data is not None else None
     shapes = {name: tuple(parameter.shape) for name, parameter in model.network.named_parameters()}
     form = _whole_page(model)
-    adapters = isinstance(model, LooksUpWords) and isinstance(model.word_tables(), SumsWordsAndBoxes)
-    sent = tuple(_sent(message, record, shapes, form, pages, adapters=adapters) for message in kept)
+    summed = model.word_tables() if isinstance(model, LooksUpWords) else None
+    adapters = isinstance(summed, SumsWordsAndBoxes)
+    rate = summed.summed().dropout if isinstance(summed, SumsWordsAndBoxes) else 0.0
+    sent = tuple(_sent(message, record, shapes, form, pages, adapters=adapters, dropout=rate) for message in kept)
     rounds, numbers = {one.round for one in sent}, {client for one in sent for client in one.clients}
     about = Data(
         subject="gradients",
@@ -221,7 +223,14 @@ def _sent(
     pages: Pages | None,
     *,
     adapters: bool,
+    dropout: float,
 ) -> Sent:
+    """A message, opened.
+
+    Args:
+        adapters: Whether adapters are read.
+        dropout: Rate on the inputs of the first layers.
+    """
     update, begun = (StoredTensors(path, shapes, adapters=adapters) for path in (message.path, message.model))
     if not update:
         raise AuditError(f"{message.path}: none of its tensors is one of the model", "Give the checkpoint of the run")
@@ -234,11 +243,12 @@ def _sent(
                 "Give --data as it was given to the training",
             )
     name = f"round {message.round} {message.path.stem}"
-    seen = Observation(name, form, update, 1, _steps(record, 0 if rows is None else len(rows)), begun)
+    steps = _steps(record, 0 if rows is None else len(rows))
+    seen = Observation(name, form, update, 1, steps, begun, dropout=dropout)
     bound = NoiseBound(origin.noise, 2 * record.clip, unit="company") if origin.noise and record.clip else None
     key = sha256_input(message.path), sha256_input(message.model)
-    dropout = record.settings.get("lora_dropout", FederatedSettings.lora_dropout) if holds_adapters(update) else 0.0
-    return Sent(seen, message.round, origin.clients, key, rows, bound, update.left_out, float(dropout))
+    own = record.settings.get("lora_dropout", FederatedSettings.lora_dropout) if holds_adapters(update) else 0.0
+    return Sent(seen, message.round, origin.clients, key, rows, bound, update.left_out, float(own))
 
 
 def _steps(record: Kept, questions: int) -> int:

@@ -14,9 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.update.multiples import SIZES, levels_of_steps
+
 _HALVES: Final = ((torch.bfloat16, "bfloat16"), (torch.float16, "float16"))
+_ADAPTER: Final = ".lora_"
+"""In the names of low-rank adapters, whose matrices have few rows or columns."""
 _LEAST_SIDE = 16
-"""Rows and columns of the matrices that are looked at."""
+"""Rows and columns of the matrices that are looked at, adapters aside."""
 _MOST = 1 << 18
 """Entries of a matrix that are looked at."""
 _SIZES = 100_000
@@ -35,7 +39,8 @@ class Traits:
 
     Attributes:
         rounded: Half precision that all its numbers fit in, or None.
-        levels: Different numbers in a row of a matrix, where they are few, or None.
+        levels: Different numbers that a row of a matrix has or, of whole multiples of a step, may have, where they are
+            few; or None.
         kept: Share of the entries of matrices that are not zero; 1 where none was left out.
         signs: Whether all numbers of matrices are of one size, as after a step of Adam.
     """
@@ -54,22 +59,30 @@ def traits_of(update: Mapping[str, Tensor], tables: Iterable[str] = ()) -> Trait
         tables: Endings of the names of tables whose rows are looked up, which are full of zeros by themselves.
     """
     ends = tuple(tables)
-    dense = [
-        part.detach().reshape(len(part), -1)
+    matrices = {
+        name: part.detach().reshape(len(part), -1)
         for name, part in update.items()
         if not name.endswith(ends or ("\0",)) and part.dim() > 1 and part.any()
+    }
+    dense = [part for part in matrices.values() if min(part.shape) >= _LEAST_SIDE]
+    narrow = [
+        part
+        for name, part in matrices.items()
+        if _ADAPTER in name and min(part.shape) < _LEAST_SIDE <= max(part.shape) and part.shape[1] >= SIZES
     ]
-    dense = [part for part in dense if min(part.shape) >= _LEAST_SIDE]
+    if not dense:
+        dense, narrow = narrow, []
     if not dense:
         return Traits(rounded=_rounded(update.values()))
     kept = sum(int(part.count_nonzero()) for part in dense) / sum(part.numel() for part in dense)
     samples = [_some_rows(part) for part in dense]
     low, high = np.quantile(_some_sizes(samples).cpu().numpy(), (0.1, 0.9))  # torch sorts them, five times as long
     signs = bool(low > _ALIKE * high) and kept > 1 - _SPARSE
-    rounded = _rounded(dense)
+    rounded = _rounded([*dense, *narrow])
+    samples += [_some_rows(part) for part in narrow]
     return Traits(
         rounded=None if signs else rounded,
-        levels=None if signs or rounded else _levels(samples),
+        levels=None if signs or rounded else _levels(samples) or levels_of_steps(samples),
         kept=kept if kept < 1 - _SPARSE else 1.0,
         signs=signs,
     )

@@ -161,6 +161,7 @@ class Vt5Tables:
             patches="visual_emb_matcher.layers.0.weight",
             patches_offset="visual_emb_matcher.layers.0.bias",
             pairs=torch.cat([rows, torch.tensor([[EOS, 0, 0, 0, 0]])]),
+            dropout=max(self._config.spatial_dropout, float(self._config.text.dropout_rate)),
         )
 
     def layer(self) -> FirstEncoderLayer:

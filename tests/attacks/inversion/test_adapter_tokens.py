@@ -222,6 +222,24 @@ def test_what_is_done_to_adapters_names_no_false_token(room: Room, change: Chang
     assert right == wanted or causes or not least
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda given: updates.integers(given, by_row=True),
+        updates.integers,
+        lambda given: updates.integers(given, 7, by_row=True, seed=1),
+        updates.nf4,
+    ],
+)
+def test_quantised_adapters_are_called_quantised(room: Room, change: Change) -> None:
+    sent = later(room, room.case(2), change)
+    right, wanted, false, causes = counted(room, sent)
+    assert not false
+    assert right < wanted
+    assert causes == {Cause.QUANTISED}
+    assert Cause.CROWDED not in {limit.cause for limit in bag_of(room.model, sent).limits}
+
+
 def test_boxes_need_not_be_known_where_the_gradient_of_their_layer_is(room: Room) -> None:
     """Without the tables of coordinates the span of the spatial matcher's gradient has them all."""
     right, wanted, false, causes = counted(
@@ -364,4 +382,17 @@ def test_a_captured_gradient_may_hold_adapters(room: Room, case: Case, tmp_path:
     assert not any("lora" in name for name in speaking(read))
     save_file(named | {next(name for name in named if "lora_A" in name): torch.ones(6, 7)}, path)
     with pytest.raises(AuditError, match=r"is \(6, 7\)"):
+        read_gradient(path, room.model, Silent())
+
+
+def test_swapped_names_of_halves_are_refused(room: Room, case: Case, tmp_path: Path) -> None:
+    path = tmp_path / "g.safetensors"
+    names = {"lora_A": "lora_B", "lora_B": "lora_A"}
+    swapped = {
+        next((name.replace(half, other) for half, other in names.items() if half in name), name): part.contiguous()
+        for name, part in case.seen.gradient.items()
+    }
+    save_file(swapped, path)
+    said = r"lora_A.weight is \(192, 6\), and that half of an adapter \(rank, 192\)"
+    with pytest.raises(AuditError, match=said):
         read_gradient(path, room.model, Silent())

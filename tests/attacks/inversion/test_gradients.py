@@ -309,6 +309,9 @@ def test_a_captured_gradient_is_what_the_file_beside_it_states(
     found = opened(GradientInputs(template=plan.template, fields=plan.fields, gradient=tmp_path / "g.safetensors"))
     assert (found.cases[0].seen.batch, found.cases[0].seen.steps) == (6, 4)
     assert found.about.facts["Stated of the update"] == "local steps 4, pages 2, clients 3, codec none"
+    (tmp_path / "g.toml").write_text('precision = "bfloat16"\ndropout = 0.1\n')
+    wrong = opened(GradientInputs(template=plan.template, fields=plan.fields, gradient=tmp_path / "g.safetensors"))
+    assert (wrong.cases[0].seen.dropout, "not of that" in wrong.about.facts["Not so by its numbers"]) == (0.1, True)
     (tmp_path / "g.toml").write_text("noise = 1000\n")
     with pytest.raises(UsageError, match="cannot hold noise of 1e\\+03"):
         opened(GradientInputs(template=plan.template, fields=plan.fields, gradient=tmp_path / "g.safetensors"))
@@ -324,6 +327,8 @@ def test_a_captured_gradient_is_what_the_file_beside_it_states(
         ({"2.bias": torch.ones(8), "3.bias": torch.ones(8)}, "tensor '3.bias' is no parameter of the model"),
         ({"a": torch.ones(8), "b": torch.ones(8)}, "none of its 2 tensors is a parameter of the model"),
         ({}, "none of its 0 tensors is a parameter of the model"),
+        ({"2.bias": torch.zeros(8), "2.weight": torch.zeros(8, 48)}, "all its numbers are zero"),
+        ({"2.bias": torch.full((8,), 1e30)}, "its largest number is 1e+30, too far from 1 to be squared"),
     ],
 )
 def test_gradients_that_are_none(tensors: dict[str, torch.Tensor], message: str, tmp_path: Path) -> None:

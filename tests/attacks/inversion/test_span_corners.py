@@ -12,8 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from pfl_audit.attacks.inversion.analytic.limits import Cause
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
+from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.bag import bag_of
+from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, PAIRS
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
 from pfl_audit.attacks.inversion.input_span.corners import Standing, needed, standing
@@ -28,6 +30,7 @@ FIXTURES = Path(__file__).parents[3] / "fixtures"
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 WIDTH, COORDINATES = 64, 40
+EXACT = Noise(0.0, 3 * 2.0**-53, everywhere=False)
 TABLE = np.array([(left, top, left + 4, top + 2) for left, top in product((1, 9, 20), (3, 12, 22, 31))])
 """Cells of a table: every one is a corner of others."""
 
@@ -68,7 +71,7 @@ def stand(seed: int, shift: float, *, half: bool = False) -> tuple[NDArray[np.bo
     given = gradients(parts, TABLE[true], rng.standard_normal((9, WIDTH)))
     if half:
         given = [torch.from_numpy(part).bfloat16().double().numpy() for part in given]
-    found = standing(parts, TABLE, given[0], given[1], (given[2], given[3]), 0.0, rng)
+    found = standing(parts, TABLE, given[0], given[1], (given[2], given[3]), EXACT, rng)
     return true, found, needed(parts, TABLE, given[0])
 
 
@@ -79,6 +82,34 @@ def test_cells_of_a_table_are_told_apart(seed: int, shift: float) -> None:
     assert found.there.tolist() == true.tolist()
     assert found.absent.tolist() == (~true).tolist()
     assert alone.sum() < true.sum()
+
+
+BESIDE = np.array([(30, 35, 34, 38), (30, 3, 34, 5), (1, 35, 5, 38), (1, 3, 36, 5)])
+"""Boxes with coordinates that no page has, whose rows of the tables are zero."""
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1e-7])
+@pytest.mark.parametrize("many", [1, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_coordinates_that_no_page_has_hide_no_box(seed: int, many: int, sigma: float) -> None:
+    """Errors of the gradient are all that their rows hold, also where no noise was added."""
+    rng = np.random.default_rng(seed)
+    parts, boxes = parts_of(rng, 0.0), np.concatenate([TABLE, BESIDE[:many]])
+    true = np.arange(len(boxes)) < 9
+    given = gradients(parts, boxes[true], rng.standard_normal((9, WIDTH)))
+    given = [torch.from_numpy(part).float().double().numpy() for part in given]
+    noise = Noise(sigma, 3 * 2.0**-24, everywhere=bool(sigma))
+    found = standing(parts, boxes, given[0], given[1], (given[2], given[3]), noise, rng)
+    assert found.there.tolist() == true.tolist()
+    assert found.absent.tolist() == (~true).tolist()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_gradient_of_zeros_decides_nothing() -> None:
+    parts = parts_of(np.random.default_rng(0), 0.0)
+    given = [np.zeros_like(part) for part in gradients(parts, TABLE, np.ones((len(TABLE), WIDTH)))]
+    found = standing(parts, TABLE, given[0], given[1], (given[2], given[3]), EXACT, np.random.default_rng(0))
+    assert not (found.there | found.absent).any()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -94,7 +125,7 @@ def test_tables_of_noise_tell_nothing(seed: int) -> None:
     parts = parts_of(rng, 0.0)
     matcher, *_ = gradients(parts, TABLE, rng.standard_normal((len(TABLE), WIDTH)))
     noise = (rng.standard_normal((COORDINATES, WIDTH)), rng.standard_normal((COORDINATES, WIDTH)))
-    found = standing(parts, TABLE, matcher, np.zeros(WIDTH), noise, 0.0, rng)
+    found = standing(parts, TABLE, matcher, np.zeros(WIDTH), noise, EXACT, rng)
     assert found.there.sum() <= needed(parts, TABLE, matcher).sum() + 1
     assert not found.absent.any()
 
@@ -111,7 +142,7 @@ def test_boxes_of_one_cell_are_named_only_where_all_solutions_agree(seed: int) -
     true = np.zeros(len(CELL), bool)
     true[rng.permutation(len(CELL))[: 7 + seed]] = True
     given = gradients(parts, CELL[true], rng.standard_normal((int(true.sum()), WIDTH)))
-    found = standing(parts, CELL, given[0], given[1], (given[2], given[3]), 0.0, rng)
+    found = standing(parts, CELL, given[0], given[1], (given[2], given[3]), EXACT, rng)
     assert not (found.there & ~true).any()
     assert not (found.absent & true).any()
 
@@ -154,8 +185,41 @@ def test_an_input_of_something_else_has_no_mask(seed: int) -> None:
     assert share_dropped(basis, noisy) is None
 
 
-def test_dropout_leaves_the_tokens_and_is_named() -> None:
-    room = Room(open_gradient_model(str(FIXTURES / "vt5-finetuned")), open_templates(FIXTURES / "templates")[:1])
+@pytest.fixture(scope="module")
+def room() -> Room:
+    return Room(open_gradient_model(str(FIXTURES / "vt5-finetuned")), open_templates(FIXTURES / "templates")[:1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_stated_dropout_is_the_cause_also_where_no_mask_is_found(
+    seed: int, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pfl_audit.attacks.inversion.input_span.recovery.share_dropped", lambda *_: None)
+    case = room.case(0)
+    seen = replace(case.seen, gradient=updates.dropped(room.model, case.truths, seed=seed))
+    (unknown,) = said_of_boxes(room, replace(case, seen=seen))
+    assert unknown.cause in (Cause.OTHER, Cause.NOISE)
+    assert "or was taken with the model's dropout of 0.1" in unknown.words
+    (known,) = said_of_boxes(room, replace(case, seen=replace(seen, dropout=0.1)))
+    assert known.cause is Cause.DROPOUT
+    assert known.words == "boxes: the inputs have dropout of 0.1, so that each has a mask of its own"
+
+
+def test_dropout_that_is_stated_and_was_not_on_hides_nothing(room: Room) -> None:
+    case = room.case(0)
+    stated = replace(case, seen=replace(case.seen, dropout=0.1))
+    assert bag_of(room.model, stated).items == bag_of(room.model, case).items
+    assert not said_of_boxes(room, stated)
+    nothing = {name: 0 * part if "spatial_emb_matcher" in name else part for name, part in case.seen.gradient.items()}
+    limits = bag_of(room.model, replace(case, seen=replace(stated.seen, gradient=nothing))).limits
+    assert Cause.DROPOUT not in {limit.cause for limit in limits}
+
+
+def said_of_boxes(room: Room, case: Case) -> list[Limit]:
+    return [limit for limit in bag_of(room.model, case).limits if limit.words.startswith("boxes")]
+
+
+def test_dropout_leaves_the_tokens_and_is_named(room: Room) -> None:
     case = room.case(0)
     dropped = replace(case.seen, gradient=updates.dropped(room.model, case.truths))
     bag = bag_of(room.model, replace(case, seen=dropped))

@@ -36,11 +36,12 @@ def test_no_file_states_nothing(tmp_path: Path) -> None:
 
 
 def test_what_the_file_states_are_the_inputs(tmp_path: Path) -> None:
-    stated = read_statement(beside(tmp_path, "pages = 4\nclients = 2\nlocal_steps = 5\nnoise = 0.1\nclip = 2\n"))
+    text = "pages = 4\nclients = 2\nlocal_steps = 5\nnoise = 0.1\nclip = 2\ndropout = 0.1\n"
+    stated = read_statement(beside(tmp_path, text))
     assert stated is not None
     found = with_statement(GradientInputs(gradient=tmp_path), stated)
     assert (found.batch, found.steps, found.noise, found.clip) == (8, 5, 0.1, 2.0)
-    assert stated.lines() == "local steps 5, pages 4, clients 2, clip 2.0, noise 0.1"
+    assert stated.lines() == "local steps 5, pages 4, clients 2, clip 2.0, noise 0.1, dropout 0.1"
 
 
 def test_an_option_that_says_the_same_is_no_contradiction() -> None:
@@ -57,6 +58,8 @@ def test_an_option_that_says_the_same_is_no_contradiction() -> None:
         ("pages = ", "g.toml is not valid TOML"),
         ("a." * 2000 + "b = 1", "g.toml"),
         ("pages = 0", "'pages' is wrong"),
+        ("local_steps = 1" + "0" * 400, "'local_steps' is wrong"),
+        ("dropout = 1.0", "'dropout' is wrong"),
         ("codec = 'zip'", "'codec' is wrong"),
         ("noise = nan", "'noise' is wrong"),
         ("learning = 1", "'learning' is wrong"),
@@ -83,7 +86,8 @@ def gradient() -> dict[str, torch.Tensor]:
 
 def said(update: dict[str, torch.Tensor], stated: Statement, tables: tuple[str, ...] = ()) -> str:
     telling = Telling()
-    hold_against(Path("g.safetensors"), update, stated, telling, tables)
+    found = hold_against(Path("g.safetensors"), update, stated, telling, tables)
+    assert [f"g.toml does not fit the numbers: {words}" for words in found] == telling.said
     return " ".join(telling.said)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, restated
 from pfl_audit.attacks.inversion.analytic.signs import tokens_by_direction
 from pfl_audit.attacks.inversion.update.decay import without_decay
+from pfl_audit.attacks.inversion.update.multiples import levels_of_steps
 from pfl_audit.attacks.inversion.update.traits import Traits, traits_of
 from tests.attacks.inversion import updates
 from tests.oracles.inversion_updates import decayed, different_numbers, nearest_row
@@ -50,6 +51,75 @@ def test_quantised_updates_are_told_by_their_levels(levels: int) -> None:
     sent = updates.integers(matrices(), levels, seed=3)
     found = traits_of(sent)
     assert found.levels == max(different_numbers(part.tolist()) for part in sent.values()) <= 2 * levels + 1
+
+
+def halves(rank: int = 6, seed: int = 0) -> dict[str, Tensor]:
+    """Gradients of low-rank adapters, whose matrices have few rows or columns."""
+    generator = torch.Generator().manual_seed(seed)
+    shapes = {"lora_A": (rank, 192), "lora_B": (192, rank)}
+    return {
+        f"{layer}.{half}.weight": 1e-3 * torch.randn(shape, generator=generator) ** 3
+        for layer in ("q", "v")
+        for half, shape in shapes.items()
+    }
+
+
+CODECS: dict[str, Callable[[dict[str, Tensor]], dict[str, Tensor]]] = {
+    "int8 a row": lambda given: updates.integers(given, by_row=True),
+    "int8 a row, by chance up or down": lambda given: updates.integers(given, by_row=True, seed=1),
+    "int8 a tensor": updates.integers,
+    "4 bits a row": lambda given: updates.integers(given, 7, by_row=True),
+    "4 bits a tensor, by chance up or down": lambda given: updates.integers(given, 7, seed=1),
+    "NF4": updates.nf4,
+    "int8 a block of 64": lambda given: {
+        name: next(iter(updates.integers({name: part.reshape(-1, 64)}, by_row=True).values())).reshape(part.shape)
+        for name, part in given.items()
+    },
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rank", [1, 2, 6, 16])
+@pytest.mark.parametrize("codec", CODECS)
+def test_adapters_that_were_quantised_are_told(codec: str, rank: int, seed: int) -> None:
+    found = traits_of(CODECS[codec](halves(rank, seed)))
+    assert found.levels is not None
+    assert not found.rounded
+    assert not found.signs
+
+
+@pytest.mark.parametrize("levels", [7, 127])
+def test_levels_of_short_rows_are_those_of_their_steps(levels: int) -> None:
+    assert traits_of(updates.integers(halves(), levels, by_row=True)).levels == 2 * levels + 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("rank", [1, 2, 6, 16])
+def test_adapters_in_single_precision_are_not_quantised(rank: int, seed: int) -> None:
+    plain = halves(rank, seed)
+    generator = torch.Generator().manual_seed(seed)
+    whole = updates.integers(plain, 20, by_row=True)
+    near = {name: part + 1e-8 * torch.randn(part.shape, generator=generator) for name, part in whole.items()}
+    begun = {name: 0.05 * torch.randn(part.shape, generator=generator) for name, part in plain.items()}
+    # A difference of weights is a multiple of their rounding, a power of two.
+    moved = {name: (part + 1e-3 * plain[name]) - part for name, part in begun.items()}
+    for kind, given in {"plain": plain, "near": near, "moved": moved, "sum": updates.added([whole, plain])}.items():
+        assert (kind, traits_of(given)) == (kind, Traits())
+
+
+@pytest.mark.parametrize(("step", "levels"), [(3 * 2.0**-30, 255), (0.1, 255), (2.0**-30, None), (1.0, None)])
+def test_powers_of_two_are_the_rounding_of_weights_and_no_codec(step: float, levels: int | None) -> None:
+    whole = torch.randint(-127, 128, (4, 6, 100), generator=torch.Generator().manual_seed(0))
+    whole[:, :, 20] = 127
+    assert levels_of_steps(list(whole.float() * step)) == levels
+    assert levels_of_steps(list(whole.float() * step + 1e-3 * step * torch.rand(whole.shape))) is None
+    assert levels_of_steps([]) is None
+
+
+def test_most_matrices_must_be_quantised() -> None:
+    plain, coded = halves(), updates.integers(halves(), by_row=True)
+    mixed = {name: coded[name] if name.startswith("q.lora_A") else part for name, part in plain.items()}
+    assert traits_of(mixed) == Traits()
 
 
 def test_tables_that_are_looked_up_do_not_count() -> None:

@@ -87,6 +87,16 @@ def test_dropout_of_adapters_is_named_as_the_cause(adapted: Federation, tmp_path
     assert sum("the inputs of adapters have dropout of 0.1" in limits for limits in said) == len(said)
 
 
+def test_dropout_of_the_model_is_named_as_the_cause_of_boxes(adapted: Federation, tmp_path: Path) -> None:
+    """Its rate is that of the checkpoint; without it, it would have to be found in every message."""
+    corpus, out = adapted[0], tmp_path / "ckpt"
+    assert run(["train", *training(corpus, "vt5-pretrained", out), *ADAPTERS, "--lora-dropout", "0"]) == 0
+    _, results = audit((corpus, out), tmp_path / "run", "--rounds", "1")
+    said = [row[-1] for row in check(results)["tables"][1]["rows"]]
+    assert all("boxes: the inputs have dropout of 0.1" in limits for limits in said)
+    assert not any("another model" in limits for limits in said)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
