@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from pfl_audit import __version__
@@ -39,7 +40,7 @@ from pfl_audit.models.protocol import (
     Response,
     Score,
 )
-from pfl_audit.progress import Progress
+from pfl_audit.progress import Progress, Silent
 
 T = TypeVar("T")
 
@@ -276,8 +277,8 @@ class QueryEngine:
         """
         found: dict[int, list[Problem]] = {}
         calls = [call(list(batch.values())) for batch in batches]
-        beside = stored if isinstance(self._calls, InTurn) else None
-        for at, given in self._beside(batches, calls, beside) if beside else self._calls.each(calls):
+        turn = self._calls if stored and isinstance(self._calls, InTurn) else None
+        for at, given in self._beside(batches, calls, stored, turn) if stored and turn else self._calls.each(calls):
             found[at] = []
             yield at, given if isinstance(given, dict) else self._taken(batches[at], given, call, is_one, found[at])
         in_order = [problem for at in sorted(found) for problem in found[at]]
@@ -291,24 +292,27 @@ class QueryEngine:
         batches: Sequence[Mapping[str, Query]],
         calls: Sequence[Call[DocumentModel, list[T]]],
         stored: Callable[[Iterable[str]], dict[str, T]],
+        turn: InTurn[DocumentModel],
     ) -> Iterator[tuple[int, list[T] | dict[str, T] | UnanswerableError]]:
         """What batches give, or what another process with the same store has put there for all of a batch meanwhile.
 
         Two that ask the same would always be at the same batch, so the one that ends second goes on from the end.
         """
         left, together = deque(range(len(calls))[:: self._step]), False
-        while left:
-            at = left.popleft()
-            before = stored(batches[at])
-            if len(before) == len(batches[at]):
-                self.reused += len(before)
-                yield at, before
-            elif together:
-                together, self._step = False, -self._step  # also where the next questions begin
-                left.appendleft(at)
-                left.reverse()
-            else:
-                for _, given in self._calls.each([calls[at]]):
+        with turn.ahead() as prepare:
+            while left:
+                at = left.popleft()
+                before = stored(batches[at])
+                if len(before) == len(batches[at]):
+                    self.reused += len(before)
+                    yield at, before
+                elif together:
+                    together, self._step = False, -self._step  # also where the next questions begin
+                    left.appendleft(at)
+                    left.reverse()
+                else:
+                    prepare([calls[one] for one in (at, *islice(left, 1))])
+                    given = turn.ask(calls[at], Silent())
                     together = len(stored(batches[at])) > len(before)
                     yield at, given
 

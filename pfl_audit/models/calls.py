@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -22,8 +23,9 @@ from pfl_audit.errors import (
 )
 from pfl_audit.models.call_progress import CallProgress, Told
 from pfl_audit.models.device import is_out_of_memory
+from pfl_audit.models.pages_ahead import PreparingModel, pages_of
 from pfl_audit.models.placement import tokens_found
-from pfl_audit.progress import Silent, Task
+from pfl_audit.progress import Task
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -114,7 +116,7 @@ class Workers(Protocol):
 
 
 class InTurn(Generic[M]):
-    """Calls of a model of this process, in order."""
+    """Calls of a model of this process, in order; the pages of the next are made ready while one goes on."""
 
     shares_files = True
 
@@ -131,13 +133,31 @@ class InTurn(Generic[M]):
     ) -> Iterator[tuple[int, T | UnanswerableError]]:
         """As of Calls."""
         account = CallProgress(task, units)
-        for at, call in enumerate(calls):
-            try:
-                found: T | UnanswerableError = call(self._model, account.of(at))
-            except UnanswerableError as error:
-                found = error
-            account.end(at)
-            yield at, found
+        with self.ahead() as prepare:
+            for at, call in enumerate(calls):
+                prepare(calls[at : at + 2])
+                found = self.ask(call, account.of(at))
+                account.end(at)
+                yield at, found
+
+    def ask(self, call: Call[M, T], task: Task) -> T | UnanswerableError:
+        """What one call gives."""
+        try:
+            return call(self._model, task)
+        except UnanswerableError as error:
+            return error
+
+    @contextmanager
+    def ahead(self) -> Iterator[Callable[[Sequence[Call[M, Any]]], None]]:
+        """What begins to make the pages of calls ready, in a second thread that ends with the context."""
+        try:
+            yield self._prepare
+        finally:
+            self._prepare(())
+
+    def _prepare(self, calls: Sequence[Call[M, Any]]) -> None:
+        if isinstance(self._model, PreparingModel):
+            self._model.prepare([document for call in calls for document in pages_of(call)])
 
 
 @dataclass(frozen=True)
@@ -346,8 +366,11 @@ def reply(
             raise AuditError("a machine has another version of pfl-audit", "Install the same one everywhere")
         if opening not in models:
             models[opening] = opening.open()
-        return Reply(call(models[opening], task or Silent()), tokens=tokens_found(models[opening]))
-    except UnanswerableError as error:
+        ((_, given),) = InTurn(models[opening]).each([call], task)
+        if not isinstance(given, UnanswerableError):
+            return Reply(given, tokens=tokens_found(models[opening]))
+        return Reply(unanswerable=(given.problem, given.remedy, given.reason))
+    except UnanswerableError as error:  # of the opening
         return Reply(unanswerable=(error.problem, error.remedy, error.reason))
     except AuditError as error:
         return Reply(failed=(error.problem, error.remedy, type(error).__name__))

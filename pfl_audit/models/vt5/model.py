@@ -20,6 +20,7 @@ from pfl_audit.models.device import in_double
 from pfl_audit.models.family import QUESTIONS, Capability
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
+from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import Guess, Response, Score, sorted_guesses
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.greedy import greedy_answers
@@ -50,6 +51,11 @@ class Vt5Responder:
         self.inputs = InputBuilder(network.config, tokenizer)
         self._device = device
         self._features: OrderedDict[str, Tensor] = OrderedDict()
+        self._page_pixels = PagesAhead(self.inputs.pixels, 12 * int(network.config.visual.image_size) ** 2)
+
+    def prepare(self, documents: Sequence[Document]) -> None:
+        """As of PreparingModel."""
+        self._page_pixels.prepare([document for document in documents if page_name(document) not in self._features])
 
     def forget_pages(self) -> None:
         """Drop the features of pages, as the network that made them changes."""
@@ -193,10 +199,10 @@ class Vt5Responder:
 
     def _page_features(self, documents: Sequence[Document]) -> Tensor:
         """DiT features of the pages, each page encoded once, float (batch, patches + 1, DiT width)."""
-        names = [document.image.digest if document.image else "" for document in documents]
+        names = [page_name(document) for document in documents]
         new = {name: document for name, document in zip(names, documents, strict=True) if name not in self._features}
         if new:
-            pixels = torch.stack([self.inputs.pixels(document) for document in new.values()])
+            pixels = torch.stack([self._page_pixels(document) for document in new.values()])
             features = self.network.visual_embedding.encode(pixels.to(self._device))
             self._features.update(zip(new, features, strict=True))
         stacked = torch.stack([self._features[name] for name in names])
