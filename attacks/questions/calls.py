@@ -14,7 +14,7 @@ from pfl_audit.core.store import Records
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError, WorkersError
 from pfl_audit.models.calls import Call
-from pfl_audit.models.protocol import CandidateModel, DocumentModel, Guess, GuessingModel, Response, Score
+from pfl_audit.models.protocol import CandidateModel, DocumentModel, DropoutModel, Guess, GuessingModel, Response, Score
 from pfl_audit.progress import Task
 
 T = TypeVar("T")
@@ -52,9 +52,9 @@ def guesses(queries: Sequence[Query], width: int) -> Call[DocumentModel, list[li
     return Asked(tuple(queries), partial(_guess, width))
 
 
-def scores(query: Query, values: Sequence[str]) -> Call[DocumentModel, list[Score]]:
-    """The call for the losses of several answers to a query, in order."""
-    return Asked((query,), partial(_compare, tuple(values)))
+def scores(query: Query, values: Sequence[str], *, dropout: bool = False) -> Call[DocumentModel, list[Score]]:
+    """The call for the losses of several answers to a query, in order; in training mode with ``dropout``."""
+    return Asked((query,), partial(_drop if dropout else _compare, tuple(values)))
 
 
 def checked(found: object, count: int, is_one: Callable[[object], bool], *, here: bool = False) -> None:
@@ -146,3 +146,10 @@ def _compare(values: Sequence[str], queries: Sequence[Query], model: DocumentMod
         raise TypeError("the model cannot compare answers")
     (query,) = queries
     return model.candidate_losses(query, values)
+
+
+def _drop(values: Sequence[str], queries: Sequence[Query], model: DocumentModel) -> list[Score]:
+    if not isinstance(model, DropoutModel):
+        raise TypeError("the model has no losses with dropout")
+    (query,) = queries
+    return model.dropout_losses(query, values)

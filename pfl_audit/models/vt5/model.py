@@ -15,6 +15,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
+from pfl_audit.files import sha256_json
 from pfl_audit.models.beam import Rows, beam_search
 from pfl_audit.models.device import in_double
 from pfl_audit.models.family import QUESTIONS, Capability
@@ -94,6 +95,25 @@ class Vt5Responder:
         for layer in cache.cross_attention_cache.layers:
             layer.keys, layer.values = (kept.expand(len(values), -1, -1, -1) for kept in (layer.keys, layer.values))
         return self._scores(BaseModelOutput(last_hidden_state=state), mask.expand(len(values), -1), values, cache)
+
+    @torch.inference_mode()
+    def dropout_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
+        """As of DropoutModel, also with the dropped layers of the page's encoder, for which it is read anew."""
+        text = collate([self.inputs.text(query)]).to(self._device)
+        pixels = self._page_pixels(query.document)[None].to(self._device)
+        scores, cuda = [], [torch.device(self._device)] if torch.device(self._device).type == "cuda" else []
+        self.network.train()
+        try:
+            for value in values:
+                with torch.random.fork_rng(devices=cuda):
+                    torch.manual_seed(int(sha256_json([query.document.digest, query.question, value])[:15], 16))
+                    embeddings, mask = self.network.embed(text, self.network.visual_embedding.encode(pixels))
+                    encoded = self.network.language_backbone.encoder(inputs_embeds=embeddings, attention_mask=mask)
+                    empty = EncoderDecoderCache(DynamicCache(), DynamicCache())
+                    scores += self._scores(encoded, mask, [value], empty)
+        finally:
+            self.network.eval()
+        return scores
 
     @torch.inference_mode()
     def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
