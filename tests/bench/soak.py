@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -204,6 +204,18 @@ def results(folder: Path) -> dict[str, Any]:
         found["provenance"].pop(name)
     with sqlite3.connect(folder.with_suffix(".sqlite")) as database:
         return {"results": found, "rows": database.execute("SELECT * FROM responses ORDER BY key").fetchall()}
+
+
+def differences(one: object, other: object, place: str = "") -> Iterator[str]:
+    """Where two results differ, and how."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            yield from differences(one[key], other[key], f"{place}.{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, pair in enumerate(zip(one, other, strict=True)):
+            yield from differences(*pair, f"{place}[{number}]")
+    elif one != other:
+        yield f"{place}: {one!r:.200} against {other!r:.200}"
 
 
 if __name__ == "__main__":

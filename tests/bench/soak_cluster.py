@@ -28,7 +28,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.generator import make_corpus
 from pfl_audit.models.protocol import DocumentModel, Response
 from pfl_audit.progress import Silent
-from tests.bench.soak import asked, asked_again, audit, children, note_asked, results, small_batches
+from tests.bench.soak import asked, asked_again, audit, children, differences, note_asked, results, small_batches
 from tests.conftest import RECIPE, checkpoints
 
 ROOT = Path(__file__).parents[2]
@@ -68,12 +68,15 @@ def main(kills: int, seed: int) -> None:
                     os.kill(victim, signal.SIGKILL)
                     done += 1
                     killed["the audit" if victim == driver.pid else "an actor"] += 1
+                    print(f"{time.monotonic() - began:.0f} s: {dict(killed)}", flush=True)
                     if victim == driver.pid:
                         break
                 driver.wait()
             lost += len(asked(log)) - batches
             again += asked_again(log)
-            differ += results(out) != whole
+            if apart := list(differences(results(out), whole)):
+                differ += 1
+                print(f"results differ at {apart[:9]}")
             print(f"audit {number}: {done} kills, {lost} batches asked again", flush=True)
     machines.shutdown()
     of = ", ".join(f"{count} of {what}" for what, count in killed.items())
