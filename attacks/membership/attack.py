@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Features = Literal["standardised", "raw"]
 Differences = Literal["signed", "absolute"]
+Losses = Literal["evaluation", "dropout"]
 
 
 class MembershipSettings(Settings):
@@ -45,6 +46,10 @@ class MembershipSettings(Settings):
     )
     differences: Annotated[Differences, Flag(hidden=True), PaperValue("absolute", "the reference code")] = Field(
         default="signed", description="Differences to the public model (G3)."
+    )
+    losses: Annotated[Losses, Flag(hidden=True), PaperValue("dropout", "the reference code")] = Field(
+        default="evaluation",
+        description="Mode of the model for its losses; with dropout they are of a VT5 alone, one question a pass.",
     )
     equal_known: Annotated[bool, Flag(hidden=True), PaperValue(True, "section 5.2.3")] = Field(
         default=False,

@@ -27,6 +27,7 @@ def query_features(
     target: Mapping[str, Response],
     pretrained: Mapping[str, Response] | None,
     references: Sequence[Mapping[str, Response]] = (),
+    dropped: Mapping[str, tuple[float, float]] | None = None,
 ) -> pd.DataFrame:
     """Features of every query that the target answered, and every model beside it.
 
@@ -34,6 +35,8 @@ def query_features(
         target: Query id to response of the model under audit.
         pretrained: The same of the pre-trained model.
         references: The same of each reference model.
+        dropped: Query id to the losses with dropout of the target and the pre-trained model (NaN without one), in the
+            place of those in the responses for ``loss`` and ``delta_loss``; likelihoods, which are ours, stay.
 
     Returns:
         One row a query: ``unit``, G1, and as far as the responses carry them G2, G3, the log-likelihoods
@@ -46,16 +49,19 @@ def query_features(
         others = [found[query.id] for found in references if query.id in found]
         if response is None or (pretrained is not None and before is None) or len(others) < len(references):
             continue
+        if dropped is not None and query.id not in dropped:
+            continue
+        loss, loss_before = dropped[query.id] if dropped is not None else (_loss(response), _loss(before))
         row = {
             "unit": query.document.unit,
             "acc": accuracy(response.answer, query.answers),
             "nls": anls(response.answer, query.answers),
-            "loss": _loss(response),
+            "loss": loss,
             "conf": _number(response.confidence),
             "loglik": _loglik(response),
         }
         if before is not None:
-            row["delta_loss"] = _loss(before) - _loss(response)
+            row["delta_loss"] = loss_before - loss
             row["delta_conf"] = _number(response.confidence) - _number(before.confidence)
             row["loglik_before"] = _loglik(before)
             row["llr"] = _loglik(response) - _loglik(before)

@@ -14,7 +14,13 @@ from pfl_audit.attacks.membership.attack import MembershipSettings
 from pfl_audit.attacks.membership.classifiers import Choices
 from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
-from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features, without_signs
+from pfl_audit.attacks.membership.features import (
+    LARGEST_LOSS,
+    aggregate,
+    memory_features,
+    query_features,
+    without_signs,
+)
 from pfl_audit.attacks.membership.present import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, by_access_roc, finding, metrics
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
@@ -48,7 +54,7 @@ from pfl_audit.errors import NotAuditableError
 from pfl_audit.fitness.blind import Blind, blind_baseline
 from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Bools, Floats
-from pfl_audit.models.protocol import Response
+from pfl_audit.models.protocol import DropoutModel, Response
 
 
 def _control_text(control: str, unit: Unit) -> str:
@@ -197,6 +203,12 @@ class _Run:
     def _features(self, engine: QueryEngine, pretrained: QueryEngine | None) -> pd.DataFrame:
         """One row a provider, with the columns that the rows use."""
         wanted, queries = {column for row in self.rows for column in row.columns}, self.corpus.queries
+        with_dropout = self.settings.losses == "dropout" and bool(wanted & {"loss", "delta_loss"})
+        if with_dropout and not all(isinstance(one.model, DropoutModel) for one in (engine, pretrained) if one):
+            raise NotAuditableError(
+                "losses with dropout, as the reference code takes them, are of a VT5 alone",
+                "Give --set membership.losses=evaluation",
+            )
         answers = engine.ask(queries, "questions to the model")
         before = pretrained.ask(queries, "the same to the pre-trained model").responses if pretrained else None
         models = self.context.references if wanted & set(SCORES) else ()
@@ -207,7 +219,8 @@ class _Run:
         memory = None
         if wanted & {*G4, SCRUBBED_RATIO}:
             memory = self._memory(engine, pretrained if SCRUBBED_RATIO in wanted else None)
-        frame = query_features(queries, answers.responses, before, references)
+        dropped = self._dropped(engine, pretrained) if with_dropout else None
+        frame = query_features(queries, answers.responses, before, references, dropped)
         if frame.empty:
             reason = f": {answers.problems[0].reason}" if answers.problems else ""
             raise NotAuditableError(f"none of the questions could be answered{reason}", "See 'pfl-audit data check'")
@@ -215,6 +228,16 @@ class _Run:
         if self.settings.differences == "absolute":
             table = without_signs(table)
         return with_scores(table, len(references)) if references else table
+
+    def _dropped(self, engine: QueryEngine, pretrained: QueryEngine | None) -> dict[str, tuple[float, float]]:
+        """Losses with dropout of a model and of the pre-trained one, by query."""
+        models = [engine, *([pretrained] if pretrained else [])]
+        queries = self.corpus.queries
+        first = {query: query.answers[:1] for query in queries}
+        found = [one.candidates(first, "losses with dropout", dropout=True) for one in models]
+        both = [query.id for query in queries if all(query.id in some for some in found)]
+        losses = {name: [min(some[name][0].loss, LARGEST_LOSS) for some in found] for name in both}
+        return {name: (some[0], some[1] if pretrained else float("nan")) for name, some in losses.items()}
 
     @cached_property
     def _scrubbed(self) -> ScrubbedQuestions:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import isfinite
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from pfl_audit.core.store import Records
-from pfl_audit.documents.document import Query
+from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError, WorkersError
 from pfl_audit.models.calls import Call
-from pfl_audit.models.protocol import CandidateModel, DocumentModel, Guess, GuessingModel, Response, Score
+from pfl_audit.models.protocol import CandidateModel, DocumentModel, DropoutModel, Guess, GuessingModel, Response, Score
 from pfl_audit.progress import Task
 
 T = TypeVar("T")
@@ -24,19 +25,36 @@ UNANSWERABLE: Final = {"unanswerable": True}
 """Record of what a share asked and could not be answered, so that the others do not wait for it."""
 
 
+@dataclass(frozen=True)
+class Asked(Generic[T]):
+    """A call that asks a model about queries; AboutPages."""
+
+    queries: tuple[Query, ...]
+    ask: Callable[[Sequence[Query], DocumentModel], T]
+
+    def __call__(self, model: DocumentModel, task: Task) -> T:
+        """Ask the model."""
+        return self.ask(self.queries, model)
+
+    @property
+    def documents(self) -> list[Document]:
+        """Their pages, in order."""
+        return [query.document for query in self.queries]
+
+
 def responses(queries: Sequence[Query]) -> Call[DocumentModel, list[Response]]:
     """The call for the responses to a batch, in order."""
-    return partial(_respond, tuple(queries))
+    return Asked(tuple(queries), _respond)
 
 
 def guesses(queries: Sequence[Query], width: int) -> Call[DocumentModel, list[list[Guess]]]:
     """The call for the likeliest answers to each query of a batch, in order."""
-    return partial(_guess, tuple(queries), width)
+    return Asked(tuple(queries), partial(_guess, width))
 
 
-def scores(query: Query, values: Sequence[str]) -> Call[DocumentModel, list[Score]]:
-    """The call for the losses of several answers to a query, in order."""
-    return partial(_compare, query, tuple(values))
+def scores(query: Query, values: Sequence[str], *, dropout: bool = False) -> Call[DocumentModel, list[Score]]:
+    """The call for the losses of several answers to a query, in order; in training mode with ``dropout``."""
+    return Asked((query,), partial(_drop if dropout else _compare, tuple(values)))
 
 
 def checked(found: object, count: int, is_one: Callable[[object], bool], *, here: bool = False) -> None:
@@ -113,17 +131,25 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _respond(queries: Sequence[Query], model: DocumentModel, task: Task) -> list[Response]:
+def _respond(queries: Sequence[Query], model: DocumentModel) -> list[Response]:
     return model.respond(queries)
 
 
-def _guess(queries: Sequence[Query], width: int, model: DocumentModel, task: Task) -> list[list[Guess]]:
+def _guess(width: int, queries: Sequence[Query], model: DocumentModel) -> list[list[Guess]]:
     if not isinstance(model, GuessingModel):
         raise TypeError("the model gives one answer only")
     return model.guess(queries, width)
 
 
-def _compare(query: Query, values: Sequence[str], model: DocumentModel, task: Task) -> list[Score]:
+def _compare(values: Sequence[str], queries: Sequence[Query], model: DocumentModel) -> list[Score]:
     if not isinstance(model, CandidateModel):
         raise TypeError("the model cannot compare answers")
+    (query,) = queries
     return model.candidate_losses(query, values)
+
+
+def _drop(values: Sequence[str], queries: Sequence[Query], model: DocumentModel) -> list[Score]:
+    if not isinstance(model, DropoutModel):
+        raise TypeError("the model has no losses with dropout")
+    (query,) = queries
+    return model.dropout_losses(query, values)

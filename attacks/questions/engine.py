@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from pfl_audit import __version__
+from pfl_audit.attacks.questions.batches import form_batches
 from pfl_audit.attacks.questions.calls import (
     UNANSWERABLE,
     are_guesses,
@@ -33,13 +35,14 @@ from pfl_audit.models.protocol import (
     Capability,
     ConcurrentModel,
     DocumentModel,
+    DropoutModel,
     FieldModel,
     Guess,
     GuessingModel,
     Response,
     Score,
 )
-from pfl_audit.progress import Progress
+from pfl_audit.progress import Progress, Silent
 
 T = TypeVar("T")
 
@@ -141,11 +144,14 @@ class QueryEngine:
         """Whether ``candidates`` can be asked."""
         return isinstance(self.model, CandidateModel) and Capability.LOSS in self.capabilities
 
-    def candidates(self, values: Mapping[Query, Sequence[str]], purpose: str) -> dict[str, list[Score]]:
+    def candidates(
+        self, values: Mapping[Query, Sequence[str]], purpose: str, *, dropout: bool = False
+    ) -> dict[str, list[Score]]:
         """How likely the model takes each of several answers to a question to be.
 
         Args:
             values: Query to the answers to compare.
+            dropout: In training mode, as of ``DropoutModel``.
 
         Returns:
             Query id to scores in order; a query whose page cannot be read is left out.
@@ -153,14 +159,16 @@ class QueryEngine:
         Raises:
             TypeError: The model cannot compare answers.
         """
-        if not isinstance(self.model, CandidateModel):
+        able: type = DropoutModel if dropout else CandidateModel
+        if not isinstance(self.model, able):
             raise TypeError("the model cannot compare answers")
+        kind = "loss with dropout" if dropout else "loss alone"
         found: dict[str, list[Score]] = {}
         due: list[tuple[Query, list[str], dict[str, str]]] = []
         problems, elsewhere = dict[int, Problem](), False
         for at, (query, some) in enumerate(values.items()):
             try:
-                keys = [self._key(replace(query, answers=(value,)), "loss alone") for value in some]
+                keys = [self._key(replace(query, answers=(value,)), kind) for value in some]
             except UnanswerableError as error:
                 self.problems[Problem(query.document.id, error.reason)] = None
                 continue
@@ -173,7 +181,7 @@ class QueryEngine:
                 due.append((query, keys, pending))
             else:
                 found[query.id] = scores_of(known, keys)
-        calls = [scores(query, list(pending.values())) for query, _, pending in due]
+        calls = [scores(query, list(pending.values()), dropout=dropout) for query, _, pending in due]
         with self._progress.task(purpose, len(values), len(values) - len(due)) as task:
             for at, given in self._calls.each(calls):
                 query, keys, pending = due[at]
@@ -276,8 +284,8 @@ class QueryEngine:
         """
         found: dict[int, list[Problem]] = {}
         calls = [call(list(batch.values())) for batch in batches]
-        beside = stored if isinstance(self._calls, InTurn) else None
-        for at, given in self._beside(batches, calls, beside) if beside else self._calls.each(calls):
+        turn = self._calls if stored and isinstance(self._calls, InTurn) else None
+        for at, given in self._beside(batches, calls, stored, turn) if stored and turn else self._calls.each(calls):
             found[at] = []
             yield at, given if isinstance(given, dict) else self._taken(batches[at], given, call, is_one, found[at])
         in_order = [problem for at in sorted(found) for problem in found[at]]
@@ -291,24 +299,27 @@ class QueryEngine:
         batches: Sequence[Mapping[str, Query]],
         calls: Sequence[Call[DocumentModel, list[T]]],
         stored: Callable[[Iterable[str]], dict[str, T]],
+        turn: InTurn[DocumentModel],
     ) -> Iterator[tuple[int, list[T] | dict[str, T] | UnanswerableError]]:
         """What batches give, or what another process with the same store has put there for all of a batch meanwhile.
 
         Two that ask the same would always be at the same batch, so the one that ends second goes on from the end.
         """
         left, together = deque(range(len(calls))[:: self._step]), False
-        while left:
-            at = left.popleft()
-            before = stored(batches[at])
-            if len(before) == len(batches[at]):
-                self.reused += len(before)
-                yield at, before
-            elif together:
-                together, self._step = False, -self._step  # also where the next questions begin
-                left.appendleft(at)
-                left.reverse()
-            else:
-                for _, given in self._calls.each([calls[at]]):
+        with turn.ahead() as prepare:
+            while left:
+                at = left.popleft()
+                before = stored(batches[at])
+                if len(before) == len(batches[at]):
+                    self.reused += len(before)
+                    yield at, before
+                elif together:
+                    together, self._step = False, -self._step  # also where the next questions begin
+                    left.appendleft(at)
+                    left.reverse()
+                else:
+                    prepare([calls[one] for one in (at, *islice(left, 1))])
+                    given = turn.ask(calls[at], Silent())
                     together = len(stored(batches[at])) > len(before)
                     yield at, given
 
@@ -358,33 +369,12 @@ class QueryEngine:
             rows: Rows that the model computes for a query.
         """
         if self._share is None:
-            return self._batches(pending, rows)
+            return form_batches(self.model, pending, rows)
         new = {key: query for key, query in wanted.items() if key not in self._shared}
         self._shared |= new.keys()
-        own = [batch for at, batch in enumerate(self._batches(new, rows)) if self._share.has(at)]
+        own = [batch for at, batch in enumerate(form_batches(self.model, new, rows)) if self._share.has(at)]
         left = [{key: query for key, query in batch.items() if key in pending} for batch in own]
         return [batch for batch in left if batch]
-
-    def _batches(self, pending: Mapping[str, Query], share: int = 1) -> list[dict[str, Query]]:
-        """Group by length, longest first (what does not fit shows at once), a page's questions together.
-
-        Args:
-            share: Rows that the model computes for a query.
-        """
-        costs = {key: self.model.cost(query) for key, query in pending.items()}
-        pages: dict[str, int] = {}
-        for key, query in pending.items():
-            pages[query.document.id] = max(pages.get(query.document.id, 0), costs[key])
-        order = sorted(pending, key=lambda key: (-pages[pending[key].document.id], pending[key].document.id, key))
-        batches: list[dict[str, Query]] = []
-        longest = 0
-        for key in order:
-            if not batches or len(batches[-1]) >= max(1, self.model.batch_size(max(longest, costs[key])) // share):
-                batches.append({})
-                longest = 0
-            batches[-1][key] = pending[key]
-            longest = max(longest, costs[key])
-        return batches
 
     def _key(self, query: Query, *purpose: str) -> str:
         asked = query.question

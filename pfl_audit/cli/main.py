@@ -12,7 +12,21 @@ from typing import Annotated, Any
 import typer
 
 from pfl_audit import __version__
-from pfl_audit.cli import account, canaries, compare, data, demo, explain, init, inspect, report, store, train, verify
+from pfl_audit.cli import (
+    account,
+    canaries,
+    compare,
+    data,
+    demo,
+    explain,
+    init,
+    inspect,
+    report,
+    store,
+    train,
+    trainings,
+    verify,
+)
 from pfl_audit.cli import run as run_file
 from pfl_audit.cli.audit import audit_command
 from pfl_audit.cli.audit_command import COMMANDS, register
@@ -41,6 +55,7 @@ app.command("init")(init.init)
 app.command("report")(report.report_command())
 app.command("compare")(compare.compare)
 app.command("train")(train.train)
+app.command("trainings")(trainings.trainings)
 app.command("account")(account.account_command())
 app.command("canaries")(canaries.canaries)
 app.command("verify")(verify.verify)

@@ -83,6 +83,25 @@ def _beside_papers(results: Results) -> Table:
     return table
 
 
+def show_trainings(results: Results, files: Sequence[Path]) -> None:
+    """Print the numbers of trainings that have no slice, those beside papers', and the files."""
+    console = Console(highlight=False, emoji=False)
+    console.width = max(console.width, _WIDTH)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("training", "mode", "number", "value"):
+        table.add_column(column)
+    for check in results.checks:
+        for metric in check.metrics:
+            if not metric.slice or "criterion" in metric.slice:
+                name = ", ".join((metric.name, *map(str, metric.slice.values())))
+                table.add_row(*map(_plain, (check.id, check.title, name, number(metric))))
+    console.print(table)
+    if results.published:
+        console.print(_beside_papers(results))
+    for path in files:
+        console.print(_plain(str(path)), soft_wrap=True)
+
+
 def show_comparison(comparison: Comparison, pages: Sequence[Path]) -> None:
     """Print audits side by side, and where the page lies."""
     console = Console(highlight=False, emoji=False)

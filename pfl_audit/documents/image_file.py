@@ -11,6 +11,7 @@ from PIL import Image
 
 from pfl_audit.inputs import MIB
 
+warnings.filterwarnings("ignore", module="PIL")  # not around each picture: threads share the filters
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP")
 MAX_FILE = 256 * MIB
 _READINGS = 4
@@ -27,12 +28,10 @@ def open_picture(file: BinaryIO) -> Iterator[Image.Image]:
     Raises:
         Exception: Any exception of Pillow's decoders.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with Image.open(cast("IO[bytes]", _Limited(file)), formats=FORMATS) as image:
-            if image.format == "JPEG":
-                _check_scans(file)
-            yield image
+    with Image.open(cast("IO[bytes]", _Limited(file)), formats=FORMATS) as image:
+        if image.format == "JPEG":
+            _check_scans(file)
+        yield image
 
 
 class _Limited:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from pfl_audit import __version__
 from pfl_audit.errors import (
     AuditError,
     NotAuditableError,
@@ -21,9 +21,9 @@ from pfl_audit.errors import (
     WorkersError,
 )
 from pfl_audit.models.call_progress import CallProgress, Told
-from pfl_audit.models.device import is_out_of_memory
+from pfl_audit.models.pages_ahead import PreparingModel, pages_of
 from pfl_audit.models.placement import tokens_found
-from pfl_audit.progress import Silent, Task
+from pfl_audit.progress import Task
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -33,6 +33,8 @@ Call = Callable[[M, Task], T]
 
 _DEATHS = 3
 """Processes that one call may cost."""
+_START = -1
+"""In the place of the number of a call, for processes that die before their first."""
 
 
 class Opening(Protocol[M_co]):
@@ -114,7 +116,7 @@ class Workers(Protocol):
 
 
 class InTurn(Generic[M]):
-    """Calls of a model of this process, in order."""
+    """Calls of a model of this process, in order; the pages of the next are made ready while one goes on."""
 
     shares_files = True
 
@@ -131,13 +133,31 @@ class InTurn(Generic[M]):
     ) -> Iterator[tuple[int, T | UnanswerableError]]:
         """As of Calls."""
         account = CallProgress(task, units)
-        for at, call in enumerate(calls):
-            try:
-                found: T | UnanswerableError = call(self._model, account.of(at))
-            except UnanswerableError as error:
-                found = error
-            account.end(at)
-            yield at, found
+        with self.ahead() as prepare:
+            for at, call in enumerate(calls):
+                prepare(calls[at : at + 2])
+                found = self.ask(call, account.of(at))
+                account.end(at)
+                yield at, found
+
+    def ask(self, call: Call[M, T], task: Task) -> T | UnanswerableError:
+        """What one call gives."""
+        try:
+            return call(self._model, task)
+        except UnanswerableError as error:
+            return error
+
+    @contextmanager
+    def ahead(self) -> Iterator[Callable[[Sequence[Call[M, Any]]], None]]:
+        """What begins to make the pages of calls ready, in a second thread that ends with the context."""
+        try:
+            yield self._prepare
+        finally:
+            self._prepare(())
+
+    def _prepare(self, calls: Sequence[Call[M, Any]]) -> None:
+        if isinstance(self._model, PreparingModel):
+            self._model.prepare([document for call in calls for document in pages_of(call)])
 
 
 @dataclass(frozen=True)
@@ -193,6 +213,9 @@ class Holder(Protocol):
             AuditError: The call cannot be sent to another process.
         """
 
+    def has_started(self) -> bool:
+        """Whether it has started rather than died; asked where ``Holders.ready`` returns it before its first call."""
+
     def receive(self) -> Reply[Any] | Told | None:
         """What the call returned or reports, once it is ready; None where the process has died."""
 
@@ -208,10 +231,12 @@ class Holders(Protocol[H]):
 
     Attributes:
         fewer: What helps where they run out of memory.
+        waits: Whether a process may wait for room to start, so that it gets no call before.
         shares_files: As of Calls.
     """
 
     fewer: str
+    waits: bool
     shares_files: bool
 
     @property
@@ -226,7 +251,7 @@ class Holders(Protocol[H]):
         """Start one."""
 
     def ready(self, busy: Sequence[H]) -> Sequence[H]:
-        """Wait until some of those that were sent a call have a reply or have died, and return these."""
+        """Wait until some have started, have a reply to their call or have died, and return these."""
 
 
 class Pool(Generic[H]):
@@ -239,6 +264,7 @@ class Pool(Generic[H]):
     def __init__(self, holders: Holders[H]) -> None:
         self._holders = holders
         self.idle: list[H] = []
+        self.starting: list[H] = []
         self.tokens: dict[Opening[Any], int] = {}
 
     @property
@@ -273,7 +299,15 @@ class Pool(Generic[H]):
                     at, call = waiting.popleft()
                     busy.append((self.idle.pop(), at))
                     busy[-1][0].send(opening, call)
-                for one in self._holders.ready([holder for holder, _ in busy]):
+                for one in self._holders.ready([*self.starting, *(holder for holder, _ in busy)]):
+                    if one in self.starting:
+                        deaths[_START] += not self._started(one)
+                        if deaths[_START] == _DEATHS:
+                            raise WorkersError(
+                                f"{_DEATHS} processes died as they started", "See what that machine says"
+                            )
+                        self._fill(len(waiting) + len(busy), len(busy))
+                        continue
                     found = next(pair for pair in busy if pair[0] is one)
                     at = found[1]
                     reply: Reply[T] | Told | None = one.receive()
@@ -305,10 +339,20 @@ class Pool(Generic[H]):
             for one, _ in busy:  # what it would send belongs to this loop
                 one.end()
 
+    def _started(self, one: H) -> bool:
+        """Take a process that has started, or leave one that has died."""
+        self.starting.remove(one)
+        if one.has_started():
+            self.idle.append(one)
+            return True
+        one.end()
+        return False
+
     def _fill(self, wanted: int, busy: int = 0) -> None:
         """Start as many as are wanted and have room."""
-        while len(self.idle) + busy < min(self._holders.room, wanted):
-            self.idle.append(self._holders.start())
+        new = self.starting if self._holders.waits else self.idle
+        while len(self.idle) + len(self.starting) + busy < min(self._holders.room, wanted):
+            new.append(self._holders.start())
 
 
 class _Held(Generic[M]):
@@ -329,35 +373,3 @@ class _Held(Generic[M]):
         self, calls: Sequence[Call[M, T]], task: Task | None = None, units: Sequence[int] | None = None
     ) -> Iterator[tuple[int, T | UnanswerableError]]:
         return self._pool.each(self._opening, calls, task, units)
-
-
-def reply(
-    models: dict[Opening[Any], Any], opening: Opening[M], call: Call[M, T], fewer: str, task: Task | None = None
-) -> Reply[T]:
-    """Call a model, in the process that holds it.
-
-    Args:
-        models: The opened ones; the one that is called is added.
-        fewer: As of ``Holders``.
-        task: As of ``Calls.each``, of this call.
-    """
-    try:
-        if opening.version != __version__:
-            raise AuditError("a machine has another version of pfl-audit", "Install the same one everywhere")
-        if opening not in models:
-            models[opening] = opening.open()
-        return Reply(call(models[opening], task or Silent()), tokens=tokens_found(models[opening]))
-    except UnanswerableError as error:
-        return Reply(unanswerable=(error.problem, error.remedy, error.reason))
-    except AuditError as error:
-        return Reply(failed=(error.problem, error.remedy, type(error).__name__))
-    except Exception as error:
-        return failed(error, fewer)
-
-
-def failed(error: Exception, fewer: str) -> Reply[Any]:
-    """What no call foresees, without its text, which may hold a value."""
-    kind = type(error).__name__
-    if is_out_of_memory(error):
-        return Reply(failed=("out of memory", f"Repeat the command with {fewer}: it goes on", ""))
-    return Reply(failed=(f"internal error: {kind}", "Repeat the command with one process, and report it", ""))

@@ -21,8 +21,9 @@ from secrets import token_hex
 from typing import Any
 
 from pfl_audit.errors import AuditError, UsageError, WorkersError
-from pfl_audit.models.calls import Call, M, Opening, Pool, Reply, failed, reply
+from pfl_audit.models.calls import Call, M, Opening, Pool, Reply
 from pfl_audit.models.processes import be_silent
+from pfl_audit.models.replies import failed, reply
 
 LOCAL = "local"
 _FEWER = "fewer --workers on each machine"
@@ -133,6 +134,7 @@ class _Machines:
     """As of Holders: the machines of the cluster, also those that come later."""
 
     fewer = _FEWER
+    waits = True
     shares_files = False
 
     def __init__(self, each: int, device: str) -> None:
@@ -193,7 +195,7 @@ class Actor:
         made: Any = ray.remote(_Models)
         options = {"num_cpus": share.processors, "num_gpus": share.gpus, "scheduling_strategy": there}
         self._actor = made.options(**options, max_restarts=0).remote(share.processors)
-        self.reference: Any = None
+        self.reference: Any = self._actor.__ray_ready__.remote()
 
     def send(self, opening: Opening[M], call: Call[M, Any]) -> None:
         """As of Holder."""
@@ -205,6 +207,17 @@ class Actor:
             raise AuditError(
                 "documents of this format cannot be given to another machine", "Leave --cluster out"
             ) from error
+
+    def has_started(self) -> bool:
+        """As of Holder."""
+        import ray
+        from ray.exceptions import RayError
+
+        try:
+            ray.get(self.reference)
+        except RayError:
+            return False
+        return True
 
     def receive(self) -> Reply[Any] | None:
         """As of Holder."""

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from pfl_audit.documents.document import Document
 from pfl_audit.inputs import is_there
 from pfl_audit.models.settings import whole
 from pfl_audit.models.weights import CONFIG, read_settings
@@ -39,6 +40,14 @@ class Normalisation(ABC):
     @abstractmethod
     def pixels(self, page: Image.Image | None) -> Tensor:
         """The page's pixels, float32 (3, height, width)."""
+
+    def of_document(self, document: Document) -> Tensor:
+        """As of ``pixels``.
+
+        Raises:
+            UnanswerableError: The image cannot be read.
+        """
+        return self.pixels(document.image.open() if document.image else None)
 
     def plain(self, page: Image.Image | None) -> Tensor:
         """The page's pixels without normalisation, uint8 (3, height, width)."""

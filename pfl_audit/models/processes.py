@@ -16,7 +16,8 @@ from typing import Any
 from pfl_audit.child_process import follow
 from pfl_audit.errors import AuditError
 from pfl_audit.models.call_progress import Told
-from pfl_audit.models.calls import Call, M, Opening, Pool, Reply, failed, reply
+from pfl_audit.models.calls import Call, M, Opening, Pool, Reply
+from pfl_audit.models.replies import failed, reply
 
 FEWER = "fewer --workers"
 
@@ -39,6 +40,7 @@ class _Local:
     """As of Holders."""
 
     fewer = FEWER
+    waits = False
     shares_files = True
 
     def __init__(self, count: int) -> None:
@@ -74,6 +76,10 @@ class Process:
             raise AuditError(
                 "documents of this format cannot be given to another process", "Use --workers 1"
             ) from error
+
+    def has_started(self) -> bool:
+        """As of Holder."""
+        return self._process.is_alive()
 
     def receive(self) -> Reply[Any] | Told | None:
         """As of Holder."""

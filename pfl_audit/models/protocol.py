@@ -137,6 +137,21 @@ class CandidateModel(Protocol):
 
 
 @runtime_checkable
+class DropoutModel(Protocol):
+    """A model that computes losses in training mode as well, as the reference code of privacy-aware-docvqa does."""
+
+    def dropout_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
+        """Losses of answers to one question with dropout on, each in a pass of its own.
+
+        What is dropped is drawn by the page, the question and the answer, so that a loss is the same in every run.
+
+        Raises:
+            UnanswerableError: The page's image cannot be read.
+            AuditError: The model computes NaN or infinite losses.
+        """
+
+
+@runtime_checkable
 class GuessingModel(Protocol):
     """A model that gives several likely answers to a question."""
 

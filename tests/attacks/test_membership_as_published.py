@@ -1,5 +1,9 @@
 """Choices of the paper and its reference code in the place of ours."""
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +13,7 @@ from pfl_audit.attacks.membership.classifiers import Choices
 from pfl_audit.attacks.membership.evaluation import run_trial, trial_of
 from pfl_audit.attacks.membership.features import without_signs
 from pfl_audit.attacks.membership.rows import ROWS
+from pfl_audit.cli.main import run
 
 BY_ID = {row.id: row for row in ROWS}
 
@@ -84,3 +89,32 @@ def test_an_attack_takes_the_choices() -> None:
     equal = run_trial(BY_ID["azk"], frame.iloc[:60], np.arange(60) < 10, 0, 0.5, choices=Choices(equal=True))
     known = np.setdiff1d(np.arange(60), equal.test)
     assert int((known < 10).sum()) == 9  # all members but one, where 15 of each class are wanted
+
+
+def audited(model: Path, before: Path, corpus: Path, out: Path, *words: str) -> dict[str, object]:
+    given = ["--model", str(model), "--pretrained", str(before), "--red", str(corpus), "--check", "membership.apk"]
+    few = ["--set", "membership.seeds=1", "--set", "membership.forest_search=false", "--s", "0"]
+    assert run(["mia", *given, *few, "--out", str(out), "-q", *words]) in (0, 1, 3)
+    checks = json.loads((out / "results.json").read_text())["checks"]
+    return next(dict(check) for check in checks if check["id"] == "membership.apk")
+
+
+def test_losses_with_dropout_are_asked_once_and_change_the_attack(
+    make_checkpoint: Callable[[int], Path], corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models, store = (make_checkpoint(0), make_checkpoint(1)), ("--store", str(tmp_path / "store.sqlite"))
+    paper = audited(*models, corpus_folder, tmp_path / "paper", "--as-published", *store)
+    again = audited(*models, corpus_folder, tmp_path / "again", "--as-published", "--workers", "2", *store)
+    ours = audited(*models, corpus_folder, tmp_path / "ours", "--as-published", "--set", "membership.losses=evaluation")
+    assert "losses = dropout" in str(paper["as_published"])
+    assert "stated by the user instead: " in str(ours["as_published"])
+    assert paper["metrics"] == again["metrics"] != ours["metrics"]
+
+
+def test_other_families_say_what_to_state(
+    make_checkpoint: Callable[[int], Path], corpus_folder: Path, tmp_path: Path
+) -> None:
+    donut = Path(__file__).parents[2] / "fixtures/donut"
+    found = audited(donut, make_checkpoint(1), corpus_folder, tmp_path / "paper", "--as-published")
+    assert found["status"] == "skipped"
+    assert "membership.losses=evaluation" in str(found["reason"])

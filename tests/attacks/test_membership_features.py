@@ -20,6 +20,18 @@ def queries(page: Page) -> list[Query]:
     ]
 
 
+def test_losses_with_dropout_stand_in_the_place_of_losses_alone(queries: list[Query]) -> None:
+    target = {query.id: Response("right", 0.9, 0.5, 4) for query in queries}
+    before = {query.id: Response("x", 0.5, 2.0, 4) for query in queries}
+    dropped = {"a1": (0.75, 3.0), "a2": (1.25, 5.0)}
+    found = query_features(queries, target, before, (), dropped)
+    assert found["loss"].tolist() == [0.75, 1.25]
+    assert found["delta_loss"].tolist() == [2.25, 3.75]
+    ours = query_features(queries[:2], target, before)
+    same = [name for name in found if name not in ("loss", "delta_loss")]
+    assert found[same].equals(ours[same])
+
+
 def test_features_by_hand(queries: list[Query]) -> None:
     target = {
         "a1": Response("right", 0.9, 0.5, 4),

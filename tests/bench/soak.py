@@ -24,17 +24,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from pfl_audit import __version__
 from pfl_audit.cli.libraries import restrain
 from pfl_audit.cli.main import run
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.generator import make_corpus
+from pfl_audit.files import sha256_json
 from pfl_audit.models import processes
-from pfl_audit.models.protocol import Response
+from pfl_audit.models.protocol import DocumentModel, Response
 from pfl_audit.models.vt5.model import Vt5Responder
 from pfl_audit.progress import Silent
 from tests.conftest import RECIPE, checkpoints
@@ -102,34 +104,45 @@ def ended(leader: int, log: Path) -> bool:
     return False
 
 
-def slow_down(log: Path) -> None:
-    """Small batches that sleep, and a log of what is asked and what is stored, by the keys of the store."""
-    from pfl_audit import __version__
-    from pfl_audit.files import sha256_json
+def note(log: Path, what: str, keys: list[str]) -> None:
+    """Add a line to a log that several processes write."""
+    handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(handle, (json.dumps([what, keys]) + "\n").encode())
+    os.close(handle)
 
-    def note(what: str, keys: list[str]) -> None:
-        handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.write(handle, (json.dumps([what, keys]) + "\n").encode())
-        os.close(handle)
 
-    respond, put = Vt5Responder.respond, ResponseStore.put
+def note_asked(log: Path, model: DocumentModel, queries: Sequence[Query]) -> None:
+    """Note what a model is asked, by the keys of the store."""
+    content = [[__version__, model.fingerprint, one.document.digest, one.question, one.answers[0]] for one in queries]
+    note(log, "asked", [sha256_json(one) for one in content])
 
-    def slowly(self: Vt5Responder, queries: Sequence[Query]) -> list[Response]:
-        content = [
-            [__version__, self.fingerprint, one.document.digest, one.question, one.answers[0]] for one in queries
-        ]
-        note("asked", [sha256_json(one) for one in content])
-        time.sleep(SLEEP)
-        return respond(self, queries)
+
+def small_batches(log: Path) -> None:
+    """Batches of two questions, and a log of what is stored."""
+    put = ResponseStore.put
 
     def kept(self: ResponseStore, responses: Any) -> None:
         put(self, responses)
-        note("stored", list(responses))
+        note(log, "stored", list(responses))
 
     changed: Any = Vt5Responder
-    changed.respond, changed.batch_size = slowly, lambda self, cost: 2
+    changed.batch_size = lambda self, cost: 2
     stored: Any = ResponseStore
     stored.put = kept
+
+
+def slow_down(log: Path) -> None:
+    """Small batches that sleep, and a log of what is asked and what is stored."""
+    small_batches(log)
+    respond = Vt5Responder.respond
+
+    def slowly(self: Vt5Responder, queries: Sequence[Query]) -> list[Response]:
+        note_asked(log, cast("DocumentModel", self), queries)
+        time.sleep(SLEEP)
+        return respond(self, queries)
+
+    changed: Any = Vt5Responder
+    changed.respond = slowly
     forked: Any = processes
     forked.get_context = lambda how: multiprocessing.get_context("fork")
 
@@ -147,7 +160,7 @@ def start(out: Path, given: list[str]) -> int:
     return child
 
 
-def audit(out: Path, given: list[str]) -> None:
+def audit(out: Path, given: Sequence[str], how: Sequence[str] = ("--workers", "2")) -> None:
     """Audit into a folder, whose store has the salt that all have."""
     store = out.with_suffix(".sqlite")
     if not store.exists():
@@ -156,7 +169,7 @@ def audit(out: Path, given: list[str]) -> None:
     named = ("memorization.provider_name", "memorization.generalisation")
     checks = [word for name in named for word in ("--check", name)]
     with contextlib.redirect_stdout(io.StringIO()):
-        run(["audit", *given, *checks, "--workers", "2", "--store", str(store), "--out", str(out), "--quiet"])
+        run(["audit", *given, *checks, *how, "--store", str(store), "--out", str(out), "--quiet"])
 
 
 def children(process: int) -> list[int]:
@@ -191,6 +204,18 @@ def results(folder: Path) -> dict[str, Any]:
         found["provenance"].pop(name)
     with sqlite3.connect(folder.with_suffix(".sqlite")) as database:
         return {"results": found, "rows": database.execute("SELECT * FROM responses ORDER BY key").fetchall()}
+
+
+def differences(one: object, other: object, place: str = "") -> Iterator[str]:
+    """Where two results differ, and how."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            yield from differences(one[key], other[key], f"{place}.{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, pair in enumerate(zip(one, other, strict=True)):
+            yield from differences(*pair, f"{place}[{number}]")
+    elif one != other:
+        yield f"{place}: {one!r:.200} against {other!r:.200}"
 
 
 if __name__ == "__main__":

@@ -86,7 +86,8 @@ def test_numbers_say_which_settings_are_the_papers(here: Path) -> None:
     """``--set membership.seeds=1`` is the user's."""
     found = {check["id"]: check for check in results("privacy-aware-table4")["checks"]}
     label = (
-        "settings as published: forest_search = true, kmeans = raw, differences = absolute, equal_known = true; "
+        "settings as published: forest_search = true, kmeans = raw, differences = absolute, losses = dropout, "
+        "equal_known = true; "
         "stated by the user instead: seeds = 1"
     )
     assert found["membership.azk"]["as_published"] == label

@@ -92,6 +92,31 @@ def test_both_machines_answer_and_one_that_dies_costs_its_call_alone(
     assert os.getpid() not in found.values()
 
 
+def test_a_machine_that_others_use_holds_nothing_up(cluster: Cluster, opening: AnswerOpening) -> None:
+    """Two audits at once: calls were handed to actors that waited for the processors of the other audit."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    while cluster.idle:
+        cluster.idle.pop().end()
+    machine = ray.nodes()[0]["NodeID"]
+    made: Any = ray.remote(Other)
+    there = NodeAffinitySchedulingStrategy(node_id=machine, soft=False)
+    other = made.options(num_cpus=1, scheduling_strategy=there).remote()
+    ray.get(other.__ray_ready__.remote())
+    found = dict(cluster.calls(opening).each([pid] * 4))
+    assert len(set(found.values())) == 1
+    assert len(cluster.starting) == 1
+    ray.kill(other)
+    ray.get(cluster.starting[0].reference)
+    assert len(set(dict(cluster.calls(opening).each([pid] * 6)).values())) == 2
+    assert not cluster.starting
+
+
+class Other:
+    """An actor of somebody else."""
+
+
 def checks(out: Path) -> Any:
     return json.loads((out / "results.json").read_text())["checks"]
 

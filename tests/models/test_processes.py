@@ -13,11 +13,12 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UnanswerableError, WorkersError
-from pfl_audit.models.calls import Calls, InTurn, failed
+from pfl_audit.models.calls import Calls, InTurn
 from pfl_audit.models.open import open_model
 from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.models.processes import Processes
 from pfl_audit.models.protocol import DocumentModel
+from pfl_audit.models.replies import failed
 from pfl_audit.progress import Silent, Task
 
 

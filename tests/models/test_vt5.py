@@ -7,7 +7,7 @@ import torch
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.models.protocol import CandidateModel, DocumentModel, GuessingModel
+from pfl_audit.models.protocol import CandidateModel, DocumentModel, DropoutModel, GuessingModel
 from pfl_audit.models.vt5.config import BoxScale
 from pfl_audit.models.vt5.inputs import InputBuilder, collate
 from pfl_audit.models.vt5.model import Vt5Model
@@ -46,6 +46,34 @@ def test_a_response_does_not_depend_on_the_batch(model: Vt5Model, red: Corpus) -
         assert alone.answer == response.answer
         assert alone.loss == pytest.approx(response.loss, abs=1e-4)
         assert alone.confidence == pytest.approx(response.confidence, rel=1e-3)
+
+
+def test_losses_with_dropout_are_drawn_by_the_question_and_nothing_else_changes(model: Vt5Model, red: Corpus) -> None:
+    query, value = red.queries[0], red.queries[0].answers[0]
+    before = model.respond([query])
+    assert isinstance(model, DropoutModel)
+    (first,), (again,) = (model.dropout_losses(query, [value]) for _ in range(2))
+    torch.manual_seed(1)
+    (other,), (whole, _) = model.dropout_losses(red.queries[1], [value]), model.dropout_losses(query, [value, "x"])
+    assert first == again == whole
+    assert first.tokens == before[0].tokens
+    assert abs(first.loss - (before[0].loss or 0.0)) > 1e-4
+    assert other != first
+    assert not model.network.training
+    assert model.respond([query]) == before
+
+
+def test_without_dropout_in_its_layers_a_loss_with_dropout_is_the_reference_loss(model: Vt5Model, red: Corpus) -> None:
+    for layer in model.network.modules():
+        if isinstance(layer, torch.nn.Dropout):
+            layer.p = 0.0
+        for name in ("drop_prob", "dropout"):
+            if isinstance(getattr(layer, name, None), float):
+                setattr(layer, name, 0.0)
+    for query in red.queries[:3]:
+        _, _, loss = oracle.answer(model.network, model.inputs.tokenizer, query, 1000.0)
+        (found,) = model.dropout_losses(query, query.answers[:1])
+        assert found.loss == pytest.approx(loss, abs=1e-4)
 
 
 def test_answers_are_compared_as_they_would_be_scored_alone(model: Vt5Model, red: Corpus) -> None:

@@ -17,6 +17,7 @@ from pfl_audit.errors import UnanswerableError
 from pfl_audit.models.auto.load import LONGEST_ANSWER, LoadedAuto
 from pfl_audit.models.auto.processor import TURN, longest_input
 from pfl_audit.models.auto.token_filter import TokenFilter
+from pfl_audit.models.pages_ahead import PagesAhead
 from pfl_audit.models.prompt_template import fill
 
 Tensors = dict[str, Tensor]
@@ -24,6 +25,8 @@ Tensors = dict[str, Tensor]
 _LONGEST_TEXT = 2048
 _LONGEST_IMAGE = 16_384
 """Tokens of text, and of text and page image together, that are read at most."""
+_PAGE_BYTES = 32 << 20
+"""Of a page as it is read: an A4 page at 300 dpi has 26 MB."""
 _BLANK = (224, 224)
 """Width and height of the white picture of a page without one."""
 
@@ -38,6 +41,8 @@ class TextInputs:
     """
 
     longest_input = _LONGEST_TEXT
+    sees = False
+    """Whether it takes the page image."""
 
     def __init__(self, loaded: LoadedAuto, template: str) -> None:
         self.loaded, self.template = loaded, template
@@ -51,6 +56,7 @@ class TextInputs:
         bos = self.tokenizer.bos_token
         complete = loaded.turn is not None and (type(self) is TextInputs or bool(bos and self._turn.startswith(bos)))
         self._special: dict[str, bool] = {"add_special_tokens": False} if complete else {}  # as apply_chat_template
+        self.pages = PagesAhead(page_image, _PAGE_BYTES)
         self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def build(self, query: Query) -> Tensors:
@@ -148,7 +154,7 @@ class TextInputs:
 class ImageInputs(TextInputs):
     """Inputs of a model that sees the page beside the prompt."""
 
-    longest_input = _LONGEST_IMAGE
+    longest_input, sees = _LONGEST_IMAGE, True
 
     def __init__(self, loaded: LoadedAuto, template: str) -> None:
         super().__init__(loaded, template)
@@ -160,7 +166,7 @@ class ImageInputs(TextInputs):
         Raises:
             UnanswerableError: The image cannot be read, or question and page do not fit.
         """
-        return self._process(self.prompt(query), page_image(query.document))
+        return self._process(self.prompt(query), self.pages(query.document))
 
     def prompt(self, query: Query) -> str:
         """The prompt, as the processor takes it."""
@@ -203,13 +209,15 @@ class ImageInputs(TextInputs):
 class UdopInputs(TextInputs):
     """Inputs of UDOP: the question, the words with their boxes in thousandths, and the page image."""
 
+    sees = True
+
     def build(self, query: Query) -> Tensors:
         """Question, words, boxes and page as tensors; words that do not fit are left out.
 
         Raises:
             UnanswerableError: The image cannot be read, or the question does not fit.
         """
-        page = self.loaded.processor.image_processor(page_image(query.document), apply_ocr=False, return_tensors="pt")[
+        page = self.loaded.processor.image_processor(self.pages(query.document), apply_ocr=False, return_tensors="pt")[
             "pixel_values"
         ]
         return {**self._encoded(query), "pixel_values": page}
@@ -235,6 +243,8 @@ class UdopInputs(TextInputs):
 class HeaderInputs(TextInputs):
     """Inputs of Pix2Struct: the page with the question drawn above it, in a font that is passed in."""
 
+    sees = True
+
     def build(self, query: Query) -> Tensors:
         """Patches of the page.
 
@@ -242,7 +252,7 @@ class HeaderInputs(TextInputs):
             UnanswerableError: The image cannot be read, or the question does not fit.
         """
         processor = self.loaded.processor.image_processor
-        page = processor.render_header(page_image(query.document), self.prompt(query), font_path=font())
+        page = processor.render_header(self.pages(query.document), self.prompt(query), font_path=font())
         plain = copy(processor)
         plain.is_vqa = False  # the header is there
         made = plain([page], return_tensors="pt")

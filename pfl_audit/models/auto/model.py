@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pfl_audit.documents.document import Query
+from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
 from pfl_audit.models.auto.batch import SEQUENCES, collate, groups
 from pfl_audit.models.auto.inputs import INPUTS, Tensors, TextInputs
@@ -61,6 +61,10 @@ class AutoModel(OpenedCheckpoint):
             *loaded.notes,
         )
         self.identify(folder, loaded.files, ADAPTER_VERSION, notes, template)
+
+    def prepare(self, documents: Sequence[Document]) -> None:
+        """As of PreparingModel."""
+        self.inputs.pages.prepare(documents if self.inputs.sees else ())
 
     def cost(self, query: Query) -> int:
         """Tokens of the input, those of the page image included."""

@@ -69,4 +69,4 @@ class InputBuilder:
         Raises:
             UnanswerableError: Its image cannot be read.
         """
-        return self._pixels.pixels(document.image.open() if document.image else None)
+        return self._pixels.of_document(document)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from pfl_audit.models.donut.inputs import IGNORED, Example
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.tokenizer import EOS, UNK
 from pfl_audit.models.memory import keep_freed_memory
+from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import Score
 
 _BATCH_BYTES = 512 << 20
@@ -54,10 +56,15 @@ class DonutWriter:
         keep_freed_memory()
         self.network = loaded.network.to(device).eval()
         self.config, self._pixels = loaded.config, loaded.pixels
+        self._page_pixels = PagesAhead(loaded.pixels.of_document, 12 * prod(loaded.pixels.page))
         self._tokenizer = loaded.tokenizer
         self._visual_tokens = loaded.config.visual_tokens(loaded.pixels.page)
         self._device = device
         self._features: dict[str, Tensor] = {}
+
+    def prepare(self, documents: Sequence[Document]) -> None:
+        """As of PreparingModel."""
+        self._page_pixels.prepare([document for document in documents if page_name(document) not in self._features])
 
     def forget_pages(self) -> None:
         """Drop the features of pages, as the network that made them changes."""
@@ -169,7 +176,7 @@ class DonutWriter:
         Pages go through the encoder one by one, each once; those of the last batch are kept for the next, which
         may ask more about them.
         """
-        names = [document.image.digest if document.image else "" for document in documents]
+        names = [page_name(document) for document in documents]
         features: dict[str, Tensor] = {}
         for name, document in zip(names, documents, strict=True):
             if name not in features:
@@ -179,5 +186,4 @@ class DonutWriter:
         return torch.stack([features[name] for name in names])
 
     def _look(self, document: Document) -> Tensor:
-        pixels = self._pixels.pixels(document.image.open() if document.image else None)
-        return page_features(self.network, pixels[None].to(self._device))[0]
+        return page_features(self.network, self._page_pixels(document)[None].to(self._device))[0]

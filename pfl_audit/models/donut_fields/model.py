@@ -17,6 +17,7 @@ from pfl_audit.models.donut_fields.tags import FieldTags
 from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.field_keys import listed
 from pfl_audit.models.opened import OpenedCheckpoint
+from pfl_audit.models.pages_ahead import page_name
 from pfl_audit.models.protocol import Response, Score
 from pfl_audit.models.weights import fingerprint_files
 
@@ -104,7 +105,7 @@ class FieldResponder(DonutWriter):
 
     def _print(self, documents: Sequence[Document]) -> list[tuple[Printed, tuple[float, ...]]]:
         """Sequences of pages with the logarithms of their probabilities; those of the last batch are kept."""
-        names = [document.image.digest if document.image else "" for document in documents]
+        names = [page_name(document) for document in documents]
         known = {name: self._printed[name] for name in names if name in self._printed}
         new = {name: document for name, document in zip(names, documents, strict=True) if name not in known}
         if new:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from pfl_audit.models.layoutlm.inputs import OVERLAP, InputBuilder, Passage
 from pfl_audit.models.layoutlm.spans import LONGEST_ANSWER, best_span
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
+from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import Response
 from pfl_audit.models.weights import fingerprint_files
 
@@ -59,6 +61,9 @@ class LayoutLmQa(OpenedCheckpoint):
         self.config = loaded.config
         self.inputs = InputBuilder(loaded.config, loaded.tokenizer)
         self._pixels = loaded.pixels
+        self._page_pixels = (
+            PagesAhead(loaded.pixels.of_document, 12 * prod(loaded.pixels.size)) if loaded.pixels else None
+        )
         self._device = device
         notes = (
             "page image: " + ("seen" if self.config.sees else "not seen"),
@@ -66,6 +71,11 @@ class LayoutLmQa(OpenedCheckpoint):
             f"answers: spans of at most {LONGEST_ANSWER} tokens",
         )
         self.identify(folder, fingerprint_files(folder), ADAPTER_VERSION, notes)
+
+    def prepare(self, documents: Sequence[Document]) -> None:
+        """As of PreparingModel."""
+        if self._page_pixels is not None:
+            self._page_pixels.prepare(documents)
 
     def cost(self, query: Query) -> int:
         """Tokens of the longest window, and the page's patches."""
@@ -151,8 +161,8 @@ class LayoutLmQa(OpenedCheckpoint):
 
     def _images(self, documents: Sequence[Document]) -> list[Tensor]:
         """Pixels of each page, every image opened once; empty if the model takes no image."""
-        if self._pixels is None:
+        if self._page_pixels is None:
             return []
-        images = {document.image.digest if document.image else "": document.image for document in documents}
-        pixels = {name: self._pixels.pixels(image.open() if image else None) for name, image in images.items()}
-        return [pixels[document.image.digest if document.image else ""] for document in documents]
+        pages = {page_name(document): document for document in documents}
+        pixels = {name: self._page_pixels(document) for name, document in pages.items()}
+        return [pixels[page_name(document)] for document in documents]

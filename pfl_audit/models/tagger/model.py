@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pfl_audit.models.field_keys import listed, no_field, normal_key, occurrence
 from pfl_audit.models.layoutlm.spans import find_answers
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
+from pfl_audit.models.pages_ahead import PagesAhead
 from pfl_audit.models.protocol import Response
 from pfl_audit.models.tagger.inputs import Window
 from pfl_audit.models.tagger.kinds import AUTO
@@ -67,6 +69,9 @@ class TokenTagger(OpenedCheckpoint):
         loaded = load_tagger(folder)
         self.network, self.labels, self.inputs = loaded.network.to(device), loaded.labels, loaded.inputs
         self._pixels, self._device = loaded.pixels, device
+        self._page_pixels = (
+            PagesAhead(loaded.pixels.of_document, 12 * prod(loaded.pixels.size)) if loaded.pixels else None
+        )
         self._tagged: dict[str, _Tagged] = {}
         notes = (
             f"{type(self.network).__name__}, opened through {AUTO}, asked without a question",
@@ -75,6 +80,11 @@ class TokenTagger(OpenedCheckpoint):
             f"a page longer than {self.inputs.longest} tokens is tagged in windows",
         )
         self.identify(folder, loaded.files, ADAPTER_VERSION, notes)
+
+    def prepare(self, documents: Sequence[Document]) -> None:
+        """As of PreparingModel."""
+        if self._page_pixels is not None:
+            self._page_pixels.prepare([document for document in documents if document.digest not in self._tagged])
 
     def forget_pages(self) -> None:
         """Drop the labels of pages, as the network that made them changes."""
@@ -145,7 +155,7 @@ class TokenTagger(OpenedCheckpoint):
     def _tag(self, document: Document) -> _Tagged:
         windows = self.inputs.windows(document)
         size = self.batch_size(self.inputs.longest + self._patches)
-        pixels = self._pixels.pixels(document.image.open() if document.image else None) if self._pixels else None
+        pixels = self._page_pixels(document) if self._page_pixels else None
         words: dict[int, tuple[int, NDArray[np.float64]]] = {}
         for at in range(0, len(windows), size):
             some = windows[at : at + size]

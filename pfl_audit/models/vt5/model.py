@@ -15,11 +15,13 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
+from pfl_audit.files import sha256_json
 from pfl_audit.models.beam import Rows, beam_search
 from pfl_audit.models.device import in_double
 from pfl_audit.models.family import QUESTIONS, Capability
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
+from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import Guess, Response, Score, sorted_guesses
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.greedy import greedy_answers
@@ -50,6 +52,11 @@ class Vt5Responder:
         self.inputs = InputBuilder(network.config, tokenizer)
         self._device = device
         self._features: OrderedDict[str, Tensor] = OrderedDict()
+        self._page_pixels = PagesAhead(self.inputs.pixels, 12 * int(network.config.visual.image_size) ** 2)
+
+    def prepare(self, documents: Sequence[Document]) -> None:
+        """As of PreparingModel."""
+        self._page_pixels.prepare([document for document in documents if page_name(document) not in self._features])
 
     def forget_pages(self) -> None:
         """Drop the features of pages, as the network that made them changes."""
@@ -88,6 +95,25 @@ class Vt5Responder:
         for layer in cache.cross_attention_cache.layers:
             layer.keys, layer.values = (kept.expand(len(values), -1, -1, -1) for kept in (layer.keys, layer.values))
         return self._scores(BaseModelOutput(last_hidden_state=state), mask.expand(len(values), -1), values, cache)
+
+    @torch.inference_mode()
+    def dropout_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
+        """As of DropoutModel, also with the dropped layers of the page's encoder, for which it is read anew."""
+        text = collate([self.inputs.text(query)]).to(self._device)
+        pixels = self._page_pixels(query.document)[None].to(self._device)
+        scores, cuda = [], [torch.device(self._device)] if torch.device(self._device).type == "cuda" else []
+        self.network.train()
+        try:
+            for value in values:
+                with torch.random.fork_rng(devices=cuda):
+                    torch.manual_seed(int(sha256_json([query.document.digest, query.question, value])[:15], 16))
+                    embeddings, mask = self.network.embed(text, self.network.visual_embedding.encode(pixels))
+                    encoded = self.network.language_backbone.encoder(inputs_embeds=embeddings, attention_mask=mask)
+                    empty = EncoderDecoderCache(DynamicCache(), DynamicCache())
+                    scores += self._scores(encoded, mask, [value], empty)
+        finally:
+            self.network.eval()
+        return scores
 
     @torch.inference_mode()
     def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
@@ -193,10 +219,10 @@ class Vt5Responder:
 
     def _page_features(self, documents: Sequence[Document]) -> Tensor:
         """DiT features of the pages, each page encoded once, float (batch, patches + 1, DiT width)."""
-        names = [document.image.digest if document.image else "" for document in documents]
+        names = [page_name(document) for document in documents]
         new = {name: document for name, document in zip(names, documents, strict=True) if name not in self._features}
         if new:
-            pixels = torch.stack([self.inputs.pixels(document) for document in new.values()])
+            pixels = torch.stack([self._page_pixels(document) for document in new.values()])
             features = self.network.visual_embedding.encode(pixels.to(self._device))
             self._features.update(zip(new, features, strict=True))
         stacked = torch.stack([self._features[name] for name in names])

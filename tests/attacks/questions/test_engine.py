@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pfl_audit.attacks.questions.batches import form_batches
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
@@ -114,7 +115,7 @@ def beside(path: Path, queries: Sequence[Query], model: FakeModel) -> Callable[[
     other = ResponseStore(path)
     asking = QueryEngine(model, other, Silent())
     keys = {query.id: asking._key(query) for query in queries}
-    batches = iter(asking._batches({keys[query.id]: query for query in queries}))
+    batches = iter(form_batches(model, {keys[query.id]: query for query in queries}))
 
     def step() -> None:
         for batch in islice(batches, 1):
