@@ -75,7 +75,11 @@ def beside(found: Decision | None, what: str, quiet: Sequence[Mapping[str, Count
         return "There is no private token that could be counted."
     right, count = found.right
     of_noise = pooled(quiet).get(found.measure)
-    control = "" if of_noise is None else f"; of noise of the update's size, {int(of_noise[0, 0])} are"
+    control = ""
+    if of_noise is not None:
+        by_chance, named = (int(number) for number in of_noise[0])
+        beside_them = f", of {named} that it names" if named > count else ""
+        control = f"; of noise of the update's size, {by_chance} are{beside_them}"
     return (
         f"Of the {count} tokens of {what}, {right} are right ({found.measure}); against {FILLINGS} other fillings of "
         f"the same forms {100 * found.chance:.1f} % would have been on average, {100 * found.most:.1f} % at most "

@@ -5,7 +5,7 @@ import pytest
 
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, FILLINGS, PAIRS, TOKENS, Counts
 from pfl_audit.attacks.inversion.decision import decide
-from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, closed_finding
+from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, beside, closed_finding
 from pfl_audit.core.verdict import Budget
 
 BUDGET = Budget.shared(3)
@@ -20,10 +20,10 @@ def counts(own: int, others: list[int], of: int = 100) -> Counts:
 def test_a_measure_of_which_nothing_is_named_hides_no_other() -> None:
     """Two of 999 fillings match more by chance: their distance is below that of a measure that is always 0."""
     some, none = counts(90, [95, 94]), counts(0, [0] * FILLINGS)
-    alone, beside = decide([{ANY_ORDER: some}], BUDGET), decide([{ANY_ORDER: some, PAIRS: none}], BUDGET)
+    alone, both = decide([{ANY_ORDER: some}], BUDGET), decide([{ANY_ORDER: some, PAIRS: none}], BUDGET)
     assert alone is not None
     assert alone.level == "leak"
-    assert beside == alone
+    assert both == alone
 
 
 @pytest.mark.parametrize(("of_noise", "level"), [(0, "leak"), (60, "leak"), (88, "unresolved"), (100, "unresolved")])
@@ -31,6 +31,16 @@ def test_what_noise_gives_as_well_is_no_leak(of_noise: int, level: str) -> None:
     found = decide([{TOKENS: counts(90, [])}], BUDGET, [{TOKENS: counts(of_noise, [])[:1]}])
     assert found is not None
     assert found.level == level
+
+
+@pytest.mark.parametrize(
+    ("named", "said"), [(100, "noise of the update's size, 27 are."), (590, "27 are, of 590 that it names.")]
+)
+def test_what_noise_names_beside_is_said(named: int, said: str) -> None:
+    """Noise that moves every row of a table names all of its tokens, the right ones among them."""
+    found = decide([{ANY_ORDER: counts(90, [])}], BUDGET)
+    text = beside(found, "private fields", [{ANY_ORDER: counts(27, [], of=named)[:1]}])
+    assert text.endswith(said)
 
 
 def test_noise_without_the_measure_is_no_control() -> None:
