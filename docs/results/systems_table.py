@@ -22,6 +22,7 @@ SYSTEMS = {
     "group_mean": "FL-GROUP-DP, plain mean",
     "clgecl": "DP-CLGECL",
     "clgecl_zero": "DP-CLGECL, dual from 0",
+    "clgecl_all": "DP-CLGECL, dual from 0, all clients",
 }
 
 

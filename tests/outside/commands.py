@@ -52,6 +52,7 @@ def commands(place: Path) -> dict[str, list[str]]:
         "train": ["--mode", "fl-dp", "--from", place / "in/vt5-0", "--data", corpus, "--out", out / "private",
                   "--rounds", 1, "--local-steps", 1, "--public-providers", 4, "--ledger", out / "ledger.json",
                   "--audit-canaries", 4],
+        "trainings": [out / "private", "--csv", out / "trainings.csv"],
         "verify": [out / "private", "--from", place / "in/vt5-0"],
         "canaries": ["--training", out / "private", "--canaries", 200, "--out", out / "canaries.json"],
         "reconstruct": ["--forms", forms, "--model", ROOT / "fixtures/layoutlm-private",
