@@ -114,7 +114,7 @@ def test_a_machine_that_others_use_holds_nothing_up(cluster: Cluster, opening: A
 
 
 class Other:
-    """An actor of somebody else."""
+    """An actor of another audit."""
 
 
 def checks(out: Path) -> Any:
