@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from pfl_audit.documents.document import Query
 from pfl_audit.models.protocol import DocumentModel
 
 
-def form_batches(model: DocumentModel, pending: Mapping[str, Query], rows: int = 1) -> list[dict[str, Query]]:
+def form_batches(
+    model: DocumentModel, wanted: Mapping[str, Query], pending: Container[str], rows: int = 1
+) -> list[dict[str, Query]]:
     """Group by length, longest first (what does not fit shows at once), a page's questions together.
 
+    Once some batches are answered, the same call gives the others as they were: the order is that of everything that is
+    wanted, and how many questions a batch has depends on its first page alone. Rounding depends on who shares a batch.
+
     Args:
-        pending: Key to query.
+        wanted: Key to query, also of those that are answered.
+        pending: Keys of those that are not.
         rows: Rows that the model computes for a query.
     """
-    costs = {key: model.cost(query) for key, query in pending.items()}
+    due = [key for key in wanted if key in pending]
+    if not due:
+        return []
     pages: dict[str, int] = {}
-    for key, query in pending.items():
-        pages[query.document.id] = max(pages.get(query.document.id, 0), costs[key])
-    order = sorted(pending, key=lambda key: (-pages[pending[key].document.id], pending[key].document.id, key))
+    for query in wanted.values():
+        pages[query.document.id] = max(pages.get(query.document.id, 0), model.cost(query))
+    due.sort(key=lambda key: (-pages[wanted[key].document.id], wanted[key].document.id, key))
     batches: list[dict[str, Query]] = []
-    longest = 0
-    for key in order:
-        if not batches or len(batches[-1]) >= max(1, model.batch_size(max(longest, costs[key])) // rows):
+    room = 0
+    for key in due:
+        if not room:
             batches.append({})
-            longest = 0
-        batches[-1][key] = pending[key]
-        longest = max(longest, costs[key])
+            room = max(1, model.batch_size(pages[wanted[key].document.id]) // rows)
+        batches[-1][key] = wanted[key]
+        room -= 1
     return batches

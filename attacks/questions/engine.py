@@ -369,10 +369,10 @@ class QueryEngine:
             rows: Rows that the model computes for a query.
         """
         if self._share is None:
-            return form_batches(self.model, pending, rows)
+            return form_batches(self.model, wanted, pending, rows)
         new = {key: query for key, query in wanted.items() if key not in self._shared}
         self._shared |= new.keys()
-        own = [batch for at, batch in enumerate(form_batches(self.model, new, rows)) if self._share.has(at)]
+        own = [batch for at, batch in enumerate(form_batches(self.model, new, new, rows)) if self._share.has(at)]
         left = [{key: query for key, query in batch.items() if key in pending} for batch in own]
         return [batch for batch in left if batch]
 

@@ -115,7 +115,8 @@ def beside(path: Path, queries: Sequence[Query], model: FakeModel) -> Callable[[
     other = ResponseStore(path)
     asking = QueryEngine(model, other, Silent())
     keys = {query.id: asking._key(query) for query in queries}
-    batches = iter(form_batches(model, {keys[query.id]: query for query in queries}))
+    wanted = {keys[query.id]: query for query in queries}
+    batches = iter(form_batches(model, wanted, wanted))
 
     def step() -> None:
         for batch in islice(batches, 1):
