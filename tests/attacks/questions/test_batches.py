@@ -17,7 +17,7 @@ class Uneven(FakeModel):
         return len(query.document.words) + len(query.question)
 
     def batch_size(self, cost: int) -> int:
-        return max(1, 60 // cost)
+        return max(1, 120 // cost)
 
 
 @pytest.fixture
