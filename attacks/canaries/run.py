@@ -22,7 +22,6 @@ from pfl_audit.privacy.document_canaries import (
     contradicted,
     guess_coins,
     pages_asked,
-    score_coins,
     smallest_epsilon,
 )
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
@@ -50,7 +49,7 @@ def measure_documents(context: QuestionContext) -> Check:
     evidence = -_losses(context.target, queries)
     if context.pretrained is not None:
         evidence += _losses(context.pretrained, queries)
-    guesses, budget = guess_coins(score_coins(evidence, manifest), manifest), context.budget
+    guesses, budget = guess_coins(evidence, manifest), context.budget
     smallest = smallest_epsilon(guesses.made, budget.weak)
     level = level_of(
         [p_value(guesses, 0.0, 0.0)],
@@ -114,7 +113,7 @@ def _sentence(
     within = f" It does not contradict the stated {claim.epsilon:.4g}." if claim else ""
     power = f" Four of five such audits would have found an epsilon of {smallest:.2g} of a canary."
     if not np.isfinite(smallest):
-        power = " Even if all guesses were correct, they would be too few to be told from chance."
+        power = " Even if all guesses were correct, they would be too few to be distinguished from chance."
     text = {
         "leak": f"The model shows which canaries it was trained on: {counted}, so the {measured}.",
         "weak": f"The model shows which canaries it was trained on: {counted}, so the {measured}.{within}",

@@ -34,7 +34,7 @@ class PagesAhead(Generic[T]):
     """What a network takes of a page, made where it is asked for, or before that in a second thread.
 
     Nothing but ``make`` runs in the thread. A page that the thread has not begun is made where it is asked for, so that
-    nobody waits for a thread that is behind.
+    a thread that is behind delays no call.
 
     Args:
         make: Makes it; what it raises in the thread is raised where the page is asked for.
@@ -81,5 +81,5 @@ def pages_of(call: object) -> Sequence[Document]:
 
 
 def page_name(document: Document) -> str:
-    """What tells the pictures of pages apart; "" for a page without one."""
+    """Identifier of a page's picture; "" for a page without one."""
     return document.image.digest if document.image else ""

@@ -52,27 +52,20 @@ def pages_asked(manifest: Manifest, claim: PrivacyGuarantee | None) -> range:
     return range(manifest.canaries * (2 if claim is not None and claim.sampling.kind == "fixed-size" else 1))
 
 
-def score_coins(evidence: NDArray[np.float64], manifest: Manifest) -> NDArray[np.float64]:
-    """Evidence for a coin of 1, float64 (canaries,).
+def guess_coins(evidence: NDArray[np.float64], manifest: Manifest) -> Guesses:
+    """Guess a coin of 1 for the canaries with the most evidence for it, and one of 0 for those with the least.
 
     Args:
-        evidence: Evidence that a page was trained on, float64 (pages,), in the order of ``pages_asked``.
-    """
-    count = manifest.canaries
-    return evidence[:count] - evidence[count:] if len(evidence) > count else evidence
-
-
-def guess_coins(scores: NDArray[np.float64], manifest: Manifest) -> Guesses:
-    """Guess a coin of 1 for the canaries of the largest scores, and one of 0 for those of the smallest.
-
-    Args:
-        scores: Evidence for a coin of 1, float64 (canaries,).
+        evidence: Evidence that a page was trained on, float64 (pages,), in the order of ``pages_asked``. The score
+            of a coin is that of the canary's page, or for pairs the difference of the two pages.
         manifest: Coins, and the number of guesses that was fixed before the run.
     """
+    count = manifest.canaries
+    scores = evidence[:count] - evidence[count:] if len(evidence) > count else evidence
     order, coins = np.argsort(-scores, kind="stable"), manifest.coins
     low = manifest.guesses // 2
     trained, others = order[: manifest.guesses - low], order[len(order) - low :]
-    return Guesses(manifest.canaries, manifest.guesses, int(coins[trained].sum() + (~coins[others]).sum()))
+    return Guesses(count, manifest.guesses, int(coins[trained].sum() + (~coins[others]).sum()))
 
 
 def bound_epsilon(guesses: Guesses, claim: PrivacyGuarantee | None, error: float = ERROR) -> CanaryBounds:

@@ -25,7 +25,6 @@ from pfl_audit.privacy.document_canaries import (
     contradicted,
     guess_coins,
     pages_asked,
-    score_coins,
 )
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.privacy.ledger import Ledger
@@ -128,7 +127,7 @@ def measure_canaries(
     evidence = -canary_losses(open_losses(checkpoint, device), queries, progress)
     if start is not None:
         evidence += canary_losses(open_losses(start, device), queries, progress)
-    guesses = guess_coins(score_coins(evidence, manifest), manifest)
+    guesses = guess_coins(evidence, manifest)
     bounds = bound_epsilon(guesses, claim)
     why = contradicted(guesses, claim) if claim else None
     guaranteed = f"guaranteed epsilon at most {claim.epsilon:.4g}; " if claim else ""

@@ -54,9 +54,7 @@ def main(kills: int, seed: int) -> None:
     rng, began = random.Random(seed), time.monotonic()
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
-        make_corpus(RECIPE, place / "corpus", Silent())
-        make = checkpoints(place / "corpus", place)
-        given = ["--model", str(make(0)), "--pretrained", str(make(1)), "--red", str(place / "corpus")]
+        given = drawn(place)
         log = place / "log"
         slow_down(log)
         audit(place / "whole", given)
@@ -86,11 +84,23 @@ def main(kills: int, seed: int) -> None:
             again += asked_again(log)
             differ += results(out) != whole
             print(f"audit {number}: {done} kills, {lost} batches asked again", flush=True)
-    of = ", ".join(f"{count} of {what}" for what, count in killed.items())
-    print(
-        f"{done} kills ({of}) in {number} audits of {batches} batches, {time.monotonic() - began:.0f} s: {differ} "
-        f"results differ, {again} stored answers were asked again, {lost} batches, "
-        f"{lost / done:.2f} a kill"
+    seconds = time.monotonic() - began
+    print(cost_of(killed, f"{number} audits of {batches} batches, {seconds:.0f} s", differ, again, lost))
+
+
+def drawn(place: Path) -> list[str]:
+    """Arguments of an audit of two drawn models."""
+    make_corpus(RECIPE, place / "corpus", Silent())
+    make = checkpoints(place / "corpus", place)
+    return ["--model", str(make(0)), "--pretrained", str(make(1)), "--red", str(place / "corpus")]
+
+
+def cost_of(killed: Counter[str], where: str, differ: int, again: int, lost: int) -> str:
+    """The line of what kills cost."""
+    done, of = killed.total(), ", ".join(f"{count} of {what}" for what, count in killed.items())
+    return (
+        f"{done} kills ({of}) in {where}: {differ} results differ, {again} stored answers were asked again, {lost} "
+        f"batches, {lost / done:.2f} a kill"
     )
 
 

@@ -3,7 +3,7 @@
 A Ray cluster of two machines with a processor each, as processes of this one, stays up. An audit with an actor on each
 is started again and again, and the audit or one of its actors is killed by SIGKILL at a random moment while questions
 are asked, until there were so many kills. Each time an audit ends, its results and its store are compared with those of
-an audit by one process that nobody killed. Batches are of two questions and sleep a little. Printed is what
+an uninterrupted audit by one process. Batches are of two questions and wait 0.15 s each. It prints what
 ``tests.bench.soak`` prints for processes of one machine.
 """
 
@@ -25,11 +25,19 @@ from unittest import mock
 from pfl_audit.attacks.questions.calls import Asked
 from pfl_audit.cli.libraries import restrain
 from pfl_audit.documents.document import Query
-from pfl_audit.documents.synthetic.generator import make_corpus
 from pfl_audit.models.protocol import DocumentModel, Response
-from pfl_audit.progress import Silent
-from tests.bench.soak import asked, asked_again, audit, children, differences, note_asked, results, small_batches
-from tests.conftest import RECIPE, checkpoints
+from tests.bench.soak import (
+    asked,
+    asked_again,
+    audit,
+    children,
+    cost_of,
+    differences,
+    drawn,
+    note_asked,
+    results,
+    small_batches,
+)
 
 ROOT = Path(__file__).parents[2]
 SLEEP = 0.15
@@ -49,9 +57,7 @@ def main(kills: int, seed: int) -> None:
     machines.wait_for_nodes()
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
-        make_corpus(RECIPE, place / "corpus", Silent())
-        make = checkpoints(place / "corpus", place)
-        words = ["--model", str(make(0)), "--pretrained", str(make(1)), "--red", str(place / "corpus")]
+        words = drawn(place)
         log = place / "log"
         drive(place / "whole", log, "", words).wait()
         whole, batches = results(place / "whole"), len(asked(log))
@@ -79,12 +85,8 @@ def main(kills: int, seed: int) -> None:
                 print(f"results differ at {apart[:9]}")
             print(f"audit {number}: {done} kills, {lost} batches asked again", flush=True)
     machines.shutdown()
-    of = ", ".join(f"{count} of {what}" for what, count in killed.items())
-    print(
-        f"{done} kills ({of}) in {number} audits of {batches} batches, {time.monotonic() - began:.0f} s: {differ} "
-        f"results differ, {again} stored answers were asked again, {lost} batches, "
-        f"{lost / done:.2f} a kill"
-    )
+    seconds = time.monotonic() - began
+    print(cost_of(killed, f"{number} audits of {batches} batches, {seconds:.0f} s", differ, again, lost))
 
 
 def drive(out: Path, log: Path, address: str, words: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -17,7 +17,7 @@ from torch import Tensor
 Floats = NDArray[np.float64]
 
 _MOST: Final = 255
-"""Largest multiple: of 8 bits, whatever number stands for zero."""
+"""Largest multiple: that of 8 bits, whichever number represents zero."""
 _NEIGHBOURS: Final = 16
 """First numbers of a row that are looked at; blocks of codecs are larger."""
 _ROWS: Final = 16
