@@ -64,10 +64,7 @@ def _records(folder: Path) -> tuple[Mapping[str, JsonValue], Mapping[str, JsonVa
     require_input(folder, _REMEDY)
     record, _ = read_training(folder / FILE_NAME)
     if record is None:
-        raise AuditError(
-            f"{folder} has no {FILE_NAME} that can be read",
-            "Give folders of checkpoints that pfl-audit train has written",
-        )
+        raise AuditError(f"{folder} has no {FILE_NAME} that can be read", _REMEDY)
     place = folder.resolve()
     held, _ = read_training(place.with_name(f"{place.name}.private.json"))
     mine = _part(record, "data").get("commitment")

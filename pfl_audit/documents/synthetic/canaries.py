@@ -54,7 +54,6 @@ def draw_canaries(
         progress: Reports the pages.
         clients: Clients that canaries are assigned to in turn.
         pairs: Number of canaries that come in pairs: number ``pairs + i`` has the client of ``i``. None without pairs.
-
         pointed: Whether the value is a word of the page, drawn among those that are there once.
 
     Raises:
