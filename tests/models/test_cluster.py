@@ -97,18 +97,19 @@ def test_a_machine_that_others_use_holds_nothing_up(cluster: Cluster, opening: A
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    while cluster.idle:
-        cluster.idle.pop().end()
+    for some in (cluster.idle, cluster.starting):
+        while some:
+            some.pop().end()
     machine = ray.nodes()[0]["NodeID"]
     made: Any = ray.remote(Other)
     there = NodeAffinitySchedulingStrategy(node_id=machine, soft=False)
     other = made.options(num_cpus=1, scheduling_strategy=there).remote()
-    ray.get(other.__ray_ready__.remote())
+    ray.get(other.__ray_ready__.remote(), timeout=300)
     found = dict(cluster.calls(opening).each([pid] * 4))
     assert len(set(found.values())) == 1
     assert len(cluster.starting) == 1
     ray.kill(other)
-    ray.get(cluster.starting[0].reference)
+    ray.get(cluster.starting[0].reference, timeout=300)
     assert len(set(dict(cluster.calls(opening).each([pid] * 6)).values())) == 2
     assert not cluster.starting
 
