@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.core.numbers import contradicts_guarantee, exceeds_guarantee, interval, number, surest_bounded
+from pfl_audit.core.numbers import (
+    allowed_accuracy,
+    contradicts_guarantee,
+    exceeds_guarantee,
+    interval,
+    number,
+    surest_bounded,
+)
 from pfl_audit.core.results import Check, Metric, Results, Table
 from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
@@ -157,7 +164,8 @@ def _recomputed(review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
 
 def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
     """Largest balanced accuracy that the guarantee allows, and the largest that was measured."""
-    if review.claimed_accuracy is None:
+    most = allowed_accuracy(review)
+    if review.claimed_accuracy is None or most is None:
         return ()
     allowed = f"{_share(review.claimed_accuracy)} balanced accuracy of any attack"
     if review.largest_accuracy is not None:
@@ -177,7 +185,7 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
             ": more than the guarantee allows, and not explained by it: the guarantee is false, or members and "
             "non-members differ in more than membership"
         )
-    elif best.metric.ci is not None and best.metric.ci[0] > review.claimed_accuracy:
+    elif best.metric.ci is not None and best.metric.ci[0] > most:
         measured += ": above what is allowed, but not once the choice of the best attack is counted"
     else:
         measured += ": does not contradict the guarantee"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 from jinja2.loaders import PackageLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from pfl_audit.core.gate_text import gate_lines
 from pfl_audit.core.numbers import chance, interval, number
@@ -30,6 +31,7 @@ _LABEL = 60
 _POLICY = Markup("default-src 'none'; img-src data:; style-src {}; script-src {}; base-uri 'none'; form-action 'none'")
 _LONGEST = 20_000
 """Letters of a text that is put together, such as all packages with their versions."""
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def render(results: Results, folder: Path) -> Path:
@@ -86,6 +88,7 @@ def environment() -> Environment:
         "shortened": _shortened,
         "gate_lines": gate_lines,
         "spans": spans,
+        "options": _options,
     }
     return environment
 
@@ -105,6 +108,11 @@ def _source(text: str) -> Markup:
 def _shortened(text: str) -> str:
     """A label that fits below a chart."""
     return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
+
+
+def _options(text: str) -> Markup:
+    """A text in which no line ends inside the name of an option."""
+    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', str(escape(_one_line(text)))))  # noqa: S704
 
 
 def _one_line(value: Any) -> Any:

@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import Final
 
 from pfl_audit.core.results import Check, Data, Format, Metric, Results
+from pfl_audit.privacy.guarantee import GuaranteeReview
 
 _LEVEL = 0.95
 _FORMATS: Final[dict[Format, tuple[float, str, str]]] = {
@@ -111,8 +112,14 @@ def exceeds_guarantee(results: Results) -> bool:
     review, measured = results.target.claim_review, surest_bounded(results.checks)
     if review is None or measured is None:
         return False
-    allowed = [most for most in (review.claimed_accuracy, review.largest_accuracy) if most is not None]
-    return bool(allowed) and measured.low > min(allowed)
+    allowed = allowed_accuracy(review)
+    return allowed is not None and measured.low > allowed
+
+
+def allowed_accuracy(review: GuaranteeReview) -> float | None:
+    """Balanced accuracy that the stated epsilon and mechanism allow any attack; None where neither is known."""
+    known = [most for most in (review.claimed_accuracy, review.largest_accuracy) if most is not None]
+    return min(known, default=None)
 
 
 def number(metric: Metric) -> str:

@@ -87,6 +87,8 @@ def test_the_best_of_many_must_be_clearer_than_one() -> None:
     assert contradicts_guarantee(alone)
     assert not contradicts_guarantee(among)
     assert "not once the choice of the best attack is counted" in text_of(among)
+    more = [balanced(0.75, 0.69), *(balanced(0.5, 0.4, s=at) for at in range(20))]  # than the mechanism, not epsilon
+    assert "not once the choice of the best attack is counted" in text_of(claimed(HONEST, check(metrics=more)))
 
 
 @pytest.mark.parametrize(("epsilon", "noise"), [(8.0, 0.77), (20.0, 0.5)])

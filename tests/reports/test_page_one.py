@@ -85,6 +85,10 @@ def test_the_release_is_what_the_user_declares(release: str | None, said: str, t
     assert said in to_html(full(release=release), tmp_path)
 
 
+def test_no_line_ends_inside_the_name_of_an_option(tmp_path: Path) -> None:
+    assert '<span class="option">--release</span>' in to_html(full(release=None), tmp_path)
+
+
 def test_each_remedy_comes_once_those_against_most_leaks_first() -> None:
     remedies = page_one(full()).remedies
     assert [one.text for one in remedies] == ["Train privately.", "Give no scores.", "Mask values."]
@@ -94,7 +98,7 @@ def test_each_remedy_comes_once_those_against_most_leaks_first() -> None:
 def test_what_is_unresolved_asks_for_more_documents(tmp_path: Path) -> None:
     html = to_html(results(whole(finding=found("unresolved"))), tmp_path)
     assert "Unresolved: A. Before these are relied on, audit again" in html
-    assert "Unresolved: A" not in to_html(full(), tmp_path)
+    assert "Unresolved: A" not in to_html(full(release=None), tmp_path)
 
 
 def test_a_finding_of_an_earlier_version_is_told_in_its_own_words() -> None:
