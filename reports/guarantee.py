@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pfl_audit.core.numbers import (
-    allowed_accuracy,
     contradicts_guarantee,
     exceeds_guarantee,
     interval,
@@ -68,6 +67,8 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
         mark, word = "leak", "Contradicted"
     elif exceeds_guarantee(results):
         mark, word = "weak", "Does not explain"
+    elif exceeds_guarantee(results, choice=False):
+        mark, word = "unresolved", "In doubt"
     return GuaranteeView(
         mark=mark,
         word=word,
@@ -164,8 +165,7 @@ def _recomputed(review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
 
 def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str], ...]:
     """Largest balanced accuracy that the guarantee allows, and the largest that was measured."""
-    most = allowed_accuracy(review)
-    if review.claimed_accuracy is None or most is None:
+    if review.claimed_accuracy is None:
         return ()
     allowed = f"{_share(review.claimed_accuracy)} balanced accuracy of any attack"
     if review.largest_accuracy is not None:
@@ -185,7 +185,7 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
             ": more than the guarantee allows, and not explained by it: the guarantee is false, or members and "
             "non-members differ in more than membership"
         )
-    elif best.metric.ci is not None and best.metric.ci[0] > most:
+    elif exceeds_guarantee(results, choice=False):
         measured += ": above what is allowed, but not once the choice of the best attack is counted"
     else:
         measured += ": does not contradict the guarantee"

@@ -133,7 +133,7 @@ def _text(stated: PrivacyGuarantee, valid: PrivacySpent, *, weaker: bool, compar
     if not weaker and not secret:
         return f"epsilon {valid.epsilon:.2f}, but only against adversaries who cannot regenerate the noise"
     if not weaker:
-        return f"holds: epsilon {valid.epsilon:.2f} for the {stated.rounds} rounds that were run"
+        return f"as stated: epsilon {valid.epsilon:.2f} for the {stated.rounds} rounds that were run"
     if stated.accounting == "published" and stated.sampling.client_rate < 1:
         return (
             f"published accounting: effective epsilon {valid.epsilon:.2f}, because the server and the other "

@@ -48,7 +48,7 @@ def test_the_published_claim_is_worth_14_46() -> None:
 def test_a_claim_with_independent_providers_holds() -> None:
     found = review_guarantee(PrivacyGuarantee.model_validate(HONEST))
     assert (found.worth, found.warnings, found.published) == ("holds", [], None)
-    assert found.text == "holds: epsilon 7.98 for the 10 rounds that were run"
+    assert found.text == "as stated: epsilon 7.98 for the 10 rounds that were run"
 
 
 def test_more_rounds_than_accounted_are_recomputed_for_those_that_were_run() -> None:

@@ -64,7 +64,7 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_a_claim_that_holds_says_so() -> None:
-    assert text_of(claimed(HONEST)).startswith("Holds | epsilon 8 at delta 1e-05 for a provider | Holds: ")
+    assert text_of(claimed(HONEST)).startswith("Holds | epsilon 8 at delta 1e-05 for a provider | As stated: ")
     assert "Measured: no membership attack ran" in text_of(claimed(HONEST))
 
 
@@ -80,7 +80,7 @@ def test_a_measurement_above_the_claim_contradicts_it(tmp_path: Path, capsys: py
     assert "contradicted by what was measured" in capsys.readouterr().out
 
 
-def test_the_best_of_many_must_be_clearer_than_one() -> None:
+def test_the_best_of_many_must_be_clearer_than_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = balanced(0.7, 0.53)
     alone = claimed(TIGHT, check(metrics=[one]))
     among = claimed(TIGHT, check(metrics=[one, *(balanced(0.5, 0.4, s=at) for at in range(20))]))
@@ -88,7 +88,11 @@ def test_the_best_of_many_must_be_clearer_than_one() -> None:
     assert not contradicts_guarantee(among)
     assert "not once the choice of the best attack is counted" in text_of(among)
     more = [balanced(0.75, 0.69), *(balanced(0.5, 0.4, s=at) for at in range(20))]  # than the mechanism, not epsilon
-    assert "not once the choice of the best attack is counted" in text_of(claimed(HONEST, check(metrics=more)))
+    doubtful = claimed(HONEST, check(metrics=more))
+    assert text_of(doubtful).startswith("In doubt | ")
+    assert "not once the choice of the best attack is counted" in text_of(doubtful)
+    show_verdict(doubtful, tmp_path, [])
+    assert "not once its choice is counted" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("epsilon", "noise"), [(8.0, 0.77), (20.0, 0.5)])
