@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -157,7 +157,8 @@ class InTurn(Generic[M]):
 
     def _prepare(self, calls: Sequence[Call[M, Any]]) -> None:
         if isinstance(self._model, PreparingModel):
-            self._model.prepare([document for call in calls for document in pages_of(call)])
+            with suppress(UnanswerableError):  # of a page that cannot be read: its call gives the error
+                self._model.prepare([document for call in calls for document in pages_of(call)])
 
 
 @dataclass(frozen=True)

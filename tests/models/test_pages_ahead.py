@@ -124,12 +124,14 @@ def test_answers_are_the_same_and_the_thread_ends_with_the_caller(name: str) -> 
     assert not threads()
 
 
+@pytest.mark.parametrize("content", [b"no picture", None])
 def test_a_page_that_cannot_be_read_is_the_answer_of_its_call_alone(
-    make_checkpoint: Callable[[int], Path], corpus_folder: Path, tmp_path: Path
+    content: bytes | None, make_checkpoint: Callable[[int], Path], corpus_folder: Path, tmp_path: Path
 ) -> None:
     some = open_corpus(corpus_folder, "red").queries[:2]
     broken = tmp_path / "broken.png"
-    broken.write_bytes(b"no picture")
+    if content is not None:
+        broken.write_bytes(content)
     bad = replace(some[0], document=replace(some[0].document, image=PageImage(broken)))
     model = open_model(str(make_checkpoint(0)))
     found = dict(InTurn(model).each([responses([query]) for query in (some[1], bad, some[0])]))
