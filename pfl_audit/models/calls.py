@@ -116,7 +116,7 @@ class Workers(Protocol):
 
 
 class InTurn(Generic[M]):
-    """Calls of a model of this process, in order; the pages of the next are made ready while one goes on."""
+    """Calls of a model of this process, in order; pages of the next call are prepared during the present one."""
 
     shares_files = True
 
@@ -149,7 +149,7 @@ class InTurn(Generic[M]):
 
     @contextmanager
     def ahead(self) -> Iterator[Callable[[Sequence[Call[M, Any]]], None]]:
-        """What begins to make the pages of calls ready, in a second thread that ends with the context."""
+        """A function that prepares the pages of calls, in a second thread that ends with the context."""
         try:
             yield self._prepare
         finally:
