@@ -1,4 +1,4 @@
-"""Pages are made in a second thread: the same ones, in bounded number, and none of it goes on when the caller stops."""
+"""Pages are made in a second thread: the same ones, in bounded number; the thread ends with the caller."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from pfl_audit.models.pages_ahead import PagesAhead, PreparingModel
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 WAIT = 30
-"""Seconds that a thread has to do what it is waited for."""
+"""Seconds that a test waits for a thread at most."""
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_no_more_pages_wait_than_memory_is_given_for(pages: list[Document]) -> N
     ahead.prepare(())
 
 
-def test_a_thread_that_is_behind_holds_nobody_up(pages: list[Document]) -> None:
+def test_a_thread_that_is_behind_delays_no_call(pages: list[Document]) -> None:
     stuck, go = threading.Event(), threading.Event()
 
     def make(page: Document) -> str:
