@@ -2,7 +2,7 @@
 
 An audit with two processes beside the one that leads is started again and again, and one of the three is killed by
 SIGKILL at a random moment while questions are asked, until there were so many kills. Each time an audit ends, its
-results and its store are compared with those of an audit that nobody killed, and the next one begins with an empty
+results and its store are compared with those of an audit that was not killed, and the next one begins with an empty
 store. Batches are of two questions and sleep a little. Processes are forked, not spawned, so that they start at once;
 everything else is what the command does.
 

@@ -251,7 +251,7 @@ def test_groups_of_a_fixed_size_replace_canaries(
     asked: list[list[Query]] = []
 
     def losses(model: DocumentModel, queries: list[Query], progress: Progress) -> np.ndarray:
-        """Of a model that knows the pages that it was trained on by heart."""
+        """Losses of a model that has memorised the pages that it was trained on."""
         asked.append(queries)
         known = {query.document.id for query in seen[0]}
         return np.array([0.0 if query.document.id in known else 9.0 for query in queries])
