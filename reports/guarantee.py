@@ -125,7 +125,7 @@ def _drawn(sampling: GuaranteeSampling) -> str:
     """Who takes part in a round."""
     clients, providers = f"{sampling.client_rate:g}", f"{sampling.provider_rate:g}"
     if sampling.kind == "fixed-size":
-        return f"{clients} of the clients and {providers} of the providers of each, drawn without replacement"
+        return f"a share of {clients} of the clients, and of {providers} of the providers of each, without replacement"
     of = "every client" if sampling.client_rate == 1 else f"each client with probability {clients}"
     if sampling.provider_rate == 1:
         return f"{of}, with all its providers"
@@ -133,17 +133,17 @@ def _drawn(sampling: GuaranteeSampling) -> str:
 
 
 def _all_runs(claim: PrivacyGuarantee) -> str:
-    """What the runs over the same data spend together, as far as they were counted."""
+    """The epsilon of all runs over the same data, as far as they were counted."""
     if claim.composed is None:
         return "not stated: other private runs over the same data would add to epsilon"
     over = claim.composed
     if over.runs == 1:
-        return "the first one over these data, by the budget ledger; a later one adds to epsilon"
+        return "this is the first run over these data, by the budget ledger; a later run adds to epsilon"
     return f"epsilon {over.epsilon:.4g} at delta {over.delta:g} for the {over.runs} runs over these data up to this one"
 
 
 def _together(claim: PrivacyGuarantee) -> str:
-    """A sentence on the runs before, whose budget adds up, so that one run's epsilon is not read as that of all."""
+    """A sentence on earlier runs, so that the epsilon of one run is not taken for that of all; empty without them."""
     over = claim.composed
     if over is None or over.runs == 1:
         return ""

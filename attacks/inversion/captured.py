@@ -19,7 +19,7 @@ _REMEDY = "Save {name: parameter.grad} of the model's named_parameters(), for th
 _SCALE = ".scale"
 """After the name of a tensor of integers, the name of their steps."""
 _SIZES = (1e-18, 1e12)
-"""Range of the largest number within which squares fit in single precision."""
+"""Range of the largest number in which squares fit in single precision."""
 _INTEGERS = ("int8", "uint8", "int16", "int32")
 
 

@@ -203,7 +203,7 @@ def place_template(model: GradientModel, template: Template, progress: Progress)
     Args:
         model: Whose page it is laid on.
         template: In its own size.
-        progress: Shows fields that are left out, and of print that may be too small to read.
+        progress: Shows fields that are left out, and print that may be too small to read.
 
     Raises:
         UsageError: No field is large enough on what the network sees.

@@ -210,6 +210,6 @@ def _data(
 
 
 def _facts(stated: Statement | None, wrong: Sequence[str]) -> dict[str, str]:
-    """What is stated of an update, and what its numbers contradict."""
-    facts = {"Stated of the update": stated.lines() if stated else "", "Not so by its numbers": "; ".join(wrong)}
+    """What is stated of an update, and what of it the numbers contradict, for the report."""
+    facts = {"Stated of the update": stated.lines() if stated else "", "Contradicted by its numbers": "; ".join(wrong)}
     return {name: words for name, words in facts.items() if words}

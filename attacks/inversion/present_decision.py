@@ -78,12 +78,12 @@ def beside(found: Decision | None, what: str, quiet: Sequence[Mapping[str, Count
     control = ""
     if of_noise is not None:
         by_chance, named = (int(number) for number in of_noise[0])
-        beside_them = f", of {named} that it names" if named > count else ""
-        control = f"; of noise of the update's size, {by_chance} are{beside_them}"
+        among = f" among {named} that are named" if named > count else ""
+        control = f" Noise of the update's size gives {by_chance} right ones{among}."
     return (
-        f"Of the {count} tokens of {what}, {right} are right ({found.measure}); against {FILLINGS} other fillings of "
-        f"the same forms {100 * found.chance:.1f} % would have been on average, {100 * found.most:.1f} % at most "
-        f"(joint p {found.p:.3f}){control}."
+        f"Of the {count} tokens of {what}, {right} are right ({found.measure}). For {FILLINGS} other fillings of the "
+        f"same forms {100 * found.chance:.1f} % would have been right on average, and {100 * found.most:.1f} % at most "
+        f"(joint p {found.p:.3f}).{control}"
     )
 
 

@@ -137,7 +137,7 @@ def require_stated(path: Path, update: Mapping[str, Tensor], inputs: GradientInp
 def hold_against(
     path: Path, update: Mapping[str, Tensor], stated: Statement, progress: Progress, tables: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """What the numbers of an update contradict, which is said as well.
+    """What of a statement the numbers of an update contradict; it is also shown by ``progress``.
 
     Args:
         path: Of the update, for errors.

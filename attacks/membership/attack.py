@@ -49,7 +49,7 @@ class MembershipSettings(Settings):
     )
     losses: Annotated[Losses, Flag(hidden=True), PaperValue("dropout", "the reference code")] = Field(
         default="evaluation",
-        description="Mode of the model for its losses; with dropout they are of a VT5 alone, one question a pass.",
+        description="Mode of the model for its losses; only a VT5 has them with dropout, one question a pass.",
     )
     equal_known: Annotated[bool, Flag(hidden=True), PaperValue(True, "section 5.2.3")] = Field(
         default=False,

@@ -206,7 +206,7 @@ class _Run:
         with_dropout = self.settings.losses == "dropout" and bool(wanted & {"loss", "delta_loss"})
         if with_dropout and not all(isinstance(one.model, DropoutModel) for one in (engine, pretrained) if one):
             raise NotAuditableError(
-                "losses with dropout, as the reference code takes them, are of a VT5 alone",
+                "only a VT5 has losses with dropout, which the reference code uses",
                 "Give --set membership.losses=evaluation",
             )
         answers = engine.ask(queries, "questions to the model")
@@ -230,7 +230,7 @@ class _Run:
         return with_scores(table, len(references)) if references else table
 
     def _dropped(self, engine: QueryEngine, pretrained: QueryEngine | None) -> dict[str, tuple[float, float]]:
-        """Losses with dropout of a model and of the pre-trained one, by query."""
+        """Query id to the losses with dropout of a model and of the pre-trained one, NaN without one."""
         models = [engine, *([pretrained] if pretrained else [])]
         queries = self.corpus.queries
         first = {query: query.answers[:1] for query in queries}

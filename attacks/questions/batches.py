@@ -11,15 +11,20 @@ from pfl_audit.models.protocol import DocumentModel
 def form_batches(
     model: DocumentModel, wanted: Mapping[str, Query], pending: Container[str], rows: int = 1
 ) -> list[dict[str, Query]]:
-    """Group by length, longest first (what does not fit shows at once), a page's questions together.
+    """Batches of questions, the longest first, with the questions of a page together.
 
-    Once some batches are answered, the same call gives the others as they were: the order is that of everything that is
-    wanted, and how many questions a batch has depends on its first page alone. Rounding depends on who shares a batch.
+    The longest first show at once whether memory is enough. Once some batches are answered, the same call gives the
+    other batches unchanged: questions are ordered by the longest question of their page, answered ones included, and
+    the size of a batch depends on its first page alone. So an audit that was killed ends with the same losses to the
+    last digit: their rounding depends on the questions that share a batch.
 
     Args:
-        wanted: Key to query, also of those that are answered.
-        pending: Keys of those that are not.
+        wanted: Key to query of all questions, also of those that are answered.
+        pending: Keys of those that are not answered.
         rows: Rows that the model computes for a query.
+
+    Returns:
+        Key to query of each batch.
     """
     due = [key for key in wanted if key in pending]
     if not due:

@@ -27,7 +27,12 @@ UNANSWERABLE: Final = {"unanswerable": True}
 
 @dataclass(frozen=True)
 class Asked(Generic[T]):
-    """A call that asks a model about queries; AboutPages."""
+    """A call that asks a model about queries, and states their pages as of AboutPages.
+
+    Attributes:
+        queries: What the model is asked about.
+        ask: Asks a model about these queries.
+    """
 
     queries: tuple[Query, ...]
     ask: Callable[[Sequence[Query], DocumentModel], T]
@@ -38,7 +43,7 @@ class Asked(Generic[T]):
 
     @property
     def documents(self) -> list[Document]:
-        """Their pages, in order."""
+        """The pages of the queries, in order."""
         return [query.document for query in self.queries]
 
 

@@ -84,7 +84,7 @@ def _beside_papers(results: Results) -> Table:
 
 
 def show_trainings(results: Results, files: Sequence[Path]) -> None:
-    """Print the numbers of trainings that have no slice, those beside papers', and the files."""
+    """Print numbers of trainings, except those of single validations; differences to papers; and the files."""
     console = Console(highlight=False, emoji=False)
     console.width = max(console.width, _WIDTH)
     table = Table(box=None, pad_edge=False, header_style="dim")

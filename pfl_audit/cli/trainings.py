@@ -1,4 +1,4 @@
-"""``trainings``: finished trainings in one table, beside what papers print."""
+"""``trainings``: finished trainings in one table, with the numbers of papers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pfl_audit.errors import UsageError
 def trainings(
     context: typer.Context,
     folders: Annotated[list[Path], typer.Argument(help="Folders of checkpoints that train has written.")],
-    csv: Annotated[Path | None, typer.Option(help="All numbers as CSV, with what papers print.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="All numbers as CSV, with those of papers.")] = None,
     latex: Annotated[Path | None, typer.Option(help="The same as LaTeX tables.")] = None,
     as_json: options.AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write the files, and print nothing.")] = False,
     config: options.Config = None,
 ) -> None:
-    """Put finished trainings in one table: validation scores, gigabytes sent and epsilon, beside papers' numbers.
+    """Put finished trainings in one table: validation scores, gigabytes sent and epsilon, with numbers of papers.
 
-    [[published]] of --config states the papers' numbers; the check of a folder is training.NAME.
+    [[published]] in --config has the papers' numbers; the check of a folder is training.NAME.
 
     Example: pfl-audit trainings models/lora models/baseline --csv table2.csv
     """

@@ -39,7 +39,7 @@ def _at_home(path: Path) -> Path:
 def _home() -> Path | None:
     try:
         return Path.home()
-    except RuntimeError:  # as of a user id of a container that is nobody's
+    except RuntimeError:  # such as for a user id of a container that has no user
         return None
 
 

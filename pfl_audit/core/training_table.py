@@ -1,4 +1,4 @@
-"""Finished trainings as numbers beside those of papers: scores of validation, bytes sent, epsilon."""
+"""Numbers of finished trainings and those of papers: validation scores, bytes sent, epsilon."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _REMEDY: Final = "Give folders of checkpoints that pfl-audit train has written"
 _PLACES: Final = ("step", "round", "epoch")
 _NAMES: Final = {"anls": "ANLS"}
 _MOST: Final = 200
-"""Entries of a history, the last ones, that are numbers of their own."""
+"""Largest number of validations with scores of their own; the last ones."""
 
 
 def training_results(folders: Sequence[Path], published: Sequence[PublishedNumber]) -> Results:
-    """The trainings as checks ``training.NAME``, after the name of the folder, as exports take them.
+    """The trainings as checks, which exports can write; ``training.NAME`` has the name of the folder.
 
-    The last validation is a number without a slice, each one a number with its step, round or epoch. Those of a
-    private run are in its private record: what is written of them is then readable by the owner only.
+    The scores of the last validation have no slice; those of each validation have its step, round or epoch. A private
+    run has its scores in its private record, and files with them are readable by their owner only.
 
     Raises:
         UsageError: A folder does not exist, or two have one name.
@@ -60,7 +60,7 @@ def training_results(folders: Sequence[Path], published: Sequence[PublishedNumbe
 
 
 def _records(folder: Path) -> tuple[Mapping[str, JsonValue], Mapping[str, JsonValue] | None]:
-    """The record of a training, and the private one of the same run where it is there."""
+    """The record of a training, and the private record of the same run if there is one."""
     require_input(folder, _REMEDY)
     record, _ = read_training(folder / FILE_NAME)
     if record is None:

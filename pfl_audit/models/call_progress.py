@@ -10,14 +10,14 @@ from pfl_audit.progress import Silent, Task
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a call has done, while it goes on."""
+class Advance:
+    """What a call has done since its last report; it has not ended."""
 
     amount: int
     note: str = ""
 
     def is_one(self) -> bool:
-        """Whether it has the form of one, which may come from another process."""
+        """Whether its fields have their types; it may come from another process."""
         return type(self.amount) is int and isinstance(self.note, str)
 
 
@@ -31,7 +31,7 @@ class CallProgress:
 
     def __init__(self, task: Task | None, units: Sequence[int] | None) -> None:
         self._task, self._units = task or Silent(), units
-        self._told = Counter[int]()
+        self._reported = Counter[int]()
 
     def of(self, at: int) -> Task:
         """The part of one call."""
@@ -39,18 +39,18 @@ class CallProgress:
 
     def advance(self, at: int, amount: int, note: str = "") -> None:
         """A call has done something."""
-        self._told[at] += amount
+        self._reported[at] += amount
         self._task.advance(amount, note)
 
     def end(self, at: int) -> None:
         """A call has ended."""
-        if self._units is not None and (left := self._units[at] - self._told[at]):
+        if self._units is not None and (left := self._units[at] - self._reported[at]):
             self.advance(at, left)
 
     def restart(self, at: int) -> None:
         """A call begins again: take back what it reported."""
-        if told := self._told[at]:
-            self.advance(at, -told)
+        if reported := self._reported[at]:
+            self.advance(at, -reported)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -20,7 +20,7 @@ from pfl_audit.errors import (
     UsageError,
     WorkersError,
 )
-from pfl_audit.models.call_progress import CallProgress, Told
+from pfl_audit.models.call_progress import Advance, CallProgress
 from pfl_audit.models.pages_ahead import PreparingModel, pages_of
 from pfl_audit.models.placement import tokens_found
 from pfl_audit.progress import Task
@@ -34,7 +34,7 @@ Call = Callable[[M, Task], T]
 _DEATHS = 3
 """Processes that one call may cost."""
 _START = -1
-"""In the place of the number of a call, for processes that die before their first."""
+"""Key of the deaths before a first call, among those by number of a call."""
 
 
 class Opening(Protocol[M_co]):
@@ -116,7 +116,7 @@ class Workers(Protocol):
 
 
 class InTurn(Generic[M]):
-    """Calls of a model of this process, in order; the pages of the next are made ready while one goes on."""
+    """Calls of a model of this process, in order; pages of the next call are prepared during the present one."""
 
     shares_files = True
 
@@ -149,7 +149,7 @@ class InTurn(Generic[M]):
 
     @contextmanager
     def ahead(self) -> Iterator[Callable[[Sequence[Call[M, Any]]], None]]:
-        """What begins to make the pages of calls ready, in a second thread that ends with the context."""
+        """A function that prepares the pages of calls, in a second thread that ends with the context."""
         try:
             yield self._prepare
         finally:
@@ -157,7 +157,8 @@ class InTurn(Generic[M]):
 
     def _prepare(self, calls: Sequence[Call[M, Any]]) -> None:
         if isinstance(self._model, PreparingModel):
-            self._model.prepare([document for call in calls for document in pages_of(call)])
+            with suppress(UnanswerableError):  # of a page that cannot be read: its call gives the error
+                self._model.prepare([document for call in calls for document in pages_of(call)])
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,8 @@ class Reply(Generic[T]):
 
     def is_one(self) -> bool:
         """Whether it has the form of a reply, which may come from another machine."""
-        told = self.tokens is None or (type(self.tokens) is int and self.tokens > 0)
-        return told and _are_texts(self.unanswerable, 3) and _are_texts(self.failed, 3)
+        counted = self.tokens is None or (type(self.tokens) is int and self.tokens > 0)
+        return counted and _are_texts(self.unanswerable, 3) and _are_texts(self.failed, 3)
 
     def found(self) -> T | UnanswerableError:
         """What the call gave.
@@ -214,9 +215,9 @@ class Holder(Protocol):
         """
 
     def has_started(self) -> bool:
-        """Whether it has started rather than died; asked where ``Holders.ready`` returns it before its first call."""
+        """Whether it has started; False if it died. Called once ``Holders.ready`` has returned it before a call."""
 
-    def receive(self) -> Reply[Any] | Told | None:
+    def receive(self) -> Reply[Any] | Advance | None:
         """What the call returned or reports, once it is ready; None where the process has died."""
 
     def end(self) -> None:
@@ -231,7 +232,7 @@ class Holders(Protocol[H]):
 
     Attributes:
         fewer: What helps where they run out of memory.
-        waits: Whether a process may wait for room to start, so that it gets no call before.
+        waits: Whether a process may wait for room before it starts; it gets no call until it has started.
         shares_files: As of Calls.
     """
 
@@ -301,19 +302,17 @@ class Pool(Generic[H]):
                     busy[-1][0].send(opening, call)
                 for one in self._holders.ready([*self.starting, *(holder for holder, _ in busy)]):
                     if one in self.starting:
-                        deaths[_START] += not self._started(one)
-                        if deaths[_START] == _DEATHS:
-                            raise WorkersError(
-                                f"{_DEATHS} processes died as they started", "See what that machine says"
-                            )
+                        if not self._take(one):
+                            deaths[_START] += 1
+                            _require_starts(deaths[_START])
                         self._fill(len(waiting) + len(busy), len(busy))
                         continue
                     found = next(pair for pair in busy if pair[0] is one)
                     at = found[1]
-                    reply: Reply[T] | Told | None = one.receive()
+                    reply: Reply[T] | Advance | None = one.receive()
                     if reply is not None and not reply.is_one():
                         raise WorkersError("a process gave back no reply", "Install the same pfl-audit everywhere")
-                    if isinstance(reply, Told):
+                    if isinstance(reply, Advance):
                         account.advance(at, reply.amount, reply.note)
                         continue
                     busy.remove(found)
@@ -339,8 +338,8 @@ class Pool(Generic[H]):
             for one, _ in busy:  # what it would send belongs to this loop
                 one.end()
 
-    def _started(self, one: H) -> bool:
-        """Take a process that has started, or leave one that has died."""
+    def _take(self, one: H) -> bool:
+        """Make a process idle that has started, or end one that has died; whether it has started."""
         self.starting.remove(one)
         if one.has_started():
             self.idle.append(one)
@@ -353,6 +352,11 @@ class Pool(Generic[H]):
         new = self.starting if self._holders.waits else self.idle
         while len(self.idle) + len(self.starting) + busy < min(self._holders.room, wanted):
             new.append(self._holders.start())
+
+
+def _require_starts(deaths: int) -> None:
+    if deaths == _DEATHS:
+        raise WorkersError(f"{_DEATHS} processes died as they started", "See the log of the machine that holds them")
 
 
 class _Held(Generic[M]):

@@ -10,35 +10,40 @@ from pfl_audit.documents.document import Document
 
 T = TypeVar("T")
 _BYTES = 256 << 20
-"""Of pages that wait for the network."""
+"""Most bytes of pages that wait for the network."""
 
 
 @runtime_checkable
 class PreparingModel(Protocol):
-    """A model whose pages can be made ready while it works on others."""
+    """A model that can prepare pages while it works on others."""
 
     def prepare(self, documents: Sequence[Document]) -> None:
-        """Begin to make pages ready in a second thread, in order; with none, end the thread."""
+        """Begin to prepare pages in a second thread, in order; without documents, end the thread.
+
+        Raises:
+            UnanswerableError: The picture of a page cannot be read.
+        """
 
 
 @runtime_checkable
 class AboutPages(Protocol):
-    """A call of a model that knows its pages."""
+    """A call of a model that states which pages it needs."""
 
     @property
     def documents(self) -> Sequence[Document]:
-        """The pages that the model will look at, in order."""
+        """The pages that the call needs, in order."""
 
 
 class PagesAhead(Generic[T]):
-    """What a network takes of a page, made where it is asked for, or before that in a second thread.
+    """The network's inputs of pages, made when they are asked for or before that in a second thread.
 
-    Nothing but ``make`` runs in the thread. A page that the thread has not begun is made where it is asked for, so that
-    a thread that is behind delays no call.
+    Only ``make`` runs in the second thread, which begins with the first page that is prepared and ends with ``prepare``
+    of none. A page that it has not begun is made by the caller, so that no call waits for other pages. The methods are
+    not safe for several callers, and a process must end the second thread before it forks.
 
     Args:
-        make: Makes it; what it raises in the thread is raised where the page is asked for.
-        size: Bytes of one page; so many are made ahead as fit in 256 MiB, and at least two.
+        make: Makes the input of a page. An error of the second thread is raised to the caller that asks for the page.
+        size: Bytes of one input; as many wait as fit in 256 MiB, and at least two.
     """
 
     def __init__(self, make: Callable[[Document], T], size: int) -> None:
@@ -48,7 +53,7 @@ class PagesAhead(Generic[T]):
         self._thread: ThreadPoolExecutor | None = None
 
     def __call__(self, document: Document) -> T:
-        """What the network takes of a page."""
+        """The network's input of a page."""
         name = page_name(document)
         self._due.pop(name, None)
         begun = self._begun.pop(name, None)
@@ -56,7 +61,7 @@ class PagesAhead(Generic[T]):
         return self._make(document) if begun is None or begun.cancel() else begun.result()
 
     def prepare(self, documents: Sequence[Document]) -> None:
-        """As of PreparingModel; pages that were begun and are none of these are dropped."""
+        """As of PreparingModel; pages that were begun before and are not among these are dropped."""
         pages = {page_name(document): document for document in documents}
         for name in self._begun.keys() - pages.keys():
             self._begun.pop(name).cancel()
@@ -67,7 +72,7 @@ class PagesAhead(Generic[T]):
         self._begin()
 
     def _begin(self) -> None:
-        """Hand as many pages to the thread as may wait."""
+        """Give the thread as many pages as may wait."""
         while self._due and len(self._begun) < self._most:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "pages")
@@ -76,7 +81,7 @@ class PagesAhead(Generic[T]):
 
 
 def pages_of(call: object) -> Sequence[Document]:
-    """The pages of a call; none where it does not know them."""
+    """The pages of a call; none if it does not state them."""
     return call.documents if isinstance(call, AboutPages) else ()
 
 

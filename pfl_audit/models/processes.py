@@ -15,7 +15,7 @@ from typing import Any
 
 from pfl_audit.child_process import follow
 from pfl_audit.errors import AuditError
-from pfl_audit.models.call_progress import Told
+from pfl_audit.models.call_progress import Advance
 from pfl_audit.models.calls import Call, M, Opening, Pool, Reply
 from pfl_audit.models.replies import failed, reply
 
@@ -81,10 +81,10 @@ class Process:
         """As of Holder."""
         return self._process.is_alive()
 
-    def receive(self) -> Reply[Any] | Told | None:
+    def receive(self) -> Reply[Any] | Advance | None:
         """As of Holder."""
         try:
-            found: Reply[Any] | Told = self.connection.recv()
+            found: Reply[Any] | Advance = self.connection.recv()
         except (EOFError, OSError):
             return None
         return found
@@ -101,14 +101,14 @@ def _send(connection: Connection, what: object) -> None:
     connection.send_bytes(pickle.dumps(what, protocol=pickle.HIGHEST_PROTOCOL))
 
 
-class _Teller:
+class _Reporter:
     """A task whose owner is the process that leads."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def advance(self, amount: int = 1, note: str = "") -> None:
-        _send(self._connection, Told(amount, note))
+        _send(self._connection, Advance(amount, note))
 
 
 def _end_all(processes: list[Process]) -> None:
@@ -132,7 +132,7 @@ def _serve(connection: Connection, threads: int) -> None:
         except Exception as error:  # a call of code that this process cannot import
             _send(connection, failed(error, FEWER))
         else:
-            _send(connection, reply(models, opening, call, FEWER, _Teller(connection)))
+            _send(connection, reply(models, opening, call, FEWER, _Reporter(connection)))
 
 
 def be_silent() -> None:

@@ -141,9 +141,12 @@ class DropoutModel(Protocol):
     """A model that computes losses in training mode as well, as the reference code of privacy-aware-docvqa does."""
 
     def dropout_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
-        """Losses of answers to one question with dropout on, each in a pass of its own.
+        """Losses of answers to one question with dropout, each in a pass of its own.
 
-        What is dropped is drawn by the page, the question and the answer, so that a loss is the same in every run.
+        Page, question and answer seed the dropout, so that a loss is the same in every run.
+
+        Returns:
+            Scores in the order of ``values``.
 
         Raises:
             UnanswerableError: The page's image cannot be read.

@@ -1,4 +1,4 @@
-"""What a process that holds models does with a call, and what it says where that fails."""
+"""Replies of a process that holds models: the result of a call, or how it failed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reply(
 
 
 def failed(error: Exception, fewer: str) -> Reply[Any]:
-    """What no call foresees, without its text, which may hold a value."""
+    """The reply of an unforeseen error, without its text, which may contain a value."""
     kind = type(error).__name__
     if is_out_of_memory(error):
         return Reply(failed=("out of memory", f"Repeat the command with {fewer}: it goes on", ""))

@@ -74,7 +74,7 @@ class SummedInputs:
         patches: (width, features), is given the features of the page's patches, and makes inputs of them.
         patches_offset: (width,), is added.
         pairs: Tokens with boxes that every sample has, such as the prompt and the end: int64 (n, 5).
-        dropout: Rate of dropout on what matcher and attention are given while the model trains, the higher one.
+        dropout: Rate of dropout on the inputs of matcher and attention in training; the higher one of the two.
     """
 
     word: str

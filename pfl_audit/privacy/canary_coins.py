@@ -31,8 +31,8 @@ class Manifest:
         salt: Hexadecimal; hides the coins until they are revealed, and decides the directions.
         canaries: Number of canaries.
         bits: Coins, 8 a byte, hexadecimal; canary i is included if bit i is 1.
-        pointed: Whether the value of a document canary is a word of its page, for a model that points; not in the hash,
-            since guesses are valid whatever is asked.
+        pointed: Whether the value of a document canary is a word of its page, for a model that points to words. Not in
+            the hash, because the bound is valid whatever value is asked for.
     """
 
     nonce: str

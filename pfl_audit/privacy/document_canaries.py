@@ -45,11 +45,19 @@ class CanaryBounds:
 
 
 def pages_asked(manifest: Manifest, claim: PrivacyGuarantee | None) -> range:
-    """Numbers of the pages that decide the guesses: M of as many canaries, or 2 M if a guarantee is of replacement.
+    """Numbers of the pages whose losses decide the guesses: M for M canaries, or 2 M for groups of a fixed size.
 
-    There every canary is a pair of companies, i and M + i, and its coin decides which of the two is trained on.
+    In such groups a provider is replaced, so every canary is a pair of companies, i and M + i, and its coin decides
+    which of the two is trained on.
     """
     return range(manifest.canaries * (2 if claim is not None and claim.sampling.kind == "fixed-size" else 1))
+
+
+def pages_trained(manifest: Manifest, *, pairs: bool) -> list[int]:
+    """Numbers of the pages that are trained on: i where coin i is 1; for pairs, M + i where it is 0."""
+    if pairs:
+        return [number if coin else manifest.canaries + number for number, coin in enumerate(manifest.coins)]
+    return [number for number, coin in enumerate(manifest.coins) if coin]
 
 
 def guess_coins(evidence: NDArray[np.float64], manifest: Manifest) -> Guesses:

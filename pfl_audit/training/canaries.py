@@ -1,9 +1,9 @@
 """Document canaries of a run (``train --audit-canaries``): coins committed before the first round, revealed after.
 
-A canary is a drawn page of a company of its own, with a question for a value that is on no page, or for a word of the
-page that does not answer it where the model points to words. A fair coin decides
-whether it is trained on, as one more provider, or, in groups of a fixed size, which of two such companies is. Its loss
-under the released model then tests model and guarantee.
+A canary is a drawn page of a company of its own, with a question. The answer that is trained is a value that is on no
+page, or, for a model that points to words, a word of the page that does not answer the question. A fair coin decides
+whether the canary is trained on, as one more provider; in groups of a fixed size it decides which of two such companies
+is trained on. The loss of the answer under the released model then tests model and guarantee.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pfl_audit.inputs import is_there, read_json
 from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.privacy.canary_coins import RECORD as RECORD
 from pfl_audit.privacy.canary_coins import Manifest, check_numbers
+from pfl_audit.privacy.document_canaries import pages_trained
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.run import KEY_FILE
 from pfl_audit.training.federated.settings import PrivacySettings
@@ -92,9 +93,9 @@ def planted(
         settings: None for a run without canaries.
         out: Folder of the checkpoint; gets the commitment, and until the run ends the coins and the pages. They are
             removed if the run is refused before it begins.
-        model: Must be able to write any answer.
+        model: Must answer questions, and be able to write any text or to point to words.
         queries: Those of the real providers; canaries are divided among their clients.
-        pairs: Whether every canary is a pair of companies of one client, of which its coin takes one.
+        pairs: Whether every canary is a pair of companies of one client, one of which its coin selects.
 
     Yields:
         Coins, and all queries to train on.
@@ -108,7 +109,7 @@ def planted(
         return
     if not (model.points or model.can_write(ascii_lowercase + digits)):
         raise UsageError(
-            "the model takes no question, as a canary asks one, or cannot write its value",
+            "canaries need a model that answers questions, and writes any text or points to words of the page",
             "Leave out --audit-canaries, or train a model that answers questions",
         )
     manifest = _coins(settings, out, pointed=model.points)
@@ -118,8 +119,8 @@ def planted(
             sorted({query.document.client for query in queries}, key=lambda one: -1 if one is None else one)
         )
         count = settings.canaries if pairs else None
-        taken = [at if coin else at + (count or 0) for at, coin in enumerate(manifest.coins) if coin or count]
-        pages = draw_canaries(taken, manifest.salt, out / PAGES, progress, clients, count, pointed=model.points)
+        numbers = pages_trained(manifest, pairs=pairs)
+        pages = draw_canaries(numbers, manifest.salt, out / PAGES, progress, clients, count, pointed=model.points)
         yield manifest, [*queries, *pages]
     except AuditError:
         if not any((out / name).exists() for name in _BEGUN):

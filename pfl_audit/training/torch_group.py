@@ -1,8 +1,8 @@
 """Processes of one machine that torchrun or accelerate started, connected by torch.distributed.
 
 They exchange JSON and tensors over the loopback interface, never pickled objects. Messages and tensors on the CPU go by
-gloo, tensors on GPUs by NCCL. Every exchange also says whether a process has failed, so that
-all of them end with its error, and none waits for one that has ended.
+gloo, tensors on GPUs by NCCL. Every exchange also says whether a process has failed, so that all of them end with its
+error, and none waits for one that has ended.
 """
 
 from __future__ import annotations

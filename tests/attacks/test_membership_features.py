@@ -20,7 +20,7 @@ def queries(page: Page) -> list[Query]:
     ]
 
 
-def test_losses_with_dropout_stand_in_the_place_of_losses_alone(queries: list[Query]) -> None:
+def test_losses_with_dropout_replace_losses_alone(queries: list[Query]) -> None:
     target = {query.id: Response("right", 0.9, 0.5, 4) for query in queries}
     before = {query.id: Response("x", 0.5, 2.0, 4) for query in queries}
     dropped = {"a1": (0.75, 3.0), "a2": (1.25, 5.0)}

@@ -1,6 +1,6 @@
 """``python -m tests.bench.endpoint [COUNT]``: questions to ``transformers serve``, with kills and a restart.
 
-A recording server stands between the audit and the local server, so that every request that was answered is known. The
+A recording server is between the audit and the local server, so that every request that was answered is known. The
 process that asks is killed three times, and the local server is killed and started again while the third one asks.
 """
 

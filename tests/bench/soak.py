@@ -2,7 +2,7 @@
 
 An audit with two processes beside the one that leads is started again and again, and one of the three is killed by
 SIGKILL at a random moment while questions are asked, until there were so many kills. Each time an audit ends, its
-results and its store are compared with those of an audit that nobody killed, and the next one begins with an empty
+results and its store are compared with those of an audit that was not killed, and the next one begins with an empty
 store. Batches are of two questions and sleep a little. Processes are forked, not spawned, so that they start at once;
 everything else is what the command does.
 
@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -58,34 +59,84 @@ def main(kills: int, seed: int) -> None:
         log = place / "log"
         slow_down(log)
         audit(place / "whole", given)
-        whole, batches = results(place / "whole"), len(asked(log))
-        done, killed, lost, again, differ, number = 0, Counter[str](), 0, 0, 0, 0
-        while done < kills:
-            number += 1
-            out = place / f"out-{number}"
-            log.unlink()
+        toll = Toll(log, results(place / "whole"), len(asked(log)))
+        while toll.kills < kills:
+            out = toll.begin(place)
             while not (out / "results.json").exists():
-                leader = start(out, given)
-                while done < kills:
+                leader, before = start(out, given), toll.kills
+                while toll.kills < kills:
                     if ended(leader, log):
                         leader = 0
                         break
                     time.sleep(rng.uniform(0, PAUSE))
-                    victims = [leader, *children(leader)]
-                    victim = rng.choice(victims)
-                    os.kill(victim, signal.SIGKILL)
-                    done += 1
-                    killed["the audit" if victim == leader else "a process"] += 1
+                    victim = rng.choice([leader, *children(leader)])
+                    toll.kill(victim, "the audit" if victim == leader else "a process")
                     if victim == leader:
                         break
                 if leader:
                     os.waitpid(leader, 0)
-            lost += len(asked(log)) - batches
-            again += asked_again(log)
-            differ += results(out) != whole
-            print(f"audit {number}: {done} kills, {lost} batches asked again", flush=True)
-    seconds = time.monotonic() - began
-    print(cost_of(killed, f"{number} audits of {batches} batches, {seconds:.0f} s", differ, again, lost))
+                toll.require_results(out, before)
+            toll.end(out)
+    print(f"{toll.line()} in {time.monotonic() - began:.0f} s")
+
+
+@dataclass
+class Toll:
+    """What kills cost, over several audits.
+
+    Attributes:
+        log: What was asked and stored of the present audit.
+        whole: Results of an audit that was not killed.
+        batches: Batches that it asked.
+    """
+
+    log: Path
+    whole: dict[str, Any]
+    batches: int
+    killed: Counter[str] = field(default_factory=Counter)
+    audits: int = 0
+    lost: int = 0
+    again: int = 0
+    differ: int = 0
+
+    @property
+    def kills(self) -> int:
+        """Number of kills."""
+        return self.killed.total()
+
+    def begin(self, place: Path) -> Path:
+        """Folder of the next audit, whose log is empty."""
+        self.audits += 1
+        self.log.unlink()
+        return place / f"out-{self.audits}"
+
+    def kill(self, process: int, what: str) -> None:
+        """Kill a process."""
+        os.kill(process, signal.SIGKILL)
+        self.killed[what] += 1
+        print(f"{self.audits}: {dict(self.killed)}", flush=True)
+
+    def require_results(self, out: Path, kills: int) -> None:
+        """Raise RuntimeError if an audit ended without results, and without a kill since there were so many."""
+        if self.kills == kills and not (out / "results.json").exists():
+            raise RuntimeError("an audit that was not killed ended without results")
+
+    def end(self, out: Path) -> None:
+        """Count what the kills of an audit cost, and say where its results differ."""
+        self.lost += len(asked(self.log)) - self.batches
+        self.again += asked_again(self.log)
+        if found := list(differences(results(out), self.whole)):
+            self.differ += 1
+            print(f"results differ at {found[:9]}")
+
+    def line(self) -> str:
+        """All of it."""
+        of = ", ".join(f"{count} of {what}" for what, count in self.killed.items())
+        return (
+            f"{self.kills} kills ({of}) in {self.audits} audits of {self.batches} batches: {self.differ} results "
+            f"differ, {self.again} stored answers were asked again, {self.lost} batches, "
+            f"{self.lost / self.kills:.2f} a kill"
+        )
 
 
 def drawn(place: Path) -> list[str]:
@@ -93,15 +144,6 @@ def drawn(place: Path) -> list[str]:
     make_corpus(RECIPE, place / "corpus", Silent())
     make = checkpoints(place / "corpus", place)
     return ["--model", str(make(0)), "--pretrained", str(make(1)), "--red", str(place / "corpus")]
-
-
-def cost_of(killed: Counter[str], where: str, differ: int, again: int, lost: int) -> str:
-    """The line of what kills cost."""
-    done, of = killed.total(), ", ".join(f"{count} of {what}" for what, count in killed.items())
-    return (
-        f"{done} kills ({of}) in {where}: {differ} results differ, {again} stored answers were asked again, {lost} "
-        f"batches, {lost / done:.2f} a kill"
-    )
 
 
 def ended(leader: int, log: Path) -> bool:

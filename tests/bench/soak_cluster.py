@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,23 +24,12 @@ from pfl_audit.attacks.questions.calls import Asked
 from pfl_audit.cli.libraries import restrain
 from pfl_audit.documents.document import Query
 from pfl_audit.models.protocol import DocumentModel, Response
-from tests.bench.soak import (
-    asked,
-    asked_again,
-    audit,
-    children,
-    cost_of,
-    differences,
-    drawn,
-    note_asked,
-    results,
-    small_batches,
-)
+from tests.bench.soak import Toll, asked, audit, children, drawn, note_asked, results, small_batches
 
 ROOT = Path(__file__).parents[2]
 SLEEP = 0.15
 PAUSE = 3.0
-"""Seconds between kills, at most, beside the wait for the next question."""
+"""Largest time between the next question and a kill, in seconds."""
 
 
 def main(kills: int, seed: int) -> None:
@@ -60,33 +47,22 @@ def main(kills: int, seed: int) -> None:
         words = drawn(place)
         log = place / "log"
         drive(place / "whole", log, "", words).wait()
-        whole, batches = results(place / "whole"), len(asked(log))
-        done, killed, lost, again, differ, number = 0, Counter[str](), 0, 0, 0, 0
-        while done < kills:
-            number += 1
-            out = place / f"out-{number}"
-            log.unlink()
+        toll = Toll(log, results(place / "whole"), len(asked(log)))
+        while toll.kills < kills:
+            out = toll.begin(place)
             while not (out / "results.json").exists():
-                driver = drive(out, log, machines.address, words)
-                while done < kills and not ended(driver, log):
+                driver, before = drive(out, log, machines.address, words), toll.kills
+                while toll.kills < kills and not ended(driver, log):
                     time.sleep(rng.uniform(0, PAUSE))
                     victim = rng.choice([driver.pid, *actors(os.getpid())])
-                    os.kill(victim, signal.SIGKILL)
-                    done += 1
-                    killed["the audit" if victim == driver.pid else "an actor"] += 1
-                    print(f"{time.monotonic() - began:.0f} s: {dict(killed)}", flush=True)
+                    toll.kill(victim, "the audit" if victim == driver.pid else "an actor")
                     if victim == driver.pid:
                         break
                 driver.wait()
-            lost += len(asked(log)) - batches
-            again += asked_again(log)
-            if apart := list(differences(results(out), whole)):
-                differ += 1
-                print(f"results differ at {apart[:9]}")
-            print(f"audit {number}: {done} kills, {lost} batches asked again", flush=True)
+                toll.require_results(out, before)
+            toll.end(out)
     machines.shutdown()
-    seconds = time.monotonic() - began
-    print(cost_of(killed, f"{number} audits of {batches} batches, {seconds:.0f} s", differ, again, lost))
+    print(f"{toll.line()} in {time.monotonic() - began:.0f} s")
 
 
 def drive(out: Path, log: Path, address: str, words: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -62,7 +62,7 @@ def test_reads_back_what_the_maker_wrote(corpus_folder: Path) -> None:
         "red_test_negative",
     } <= splits
     assert {document.client for document in corpus.documents if "train" in document.split} == {0, 1, 2}
-    assert (len(corpus.members()), len(corpus.non_members())) == (12, 11)  # one non-member stands in no part
+    assert (len(corpus.members()), len(corpus.non_members())) == (12, 11)  # one non-member is in no part
 
 
 def test_red_and_blue_are_told_apart(corpus_folder: Path) -> None:

@@ -141,7 +141,7 @@ def faults(case: Case, outcome: Outcome, folder: Path) -> list[str]:
 
 
 def _left(folder: Path) -> tuple[str, str]:
-    """What stands in the results.json and in the pages that a command left; "given" holds the case's own results."""
+    """The content of the results.json and of the pages that a command left; "given" holds the case's own results."""
     found = [Path(place) / name for place, _, names in os.walk(folder) for name in names]
     results = [path for path in found if path.name == "results.json" and folder / "given" not in path.parents]
     pages = [path for path in found if path.suffix == ".html"]

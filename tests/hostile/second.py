@@ -52,7 +52,7 @@ def checkpoint(folder: Path, fixture: str, *without: str) -> Path:
 
 
 def settings(file: Path, changes: dict[str, Any]) -> None:
-    """Change keys of a JSON file; a key such as "encoder.depths" stands inside another."""
+    """Change keys of a JSON file; a key such as "encoder.depths" is inside another."""
     found = json.loads(file.read_text())
     for name, value in changes.items():
         *above, last = name.split(".")

@@ -53,7 +53,7 @@ def _a_memo_with_two_milliard_places(folder: Path) -> list[str]:
 
 @DOOR.case(2, says=(_FILE,))
 def _a_key_that_takes_for_ever_to_hash(folder: Path) -> list[str]:
-    # each tuple holds the one before twice, and nobody remembers a tuple's hash
+    # each tuple holds the one before twice, and the hash of a tuple is not kept
     twice = b"".join(b"q" + bytes([depth]) + b"h" + bytes([depth]) + b"\x86" for depth in range(60))
     return imdb(folder, npy(pickled(b"}" + b")" + twice + b"Ns")))
 

@@ -21,7 +21,7 @@ NAME = "Golden Harbour"
 
 @pytest.fixture
 def query(tmp_path: Path) -> Query:
-    """A page whose name stands only in the picture, twice."""
+    """A page whose name is only in the picture, twice."""
     picture = Image.new("RGB", (600, 300), "white")
     draw = ImageDraw.Draw(picture)
     for top in (40, 200):

@@ -1,4 +1,4 @@
-"""Pages are made in a second thread: the same ones, in bounded number, and none of it goes on when the caller stops."""
+"""Pages are made in a second thread: the same ones, in bounded number; the thread ends with the caller."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from pfl_audit.models.pages_ahead import PagesAhead, PreparingModel
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 WAIT = 30
-"""Seconds that a thread has to do what it is waited for."""
+"""Seconds that a test waits for a thread at most."""
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_no_more_pages_wait_than_memory_is_given_for(pages: list[Document]) -> N
     ahead.prepare(())
 
 
-def test_a_thread_that_is_behind_holds_nobody_up(pages: list[Document]) -> None:
+def test_a_thread_that_is_behind_delays_no_call(pages: list[Document]) -> None:
     stuck, go = threading.Event(), threading.Event()
 
     def make(page: Document) -> str:
@@ -124,12 +124,14 @@ def test_answers_are_the_same_and_the_thread_ends_with_the_caller(name: str) -> 
     assert not threads()
 
 
+@pytest.mark.parametrize("content", [b"no picture", None])
 def test_a_page_that_cannot_be_read_is_the_answer_of_its_call_alone(
-    make_checkpoint: Callable[[int], Path], corpus_folder: Path, tmp_path: Path
+    content: bytes | None, make_checkpoint: Callable[[int], Path], corpus_folder: Path, tmp_path: Path
 ) -> None:
     some = open_corpus(corpus_folder, "red").queries[:2]
     broken = tmp_path / "broken.png"
-    broken.write_bytes(b"no picture")
+    if content is not None:
+        broken.write_bytes(content)
     bad = replace(some[0], document=replace(some[0].document, image=PageImage(broken)))
     model = open_model(str(make_checkpoint(0)))
     found = dict(InTurn(model).each([responses([query]) for query in (some[1], bad, some[0])]))

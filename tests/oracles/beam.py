@@ -10,7 +10,7 @@ Next = Callable[[tuple[int, ...]], list[float]]
 def every_answer(after: Next, ends: Collection[int], longest: int) -> list[tuple[tuple[int, ...], float]]:
     """All answers with the mean log-likelihood of their tokens, the end included, likeliest first.
 
-    Ends that follow the same tokens give one answer; what has no end after ``longest`` tokens counts as it stands.
+    Ends that follow the same tokens give one answer; what has no end after ``longest`` tokens counts as it is.
     """
     found: list[tuple[tuple[int, ...], float]] = []
     prefixes: list[tuple[tuple[int, ...], float]] = [((), 0.0)]

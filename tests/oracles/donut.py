@@ -41,7 +41,7 @@ class FileTokenizer:
 
 
 class PieceTokenizer:
-    """A ``spiece.model``; what stands between the marks is cut out by hand."""
+    """A ``spiece.model``; what is between the marks is cut out by hand."""
 
     def __init__(self, folder: Path) -> None:
         from sentencepiece import SentencePieceProcessor

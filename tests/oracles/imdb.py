@@ -84,7 +84,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _latin1(text: str, encoding: str) -> bytes:
-    """How protocols below 3 write bytes; stands in for codecs.encode, which can do more."""
+    """How protocols below 3 write bytes; replaces codecs.encode, which can do more."""
     if encoding != "latin1":
         raise _ForbiddenGlobalError("_codecs.encode")
     return text.encode("latin1")

@@ -95,7 +95,7 @@ def read_trace(trace: Path, cwd: Path) -> Seen:
 
 
 def _last_name(given: str, cwd: Path) -> Path:
-    """The last path among a call's arguments, below the folder that stands before it."""
+    """The last path among a call's arguments, below the folder that comes before it."""
     folder, name = _NAME.findall(given)[-1]
     return cwd / folder / name
 

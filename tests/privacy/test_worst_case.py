@@ -86,7 +86,7 @@ def test_the_published_epsilon_is_beaten() -> None:
 
 
 def test_the_sums_alone_beat_it_too() -> None:
-    """The other provider's share of the sum tells the rounds apart; nobody needs to be the server."""
+    """The other provider's share of the sum distinguishes the rounds; the observer need not be the server."""
     _, sums = rounds_of(300_000, RUN.client_rate, np.random.default_rng(5))
     values = np.maximum(0, 1 - np.exp(8.0 - loss_of_sums_alone(sums)))
     assert values.mean() - CONFIDENT * values.std() / np.sqrt(len(values)) > 10 * DELTA

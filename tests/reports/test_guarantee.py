@@ -194,7 +194,7 @@ def test_results_with_a_claim_survive_their_file() -> None:
         ({"client_rate": 0.2, "provider_rate": 1.0}, "each client with probability 0.2, with all its providers"),
         (
             {"kind": "fixed-size", "client_rate": 0.2, "provider_rate": 0.125},
-            "0.2 of the clients and 0.125 of the providers of each, drawn without replacement",
+            "a share of 0.2 of the clients, and of 0.125 of the providers of each, without replacement",
         ),
     ],
 )
@@ -206,7 +206,7 @@ def test_what_all_runs_spend_is_said() -> None:
     """A reader of one run's epsilon must not take it for that of ten."""
     assert "All runs, as stated: not stated: other private runs" in text_of(claimed({**HONEST, "composed": None}))
     first = {"epsilon": 8.0, "delta": 1e-5, "runs": 1, "order": 2.1}
-    assert "the first one over these data" in text_of(claimed({**HONEST, "composed": first}))
+    assert "the first run over these data" in text_of(claimed({**HONEST, "composed": first}))
     tenth = {**first, "epsilon": 31.4159, "runs": 10}
     found = text_of(claimed({**HONEST, "composed": tenth}))
     assert "epsilon 31.42 at delta 1e-05 for the 10 runs over these data" in found

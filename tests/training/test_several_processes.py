@@ -79,7 +79,7 @@ def test_torchrun_starts_it(commands: CommandServer, plain: Path, corpus_folder:
 
 @pytest.fixture(scope="module")
 def uninterrupted(make_checkpoint: Make, corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes train that nobody kills."""
+    """What two processes train that are not killed."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     two = Started(command(corpus_folder, make_checkpoint(0), folder / "out", *LONG), 2, folder / "said")
     assert two.codes() == [0, 0]

@@ -130,12 +130,12 @@ def standing(
     back = (solve @ plain.T @ parts.matcher) * parts.gain
     back -= back.mean(axis=1, keepdims=True)
     moved = np.concatenate([table[axis] for table, axis in zip(tables, axes, strict=True)])
-    # What errors of the matcher's gradient make of a row, also of a coordinate that no page has, whose own row is zero.
+    # Errors of a row by those of the matcher's gradient, also for a coordinate that no page has: its own row is zero.
     variance = noise.sigma**2 + (noise.rounding * plain) ** 2
     through = np.square(solve) @ variance.T @ np.square(parts.matcher) @ np.square(parts.gain)
     own = noise.rounding * (np.linalg.norm(back, axis=1) + np.linalg.norm(moved, axis=1))
     errors = np.sqrt(own**2 + through + noise.sigma**2 * width)
-    if not errors.all():  # of a gradient that is zero
+    if not errors.all():  # the gradient is zero
         return undecided
     with_edge = _edges(boxes, axes) / errors
     left = (back - moved) / errors[:, None]

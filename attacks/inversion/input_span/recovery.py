@@ -89,7 +89,7 @@ def inputs_of_span(
         form: int64 (n, 4), boxes of the empty form's words.
         words: Tokens of each of these words; none where the form's words are not known to be on the pages.
         errors: As of ``rounding_of_matrices``, of adapters and the spatial matcher.
-        dropout: Its rate on these inputs, as stated.
+        dropout: Rate of dropout on these inputs, as stated.
 
     Returns:
         Boxes that the form does not have are found where both tables of coordinates and the spatial matcher are shared;
@@ -172,13 +172,13 @@ class _Placed:
 
     @property
     def foreign(self) -> Limit | None:
-        """That the update is one of another model, if it is."""
+        """The limit that the update belongs to another model, if it does."""
         found = [limit for limit in self.limits if limit.cause is Cause.OTHER]
         return Limit(Cause.OTHER, found[0].words.removeprefix("boxes: ")) if found else None
 
     @property
     def doubts(self) -> tuple[Limit, ...]:
-        """That others may be."""
+        """The limit that further boxes may be on a page."""
         if not (many := int((~self.there).sum())):
             return ()
         more = (
@@ -339,7 +339,7 @@ def _restated(limit: Limit, changed: Limit) -> Limit:
 
 
 def _limits(what: str, bases: Sequence[Basis], apart: Apart, changed: Limit | None, *, dropout: float) -> list[Limit]:
-    """Why a span does not tell.
+    """Why a span does not separate what is on the page from what is not.
 
     Args:
         changed: What was done to the update before it was sent, if anything.
@@ -355,8 +355,8 @@ def _limits(what: str, bases: Sequence[Basis], apart: Apart, changed: Limit | No
     dropped = f", or was taken with the model's dropout of {dropout:g}" if dropout and rank else ""
     if rank and apart.foreign:
         words = "not even the prompt and the end, which every sample has, lie in the span"
-        of = f"the update is one of another model, or of another round{dropped}"
-        return [Limit(Cause.OTHER, f"{what}: {words}: {of}")]
-    words = "what is on the page and what is not are not apart"
-    why = f": the update has errors{dropped}" if dropped else ", by errors of the update"
+        origin = f"the update is one of another model, or of another round{dropped}"
+        return [Limit(Cause.OTHER, f"{what}: {words}: {origin}")]
+    words = "what is on the page cannot be separated from what is not"
+    why = f": the update has errors{dropped}" if dropped else ", because the update has errors"
     return [Limit(Cause.NOISE, f"{what}: {words}{why}")]

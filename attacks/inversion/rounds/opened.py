@@ -247,8 +247,8 @@ def _sent(
     seen = Observation(name, form, update, 1, steps, begun, dropout=dropout)
     bound = NoiseBound(origin.noise, 2 * record.clip, unit="company") if origin.noise and record.clip else None
     key = sha256_input(message.path), sha256_input(message.model)
-    own = record.settings.get("lora_dropout", FederatedSettings.lora_dropout) if holds_adapters(update) else 0.0
-    return Sent(seen, message.round, origin.clients, key, rows, bound, update.left_out, float(own))
+    of_adapters = record.settings.get("lora_dropout", FederatedSettings.lora_dropout) if holds_adapters(update) else 0.0
+    return Sent(seen, message.round, origin.clients, key, rows, bound, update.left_out, float(of_adapters))
 
 
 def _steps(record: Kept, questions: int) -> int:

@@ -1,8 +1,9 @@
 """Whether the numbers of matrices are whole multiples of steps, as of integers with a scale for a tensor, row or block.
 
-Rows of adapters are too short, and those of matrices in 8 bits have too many levels, for numbers to be equal. A few
-neighbours of a row share their step in each of these codecs, and are multiples of it up to single precision, by less
-than a chance of 1e-8. The rounding of weights that were subtracted has steps too, which are powers of two and no codec.
+Quantised numbers are seldom equal in the short rows of adapters, and in matrices of 8 bits, which have many levels. But
+some neighbouring numbers of a row share one step in each of these codecs, and are multiples of it up to single
+precision; other numbers are so with a probability below 1e-8. A difference of two rounded weights also consists of
+multiples of a step. That step is a power of two, and is not taken for one of a codec.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NEIGHBOURS: Final = 16
 _ROWS: Final = 16
 """Rows of a matrix that are looked at, evenly."""
 SIZES: Final = 4
-"""Different sizes that a row has at least; fewer are multiples of a step by chance."""
+"""Least number of different sizes in a row; fewer are multiples of a step by chance."""
 _ROUNDING: Final = 8 * 2.0**-24
 """Relative error of a number over its step, of products and quotients in single precision."""
 _POWER: Final = 1e-5

@@ -39,8 +39,8 @@ class Traits:
 
     Attributes:
         rounded: Half precision that all its numbers fit in, or None.
-        levels: Different numbers that a row of a matrix has or, of whole multiples of a step, may have, where they are
-            few; or None.
+        levels: Number of different values in a row of a matrix, if small; for whole multiples of a step, the number of
+            values that the row may have. None otherwise.
         kept: Share of the entries of matrices that are not zero; 1 where none was left out.
         signs: Whether all numbers of matrices are of one size, as after a step of Adam.
     """

@@ -35,7 +35,7 @@ class TrainableLayoutLm(LayoutLmQa, QuestionTraining):
 
     @property
     def points(self) -> bool:
-        """True."""
+        """True: it answers with words of the page."""
         return True
 
     def can_write(self, text: str) -> bool:

@@ -98,7 +98,7 @@ class Vt5Responder:
 
     @torch.inference_mode()
     def dropout_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
-        """As of DropoutModel, also with the dropped layers of the page's encoder, for which it is read anew."""
+        """As of DropoutModel; the page's encoder drops layers too, so its features are computed for each answer."""
         text = collate([self.inputs.text(query)]).to(self._device)
         pixels = self._page_pixels(query.document)[None].to(self._device)
         scores, cuda = [], [torch.device(self._device)] if torch.device(self._device).type == "cuda" else []

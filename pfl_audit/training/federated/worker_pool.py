@@ -19,13 +19,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.child_process import LOOK, follow
+from pfl_audit.child_process import follow
 from pfl_audit.errors import AuditError
 from pfl_audit.training.federated.local import LocalTrainer, Trainer
 from pfl_audit.training.federated.together import Job
 
 _LARGEST = 50_000_000
 """Numbers of a network above which its own matrices fill the threads, and copies of it the memory."""
+
+_LATE = 0.25
+"""Seconds that an interrupt of all processes may take to reach this one after it has ended the others."""
 
 _mine: LocalTrainer | None = None
 """The trainer of a process of the pool."""
@@ -83,7 +86,7 @@ class WorkerPool:
                 for update, loss in futures.popleft().result():
                     yield torch.from_numpy(update), loss
         except BrokenProcessPool as error:
-            time.sleep(LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
+            time.sleep(_LATE)
             raise AuditError(
                 "a process of the training was killed, perhaps for want of memory",
                 "Repeat the command: it goes on; OMP_NUM_THREADS=1 needs the least memory",

@@ -34,9 +34,13 @@ def test_what_noise_gives_as_well_is_no_leak(of_noise: int, level: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "said"), [(100, "noise of the update's size, 27 are."), (590, "27 are, of 590 that it names.")]
+    ("named", "said"),
+    [
+        (100, "Noise of the update's size gives 27 right ones."),
+        (590, "gives 27 right ones among 590 that are named."),
+    ],
 )
-def test_what_noise_names_beside_is_said(named: int, said: str) -> None:
+def test_how_many_tokens_noise_names_is_said(named: int, said: str) -> None:
     """Noise that moves every row of a table names all of its tokens, the right ones among them."""
     found = decide([{ANY_ORDER: counts(90, [])}], BUDGET)
     text = beside(found, "private fields", [{ANY_ORDER: counts(27, [], of=named)[:1]}])

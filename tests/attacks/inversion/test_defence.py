@@ -135,7 +135,7 @@ def test_a_change_of_the_template_is_seen_where_it_was_sought(size: tuple[int, i
 
 
 def test_nothing_is_sought_where_no_template_lies() -> None:
-    """Padding that could be perturbed would be where PGD puts its effort, and nobody would ever see it."""
+    """Padding that could be perturbed would be where PGD puts its effort, and it would never be seen."""
     model = Donutlike((64, 48))
     template = Template(np.full((48, 96, 3), 255, dtype=np.uint8), (TemplateField("field-1", (0.1, 0.2, 0.9, 0.5)),))
     held: list[Tensor] = []

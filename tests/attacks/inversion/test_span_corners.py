@@ -77,7 +77,7 @@ def stand(seed: int, shift: float, *, half: bool = False) -> tuple[NDArray[np.bo
 
 @pytest.mark.parametrize("shift", [0.0, 0.3])
 @pytest.mark.parametrize("seed", range(5))
-def test_cells_of_a_table_are_told_apart(seed: int, shift: float) -> None:
+def test_cells_of_a_table_are_distinguished(seed: int, shift: float) -> None:
     true, found, alone = stand(seed, shift)
     assert found.there.tolist() == true.tolist()
     assert found.absent.tolist() == (~true).tolist()
@@ -120,7 +120,7 @@ def test_half_precision_leaves_some_open_and_names_none_that_is_not_there(seed: 
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_tables_of_noise_tell_nothing(seed: int) -> None:
+def test_tables_of_noise_show_nothing(seed: int) -> None:
     rng = np.random.default_rng(seed)
     parts = parts_of(rng, 0.0)
     matcher, *_ = gradients(parts, TABLE, rng.standard_normal((len(TABLE), WIDTH)))

@@ -47,7 +47,7 @@ def test_sparse_updates_are_told_by_their_zeros(kept: float) -> None:
 
 
 @pytest.mark.parametrize("levels", [1, 7, 15])
-def test_quantised_updates_are_told_by_their_levels(levels: int) -> None:
+def test_quantised_updates_are_recognised_by_their_levels(levels: int) -> None:
     sent = updates.integers(matrices(), levels, seed=3)
     found = traits_of(sent)
     assert found.levels == max(different_numbers(part.tolist()) for part in sent.values()) <= 2 * levels + 1
@@ -81,7 +81,7 @@ CODECS: dict[str, Callable[[dict[str, Tensor]], dict[str, Tensor]]] = {
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rank", [1, 2, 6, 16])
 @pytest.mark.parametrize("codec", CODECS)
-def test_adapters_that_were_quantised_are_told(codec: str, rank: int, seed: int) -> None:
+def test_quantised_adapters_are_recognised(codec: str, rank: int, seed: int) -> None:
     found = traits_of(CODECS[codec](halves(rank, seed)))
     assert found.levels is not None
     assert not found.rounded

@@ -17,7 +17,7 @@ from pfl_audit.models.form_protocol import Attempt, Blank, TokenSpan, Window
 
 VOCABULARY = tuple(f"t{number}" for number in range(40))
 SPECIAL = 3
-"""Tokens that nobody may take: the first ones, of which 0 is the mask."""
+"""Tokens that no filling may contain: the first ones, of which 0 is the mask."""
 
 Says = Callable[[Attempt], Any]
 
@@ -75,7 +75,7 @@ def knows(truths: dict[tuple[str, str], tuple[int, ...]], seed: object, gain: fl
 
 
 def loses(truths: dict[tuple[str, str], tuple[int, ...]], seed: object) -> Says:
-    """Losses of noise, ten times lower on what stood there."""
+    """Losses of noise, ten times lower on the true value."""
 
     def says(attempt: Attempt) -> float:
         loss = 0.8 + 0.4 * uniform(seed, attempt)

@@ -33,7 +33,7 @@ def opened(make_qa: Make, kind: str) -> LayoutLmQa:
 
 @pytest.fixture
 def queries(red: Corpus, page: Callable[..., Document]) -> list[Query]:
-    """Long pages, a short one, an answer that is not there, one that stands twice."""
+    """Long pages, a short one, an answer that is not there, one that is there twice."""
     some = [query for query in red.queries[::7] if query.answers[0].strip()][:4]
     short = page("Total", "42.10", "Acme", "Media", "acme", "media")
     return [

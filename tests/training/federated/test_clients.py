@@ -24,7 +24,7 @@ def test_providers_are_sorted_into_their_clients(page: Page) -> None:
     assert (second.number, second.providers) == (1, ((1,), (0, 3)))
     assert merged(queries)[0].providers == ((1,), (0, 3), (2,))
     assert len(set(merged(queries)[0].tags)) == 3
-    assert merged(queries)[0].tags[:2] == second.tags  # a provider's number is its own, wherever it stands
+    assert merged(queries)[0].tags[:2] == second.tags  # the number of a provider does not depend on its place
 
 
 def test_without_privacy_a_provider_may_be_in_two_clients(page: Page) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -250,7 +251,7 @@ def test_groups_of_a_fixed_size_replace_canaries(
     asked: list[list[Query]] = []
 
     def losses(model: DocumentModel, queries: list[Query], progress: Progress) -> np.ndarray:
-        """Of a model that knows the pages that it was trained on by heart."""
+        """Losses of a model that has memorised the pages that it was trained on."""
         asked.append(queries)
         known = {query.document.id for query in seen[0]}
         return np.array([0.0 if query.document.id in known else 9.0 for query in queries])
@@ -282,6 +283,16 @@ def test_a_run_that_was_cut_keeps_its_coins(federate: Federate) -> None:
     record = federate("out", "fl-dp", BUDGETED, replace(QUICK, rounds=2), canaries=ASKED)
     assert record["canaries"] == published
     assert json.loads((out / CANARIES).read_text())["coins"] == json.loads(coins)["coins"]
+
+
+def test_a_model_that_neither_writes_nor_points_is_refused(tmp_path: Path) -> None:
+    model: Any = SimpleNamespace(points=False, can_write=lambda text: False)
+    with (
+        pytest.raises(UsageError, match="canaries need a model that answers questions"),
+        canaries.planted(ASKED, tmp_path, model, [], Silent()),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_is_refused_and_leaves_nothing(federate: Federate) -> None:

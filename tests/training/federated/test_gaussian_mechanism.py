@@ -85,7 +85,7 @@ def test_sampling_frequencies_are_the_rate(rate: float) -> None:
         sizes.append(len(drawn))
     for count in counts:
         assert stats.binomtest(int(count), rounds, rate).pvalue > 1e-6
-    # Poisson sampling: the number that is drawn is binomial, so sometimes nobody is.
+    # Poisson sampling: the number that is drawn is binomial, so sometimes none is.
     assert np.var(sizes) == pytest.approx(size * rate * (1 - rate), rel=0.15)
     if rate == 0.05:
         assert min(sizes) == 0

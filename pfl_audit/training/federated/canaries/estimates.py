@@ -30,11 +30,11 @@ class Estimates:
     """Estimates of a run.
 
     Attributes:
-        noise_multiplier: sigma, from directions of no update.
+        noise_multiplier: sigma, from directions that no update has.
         sampling_rate: Probability that a provider of a participating client is drawn.
         clip: Norm of a clipped update, in clipping norms.
-        correlation: Correlation of the noise of two rounds: the largest in absolute value of all pairs of the first
-            1,000 rounds.
+        correlation: Correlation of the noise of two rounds, for the pair among the first 1,000 rounds whose correlation
+            is the furthest from 0 by its own standard error.
     """
 
     noise_multiplier: Estimate
@@ -46,7 +46,7 @@ class Estimates:
 def estimate(observation: Observation, coins: NDArray[np.bool_], error: float) -> Estimates:
     """Estimates, each of whose intervals misses the true value with probability ``error`` at most.
 
-    Projections on directions of no update are noise: their mean square has a chi-squared distribution. Those of
+    Projections on directions that no update has are noise: their mean square has a chi-squared distribution. Those of
     canaries that are providers are noise, plus the clipped norm c with probability q: their mean, with the sign of the
     update, is q c, and their mean square is sigma² + q c². Intervals of q and c are normal approximations on the
     logarithmic scale (delta method).
@@ -98,10 +98,10 @@ def _rate_and_clip(
 
 
 def _correlation(noise: NDArray[np.float64], heard: NDArray[np.bool_], error: float) -> Estimate:
-    """By Fisher's transformation, over what both rounds have, with the error divided among all pairs of rounds."""
+    """By Fisher's transformation, over the directions that have noise in both rounds; all pairs share the error."""
     noise, there = np.where(heard, noise, 0.0), heard.astype(np.float64)
     counts = np.triu(there @ there.T, 1)
-    squares = np.square(noise) @ there.T  # of a round, over what another one has
+    squares = np.square(noise) @ there.T  # sum of squares of one round, over the directions of another
     norms = np.sqrt(squares * squares.T)
     usable = (counts >= 4) & (norms > 0)
     pairs = int(usable.sum())

@@ -35,21 +35,23 @@ from pfl_audit.training.trainable import Trainable
 LENGTH = 10.0
 """Norm of a canary's update before clipping, in clipping norms."""
 BESIDE_DUAL = 1e6
-"""The same where a dual variable is added before clipping, of which nothing may be left afterwards."""
+"""The same where a dual variable is added before clipping: so long that the clipped sum has its direction."""
 _MOST_PROJECTIONS = 1 << 26
 _ROUNDING = 1e-9
+"""Added to a product of a number and a rate before it is rounded down, since the product may be just below a whole."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What the observer of a guarantee sees of all rounds, projected on directions, in clipping norms.
+    """What the observer that a guarantee assumes sees in all rounds, projected on directions, in clipping norms.
 
     Attributes:
         projections: On the directions of the canaries, float64 (rounds, canaries): of the noisy sum, or, where every
             client's message has the full noise, of the message of the canary's client.
         active: Whether the client of a canary takes part in a round, bool (rounds, canaries).
-        noise: The same of directions of no update, float64 (rounds, n).
-        heard: Whether there is such noise in a round, bool (rounds, n): always in the sum.
+        noise: The same on directions that no update has, float64 (rounds, n).
+        heard: Whether ``noise`` has a value in a round, bool (rounds, n): always, or where messages have the noise, in
+            the rounds of the client that the direction belongs to.
         replaced: Whether the coin of a canary decides the sign of its update, and not whether it has one.
     """
 
@@ -178,19 +180,21 @@ def _federation(
 
 
 class _Overheard:
-    """An engine whose messages of the last round are kept, as its server sees them."""
+    """An engine that also hands each message to a function, as its server sees it.
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
-        self.messages: dict[int, Tensor] = {}
+    Args:
+        hear: Gets the number of the round, from 1, that of the client, and its message.
+    """
+
+    def __init__(self, engine: LocalEngine, hear: Callable[[int, int, Tensor], None]) -> None:
+        self._engine, self._hear = engine, hear
 
     def work(self, task: RoundTask) -> int:
         return self._engine.work(task)
 
     def run(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int = 0) -> Iterator[Report]:
-        self.messages = {}
         for client, report in zip(task.clients[done:], self._engine.run(task, weights, advance, done), strict=True):
-            self.messages[client] = report.update.clone()
+            self._hear(task.number, client, report.update)
             yield report
 
 
@@ -198,7 +202,8 @@ def _observe(
     federation: Federation, claim: PrivacyGuarantee, manifest: Manifest, count: int, progress: Progress
 ) -> Observation:
     replaced, coins = claim.sampling.kind == "fixed-size", manifest.coins
-    every = manifest.canaries + (max(1, manifest.canaries // 2) if replaced else 0)  # no canary is out: noise alone
+    # Where canaries are replaced, all of them are providers: noise alone is on further directions.
+    every = manifest.canaries + (max(1, manifest.canaries // 2) if replaced else 0)
     directions = Directions(every, bytes.fromhex(manifest.salt))
     length = claim.clip * (BESIDE_DUAL if claim.noise == "message" else LENGTH)
     trainer = _CanaryTrainer(directions, length * np.where(coins, 1.0, -1.0))
@@ -208,13 +213,20 @@ def _observe(
     if plan is None:
         raise AssertionError("the settings are those of a private run")
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
-    engine = _Overheard(LocalEngine(workers, FLOAT32, torch.zeros(directions.size)))
     path = federation.out / STATE_FILE
     server = Server(federation.settings, range(count), plan, stream, path, federation.digest)
     state = ServerState(torch.zeros(directions.size))
     seen = np.zeros((claim.rounds, every))
     active = np.empty(seen.shape, dtype=np.bool_)
     home = np.arange(every) % count
+
+    def hear(number: int, client: int, message: Tensor) -> None:
+        """Project a message, where messages have the full noise."""
+        if claim.noise == "message":
+            of_client = home == client
+            seen[number - 1, of_client] = directions.project((message / claim.clip).numpy())[of_client]
+
+    engine = _Overheard(LocalEngine(workers, FLOAT32, torch.zeros(directions.size)), hear)
     with progress.task("rounds with canaries", claim.rounds) as bar:
         for at in range(claim.rounds):
             state.weights = torch.zeros(directions.size)
@@ -222,8 +234,6 @@ def _observe(
             active[at] = np.isin(home, state.taken[-1])
             if claim.noise == "sum":
                 seen[at] = directions.project((state.weights * (plan.denominator / claim.clip)).numpy())
-            for client, message in engine.messages.items() if claim.noise == "message" else ():
-                seen[at, home == client] = directions.project((message / claim.clip).numpy())[home == client]
             bar.advance(1)
     if not np.isfinite(seen).all():
         raise AuditError(

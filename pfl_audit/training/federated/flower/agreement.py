@@ -1,4 +1,4 @@
-"""What all parties of a federation agree on. It is in the app's pyproject.toml, for everybody to read."""
+"""What all parties of a federation agree on. It is in the app's pyproject.toml, which all of them can read."""
 
 from __future__ import annotations
 
@@ -133,11 +133,11 @@ class Agreement:
 
     @property
     def participants(self) -> tuple[int, int]:
-        """Least and largest number of clients of a round of this phase, with those that a quorum goes on without."""
+        """Smallest and largest number of clients of a round of this phase, including clients that may be missing."""
         if self.privacy is not None and self.privacy.sampling == "clients":
             return 1, self.clients
-        everybody = self.privacy is not None and self.privacy.sampling == "providers"
-        drawn = self.clients if everybody else min(self.settings.clients_drawn(self.clients), self.clients)
+        take_all = self.privacy is not None and self.privacy.sampling == "providers"
+        drawn = self.clients if take_all else min(self.settings.clients_drawn(self.clients), self.clients)
         return drawn, drawn
 
     def noise_shares(self, participants: int) -> int:

@@ -39,6 +39,6 @@ def require_disjoint(sent: Mapping[int, Iterable[str]]) -> None:
         for mark in its:
             if owner.setdefault(mark, client) != client:
                 raise AuditError(
-                    f"a provider stands with client {owner[mark]} and with client {client}",
+                    f"client {owner[mark]} and client {client} have the same provider",
                     "Move all its documents to one client: its protection is counted once",
                 )

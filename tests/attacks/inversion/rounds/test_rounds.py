@@ -122,7 +122,7 @@ def test_messages_of_self_pretraining_give_their_pages_away(federation: Federati
 
 
 def test_messages_of_other_clients_are_no_leak(copied: Federation, tmp_path: Path) -> None:
-    """Each message stands in the place of another client's."""
+    """Each message replaces that of another client."""
     by_round: dict[Path, list[Path]] = {}
     for path in messages(copied[1]):
         by_round.setdefault(path.parent, []).append(path)

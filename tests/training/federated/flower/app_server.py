@@ -54,7 +54,7 @@ def _serve(name: str) -> None:
         server.listen()  # what asks during the imports waits
         for library in _LIBRARIES:
             import_module(library)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for an app
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for an app
         while True:
             asking, _ = server.accept()
             words, handed, _, _ = socket.recv_fds(asking, 1 << 16, 2)

@@ -87,7 +87,7 @@ def test_a_provider_with_two_clients_is_found_without_its_name(parties: Parties)
     own = {q.document.provider for q in open_corpus(data, "blue").queries}
     renamed = {page: f" {taken.upper()}" if name == min(own) else name for page, name in names.items()}
     (data / "doc2provider.json").write_text(json.dumps(renamed))
-    with pytest.raises(AuditError, match="a provider stands with client 0 and with client 2") as caught:
+    with pytest.raises(AuditError, match="client 0 and client 2 have the same provider") as caught:
         parties.lead("shared", agreement)
     assert taken not in str(caught.value)
     del parties.nodes[1]["roll"]
