@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from pfl_audit.attacks.membership.rows import documents_spec, every_row, spec, whole_spec
+from pfl_audit.attacks.membership.rows import documents_spec, every_row, spec, take_losses, whole_spec
 from pfl_audit.core.settings import Flag, PaperValue, Settings
 from pfl_audit.documents.scrubbing import THRESHOLD
 
@@ -71,12 +71,15 @@ class MembershipAttack:
     specs = (whole_spec(), documents_spec(), *(spec(row) for row in every_row()))
     Settings = MembershipSettings
 
-    def questions(self, checks: Collection[str], red: Corpus) -> dict[str, int]:
-        """Every question of the corpus, and each page without its name and twice without a question."""
+    def questions(self, checks: Collection[str], red: Corpus, settings: MembershipSettings) -> dict[str, int]:
+        """Every question of the corpus, again for losses with dropout; each page without its name and twice unasked."""
         if not any(spec.id in checks for spec in self.specs):
             return {}
         pages = len(red.documents)
-        return {"questions": len(red.queries), "provider_name": pages, "unasked": 2 * pages}
+        found = {"questions": len(red.queries), "provider_name": pages, "unasked": 2 * pages}
+        if settings.losses == "dropout" and take_losses(row for row in every_row() if f"membership.{row.id}" in checks):
+            found["losses with dropout"] = len(red.queries)
+        return found
 
     def run(self, context: QuestionContext, settings: MembershipSettings) -> list[Check]:
         """Ask the models once, let every attack decide on the same features, and judge the attacks together."""

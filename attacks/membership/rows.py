@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
@@ -149,6 +150,11 @@ ROWS: Final = (
 """Rows of Table 4 in its order, with one of ours that adds the scrubbed-value likelihood ratio to G4; then the user
 inference of Kandpal et al. (2023), alone and with that ratio; an offline LiRA by provider after Carlini et al. (2022)
 with the public model as the only reference; LiRA and RMIA with several."""
+
+
+def take_losses(rows: Iterable[AttackRow]) -> bool:
+    """Whether one of some attacks takes the losses of true answers, which the reference code takes with dropout."""
+    return any({"loss", "delta_loss"} & set(row.columns) for row in rows)
 
 
 def every_row() -> tuple[AttackRow, ...]:

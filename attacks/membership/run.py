@@ -38,6 +38,7 @@ from pfl_audit.attacks.membership.rows import (
     AttackRow,
     every_row,
     spec,
+    take_losses,
     whole_spec,
 )
 from pfl_audit.attacks.questions.context import QuestionContext
@@ -203,7 +204,7 @@ class _Run:
     def _features(self, engine: QueryEngine, pretrained: QueryEngine | None) -> pd.DataFrame:
         """One row a provider, with the columns that the rows use."""
         wanted, queries = {column for row in self.rows for column in row.columns}, self.corpus.queries
-        with_dropout = self.settings.losses == "dropout" and bool(wanted & {"loss", "delta_loss"})
+        with_dropout = self.settings.losses == "dropout" and take_losses(self.rows)
         if with_dropout and not all(isinstance(one.model, DropoutModel) for one in (engine, pretrained) if one):
             raise NotAuditableError(
                 "only a VT5 has losses with dropout, which the reference code uses",

@@ -146,7 +146,7 @@ class MemorizationAttack:
     specs = (*KEYS, GUESSES, UNPROMPTED, GENERALISATION)
     Settings = MemorizationSettings
 
-    def questions(self, checks: Collection[str], red: Corpus) -> dict[str, int]:
+    def questions(self, checks: Collection[str], red: Corpus, settings: MemorizationSettings) -> dict[str, int]:
         """Each page once a key, and as often for guesses, the unprompted questions, and all questions of the corpus."""
         import numpy as np
 

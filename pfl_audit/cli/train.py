@@ -113,6 +113,7 @@ ROUNDS = OptionGroup(
         "rounds",
         "clients_per_round",
         "client_fraction",
+        "client_order",
         "local_epochs",
         "local_steps",
         "strategy",
@@ -122,9 +123,10 @@ ROUNDS = OptionGroup(
         "client_memory",
         "codec",
         "freeze_embeddings",
+        "validate_stages",
     ),
     "Rounds: fl, central-dp, fl-dp",
-    defaults={"local_steps": "no limit", "client_fraction": "--clients-per-round"},
+    defaults={"local_steps": "no limit", "client_fraction": "--clients-per-round", "client_order": "drawn"},
 )
 PRIVACY = OptionGroup(
     PrivacySettings,
@@ -145,8 +147,8 @@ PRIVACY = OptionGroup(
     },
 )  # fmt: skip
 KEPT = OptionGroup(Choice, ("keep_updates",), ROUNDS.panel)
-_FL = ("clients_per_round", "client_fraction", "weighting")
-"""Options of the mode fl alone."""
+_FL = ("clients_per_round", "client_fraction", "client_order", "validate_stages", "weighting")
+"""Options of the mode fl; --sampling fixed-size has the first two as well."""
 LEDGER = OptionGroup(
     Choice, ("ledger", "budget_cap"), PRIVACY.panel, defaults={"ledger": "beside --data", "budget_cap": "the ledger's"}
 )
@@ -283,7 +285,7 @@ def _unused(values: Values) -> dict[str, str]:
         found |= dict.fromkeys(("steps", "save_every"), here)
         found["refuse"] = f"{here}: only the mode central trains refusals"
     if mode != "fl":
-        found |= dict.fromkeys(("weighting",) if _in_groups(values) else _FL, here)
+        found |= dict.fromkeys(_FL[2:] if _in_groups(values) else _FL, here)
         if mode == "fl-dp":
             found["weighting"] = f"{here}: weights by data would disclose the numbers of queries"
     if _in_groups(values):
@@ -316,6 +318,7 @@ def _unused(values: Values) -> dict[str, str]:
             CANARIES.names,
             "with --engine flower, whose clients hold their own documents alone; pfl-audit canaries tests the trainer",
         )
+        found["validate_stages"] = "with --engine flower: a server sees no model before its upload"
         found["providers_share"] = "with --engine flower: each client decides what it holds"
         found |= dict.fromkeys(LEDGER.names, "with --engine flower: each client keeps its own ledger")
     if not values["audit_canaries"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from pfl_audit.core.review import Review
@@ -81,6 +82,7 @@ class CheckSpec:
 
 ContextT = TypeVar("ContextT", bound="AuditContext", contravariant=True)
 SettingsT = TypeVar("SettingsT", bound=Settings)
+SettingsIn = TypeVar("SettingsIn", bound=Settings, contravariant=True)
 
 
 class Attack(Protocol[ContextT, SettingsT]):
@@ -110,15 +112,16 @@ class Attack(Protocol[ContextT, SettingsT]):
 
 
 @runtime_checkable
-class PlannedAttack(Protocol):
+class PlannedAttack(Protocol[SettingsIn]):
     """An attack that says beforehand how much it asks, for the estimate of what an endpoint costs."""
 
-    def questions(self, checks: Collection[str], red: Corpus) -> Mapping[str, int]:
+    def questions(self, checks: Collection[str], red: Corpus, settings: SettingsIn) -> Mapping[str, int]:
         """Number of questions that the checks ask the model under audit, at most.
 
         Args:
             checks: Ids of the checks that run; some may be other attacks'.
             red: Corpus that they ask about.
+            settings: Settings of the attack.
 
         Returns:
             Kind of question to number. Attacks that ask the same questions give them the same name.
@@ -134,12 +137,22 @@ ATTACKS: Registry[InstalledAttack] = Registry(
 )
 
 
-def planned_questions(attacks: Iterable[InstalledAttack], checks: Collection[str], red: Corpus) -> int:
-    """Number of questions that checks ask, at most; attacks that do not say how many count as none."""
+def planned_questions(
+    attacks: Iterable[InstalledAttack],
+    checks: Collection[str],
+    red: Corpus,
+    settings: Mapping[str, Settings] = MappingProxyType({}),
+) -> int:
+    """Number of questions that checks ask, at most; attacks that do not say how many count as none.
+
+    Args:
+        settings: Attack to its settings; the defaults where it is not there.
+    """
     kinds: dict[str, int] = {}
     for attack in attacks:
         if isinstance(attack, PlannedAttack):
-            for kind, number in attack.questions(checks, red).items():
+            own = settings.get(attack.name) or attack.Settings()
+            for kind, number in attack.questions(checks, red, own).items():
                 kinds[kind] = max(number, kinds.get(kind, 0))
     return sum(kinds.values())
 

@@ -222,7 +222,7 @@ class AuditRun:
         plan = self.plan
         states = plan.store.parent / "states" if plan.store else plan.out / PRIVATE / "states"
         asked = frozenset(key for key, spec in self.specs.items() if self.is_requested(spec))
-        planned = partial(planned_questions, self.attacks.values(), asked)
+        planned = partial(planned_questions, self.attacks.values(), asked, settings=self.settings)
         return AuditJob(
             plan.model,
             plan.device,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 from pydantic import JsonValue
@@ -29,8 +30,9 @@ _MOST: Final = 200
 def training_results(folders: Sequence[Path], published: Sequence[PublishedNumber]) -> Results:
     """The trainings as checks, which exports can write; ``training.NAME`` has the name of the folder.
 
-    The scores of the last validation have no slice; those of each validation have its step, round or epoch. A private
-    run has its scores in its private record, and files with them are readable by their owner only.
+    The scores of the last validation have no slice; those of each validation have its step, round or epoch. A stage of
+    a round, where stages were validated, has the mean over the round's clients. A private run has its scores in its
+    private record, and files with them are readable by their owner only.
 
     Raises:
         UsageError: A folder does not exist, or two have one name.
@@ -84,6 +86,18 @@ def _scores(record: Mapping[str, JsonValue]) -> Iterator[Metric]:
         place = next((name for name in _PLACES if isinstance(entry.get(name), int)), None)
         if place is not None:
             yield from _entry(entry, {place: int(str(entry[place]))})
+    yield from _stages([one for one in _list(record.get("stages")) if isinstance(one, dict)][-_MOST:])
+
+
+def _stages(entries: Sequence[Mapping[str, JsonValue]]) -> Iterator[Metric]:
+    """Mean ANLS over the clients of a round, by stage (pfl-docvqa-competition, Table A5)."""
+    found: dict[tuple[int, str], list[float]] = {}
+    for one in entries:
+        number, stage, anls = one.get("round"), one.get("stage"), one.get("anls")
+        if isinstance(number, int) and isinstance(stage, str) and isinstance(anls, int | float):
+            found.setdefault((number, visible(stage, 40)), []).append(float(anls))
+    for (number, stage), scores in found.items():
+        yield from _entry({"anls": fmean(scores)}, {"round": number, "stage": stage})
 
 
 def _entry(entry: Mapping[str, JsonValue], about: Mapping[str, str | int]) -> Iterator[Metric]:

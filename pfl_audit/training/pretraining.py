@@ -91,7 +91,7 @@ class Pretraining:
     def federated(self, later: FederatedSettings) -> FederatedSettings:
         """Settings of the rounds of the first phase."""
         given = self._given("client_fraction", "strategy", "server_rate", "learning_rate")
-        return replace(later, rounds=self.pretrain_rounds, **given)
+        return replace(later, rounds=self.pretrain_rounds, validate_stages=False, **given)
 
     def private(self, later: PrivacySettings) -> PrivacySettings:
         """Settings of the privacy of the first phase."""

@@ -169,7 +169,8 @@ def test_what_is_asked_and_what_counts() -> None:
     asked = unprompted_questions(red, ("provider_email", "provider_name", "tax_number"), np.random.default_rng(0))
     assert {query.key for query in asked} == {"tax_number"}  # the page holds the others, the name without a question
     every = unprompted_questions(red, PROVIDER_KEYS, np.random.default_rng(0))
-    assert ATTACK.questions({UNPROMPTED.id}, red) == {"unprompted": len(every)}  # whatever --blue holds
+    planned = ATTACK.questions({UNPROMPTED.id}, red, ATTACK.Settings())
+    assert planned == {"unprompted": len(every)}  # whatever --blue holds
     said = {asked[0].id: "DE123456", asked[1].id: "a@strange.com"}
     assert new_answers(asked, said, None) == {asked[0].id: "de123456"}
     assert new_answers(asked, said, {asked[1].id: "de 123456"}) == {}

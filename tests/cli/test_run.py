@@ -13,6 +13,7 @@ import pytest
 from pfl_audit.cli.init import as_toml, look
 from pfl_audit.cli.main import run
 from pfl_audit.core.plan import AuditPlan
+from pfl_audit.documents.readers import open_corpus
 from tests.cli.written import written
 
 Capture = pytest.CaptureFixture[str]
@@ -108,6 +109,18 @@ def test_a_dry_run_counts_and_times(audit: str, tmp_path: Path, capsys: Capture)
     said = capsys.readouterr().out
     assert f"at most {found['questions']:,} questions" in said
     assert "GiB of memory" in said
+
+
+def test_a_dry_run_counts_the_losses_with_dropout(audit: str, corpus_folder: Path, capsys: Capture) -> None:
+    """Its gate is about all attacks on membership, and some of them take losses."""
+
+    def counted(*more: str) -> int:
+        assert run(["run", audit, "--dry-run", "--json", "-q", *more]) == 0
+        return int(json.loads(capsys.readouterr().out)["subjects"]["questions"]["questions"])
+
+    plain = counted()
+    assert counted("--as-published") == plain + len(open_corpus(corpus_folder, "red").queries)
+    assert counted("--as-published", "--set", "membership.losses=evaluation") == plain
 
 
 def test_init_writes_a_file_that_is_valid(

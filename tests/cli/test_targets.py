@@ -73,10 +73,11 @@ def test_targets_are_audited_and_compared(
 ) -> None:
     """The test above starts a child as it is; here each is a fork that has the libraries imported."""
     start = subprocess.Popen
-    monkeypatch.setattr(
-        targets.subprocess, "Popen", lambda words, **how: start([str(commands.program), *words[5:]], **how)
-    )
-    code = run(["run", several, "--at-once", "2", "--json", "--require", "membership.azk"])
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            targets.subprocess, "Popen", lambda words, **how: start([str(commands.program), *words[5:]], **how)
+        )
+        code = run(["run", several, "--at-once", "2", "--json", "--require", "membership.azk"])
     found = json.loads(capsys.readouterr().out)
     assert set(found["targets"]) == {"first", "second"}
     assert code == worst([one["exit_code"] for one in found["targets"].values()])
@@ -84,6 +85,16 @@ def test_targets_are_audited_and_compared(
     page = (tmp_path / "runs/comparison.html").read_text()
     assert "first" in page
     assert "second" in page
+    assert run(["run", several, "-q", "--require", "membership.azk", "--out", str(tmp_path / "alone")]) == code
+    beside, alone = metrics(tmp_path / "runs"), metrics(tmp_path / "alone")
+    assert beside == alone
+    assert any(map(any, alone.values()))
+
+
+def metrics(folder: Path) -> dict[str, list[object]]:
+    """The numbers of the checks of each target."""
+    read = {name: json.loads((folder / name / "results.json").read_text()) for name in ("first", "second")}
+    return {name: [check["metrics"] for check in one["checks"]] for name, one in read.items()}
 
 
 def test_a_target_that_cannot_be_audited_stops_no_other(several: str, plans: list[AuditPlan], capsys: Capture) -> None:

@@ -15,7 +15,18 @@ TABLES = sorted((Path(__file__).parents[2] / "docs/recipes/papers/tables").glob(
 FEDERATED = {
     "mode": "fl",
     "privacy": "none",
-    "history": [{"round": 1, "loss": 2.0, "anls": 0.25}, {"round": 2, "loss": 1.5, "anls": 0.5, "accuracy": 0.375}],
+    "history": [
+        {"round": 1, "loss": 2.0, "anls": 0.25},
+        {"round": 2, "loss": 1.5, "anls": 0.3},
+        {"round": 4, "loss": 1.5, "anls": 0.4},
+        {"round": 8, "loss": 1.5, "anls": 0.5, "accuracy": 0.375},
+    ],
+    "stages": [
+        {"round": number, "client": client, "stage": stage, "anls": number / 8 + client / 2, "accuracy": 0.0}
+        for number in (1, 2)
+        for client in (0, 1)
+        for stage in ("download", "finetuning", "upload")
+    ],
     "communication": {"GB": 0.17, "papers_way": {"GiB": 0.193}},
 }
 FORMS = {
@@ -43,6 +54,7 @@ def test_the_last_validation_and_each_round_are_numbers(tmp_path: Path) -> None:
     }
     assert found["validation ANLS", ""] == "0.5"
     assert found["validation ANLS", "round = 1"] == "0.25"
+    assert found["validation ANLS", "round = 2 · upload"] == "0.5"  # the mean of 0.25 and 0.75
     assert found["GB sent", ""] == "0.17"
     assert found["GiB sent, as the papers count", ""] == "0.193"
 
@@ -55,6 +67,11 @@ def test_every_number_of_a_papers_table_finds_ours(table: Path, tmp_path: Path) 
     found = rows(tmp_path, *(trained(tmp_path / name, record) for name in names), "--config", table)
     beside = [(row["check"], row["metric"], float(row["published value"])) for row in found if row["paper"]]
     assert sorted(beside) == sorted((one["check"], one["metric"], float(one["value"])) for one in published)
+    places = {(row["check"], row["row"]): row["slice"] for row in found if row["paper"]}
+    for one in published:
+        place = places[one["check"], one["row"]]
+        assert bool(place) == ("slice" in one)
+        assert all(str(value) in place for value in one.get("slice", {}).values())
     text = table.read_text()
     assert f"--config docs/recipes/papers/tables/{table.name}" in text
 
@@ -81,7 +98,11 @@ def test_latex_and_the_terminal_have_the_papers_number(tmp_path: Path, capsys: p
     assert "+5.5" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", "{" * 99, '{"history": 3}', '{"history": [{"anls": "NaN"}]}'])
+@pytest.mark.parametrize(
+    "content",
+    [None, "", "[]", "{" * 99, '{"history": 3}', '{"history": [{"anls": "NaN"}]}',
+     '{"history": [], "stages": [3, {"round": 1}, {"round": 1, "stage": ["x"], "anls": 1}]}'],
+)  # fmt: skip
 def test_a_record_from_anywhere(content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "one"
     folder.mkdir()

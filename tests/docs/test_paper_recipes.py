@@ -126,6 +126,19 @@ def test_a_recipe_of_training_trains(name: str, here: Path) -> None:
     assert any(not torch.equal(before[key], after[key]) for key in before)
 
 
+def test_stages_of_a_training_find_the_papers_numbers(here: Path) -> None:
+    """Two rounds in NF4 of the recipe of Table A5, and every number of its column."""
+    words = ["--from", "models/vt5-base-spdocvqa", "--data", "data/pfl-docvqa", "--out", "models/a5-nf4-2", "-q"]
+    fewer = ["--local-epochs", "1", "--local-steps", "1", "--clients-per-round", "2", "--codec", "nf4"]
+    assert run(["train", "--config", path_of("competition-table-a5"), *words, *fewer]) == 0
+    table = "docs/recipes/papers/tables/competition-table-a5.toml"
+    assert run(["trainings", "models/a5-nf4-2", "--config", table, "--csv", "a5.csv", "-q"]) == 0
+    wanted = [one for one in tomllib.loads(Path(table).read_text())["published"] if one["check"].endswith("nf4-2")]
+    rows = {row["row"]: row for row in csv.DictReader(io.StringIO(Path("a5.csv").read_text())) if row["paper"]}
+    assert len(wanted) == 8
+    assert all(rows[one["row"]]["value"] for one in wanted)
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_head_has_its_command(name: str) -> None:
     text = (FOLDER / f"{name}.toml").read_text()

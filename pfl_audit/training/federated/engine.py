@@ -19,12 +19,20 @@ class LocalEngine:
         workers: Client number to its worker.
         codec: What messages go through, so that a run here is the run over a network.
         start: Trained tensors before the first round of the first phase, float32 (size,).
+        score: Scores of trained tensors, float32 (size,), by name, where the stages of a round are validated.
     """
 
-    def __init__(self, workers: Mapping[int, Worker], codec: Codec, start: Tensor) -> None:
+    def __init__(
+        self,
+        workers: Mapping[int, Worker],
+        codec: Codec,
+        start: Tensor,
+        score: Callable[[Tensor], dict[str, float]] | None = None,
+    ) -> None:
         self._workers = workers
         self._codec = codec
         self._start = start
+        self._score = score
         self._checked = False
 
     def work(self, task: RoundTask) -> int:
@@ -38,7 +46,17 @@ class LocalEngine:
         received = incoming_model(self._codec, self._codec.decode(sent, len(weights)), self._start)
         for report in self._reports(task, received, advance, done):
             update = self._codec.decode(self._codec.encode(report.update), len(weights))
-            yield replace(report, update=update)
+            yield replace(report, update=update, stages=self._stages(received, report.update, update))
+
+    def _stages(self, received: Tensor, trained: Tensor, arrived: Tensor) -> dict[str, dict[str, float]]:
+        """Scores of the stages of a client's round (pfl-docvqa-competition, Table A5)."""
+        if self._score is None:
+            return {}
+        return {
+            "download": self._score(received),
+            "finetuning": self._score(received + trained),
+            "upload": self._score(received + arrived),
+        }
 
     def _reports(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int) -> Iterator[Report]:
         """Reports of the clients; without privacy side by side once one has been checked."""

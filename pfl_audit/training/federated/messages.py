@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,6 +41,8 @@ class Report:
         norms: Norms of each provider's update that is finite, in a private round; never sent.
         queries: Number of queries that the update was trained on; 0 if it is unusable or private.
         rows: Rows of the queries that it was trained on, where the client is simulated here; never sent.
+        stages: Scores of the model that it receives, has trained, and of what arrives of it, by stage, where they are
+            validated; never sent.
     """
 
     update: Tensor
@@ -49,6 +51,7 @@ class Report:
     norms: tuple[Norms, ...] = ()
     queries: int = 0
     rows: tuple[int, ...] = ()
+    stages: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Engine(Protocol):

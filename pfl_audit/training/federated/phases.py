@@ -33,6 +33,7 @@ from pfl_audit.training.federated.run import (
     lead,
     require_finite,
     run_rounds,
+    score,
 )
 from pfl_audit.training.federated.server import STATE_FILE, ServerState
 from pfl_audit.training.federated.worker_pool import trainer_for
@@ -83,7 +84,8 @@ def train_federated(
     def engine(part: Federation, plan: PrivacyPlan | None) -> Engine:
         if part.phase and pages:
             return _engine(part, pages, trainable, start, plan, one_a_page(train), progress, group)
-        return _engine(part, model, trainable, start, plan, train, progress, group)
+        look = partial(score, model, trainable, valid, part.settings) if part.settings.validate_stages else None
+        return _engine(part, model, trainable, start, plan, train, progress, group, look)
 
     done = lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress, train)
     if isinstance(group, TorchGroup):
@@ -174,6 +176,7 @@ def _engine(
     train: Sequence[Query],
     progress: Progress,
     group: ProcessGroup,
+    look: Callable[[Tensor], dict[str, float]] | None = None,
 ) -> LocalEngine:
     """All clients in this process."""
     stream = federation.stream()
@@ -185,7 +188,7 @@ def _engine(
     if isinstance(group, TorchGroup):
         trainer = DividedTrainer(alone, group, federation.phase)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
-    return LocalEngine(workers, CODECS.named(federation.settings.codec), start)
+    return LocalEngine(workers, CODECS.named(federation.settings.codec), start, look)
 
 
 def _local_trainer(

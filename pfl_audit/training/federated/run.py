@@ -163,6 +163,18 @@ class Federation:
                 f"{drawn} clients a round were asked for, and there are {clients}",
                 f"Raise {flag}-client-fraction" if drawn < 1 else "Lower --clients-per-round",
             )
+        if order := self.settings.order:
+            self._check_order(order, clients, drawn)
+
+    def _check_order(self, order: Sequence[int], clients: int, drawn: int) -> None:
+        if self.privacy is not None:
+            raise UsageError("a fixed order of clients has no privacy guarantee", "Leave out --client-order")
+        if max(order) >= clients or drawn > len(order):
+            raise UsageError(
+                f"--client-order has {len(order)} clients up to number {max(order)}; there are {clients}, from 0, "
+                f"and a round takes {drawn}",
+                "Name clients that there are, enough for a round",
+            )
 
     def reserve(
         self, plan: PrivacyPlan, run: str, queries: Sequence[Query]
@@ -291,11 +303,7 @@ def run_rounds(
     settings = federation.settings
 
     def look(state: ServerState) -> dict[str, float]:
-        if not valid:
-            return {}
-        trainable.write(state.weights)
-        model.network.eval()
-        return mean_over_sources(model.validate, valid, settings.validation_queries)
+        return score(model, trainable, valid, settings, state.weights) if valid else {}
 
     numbers = [client.number for client in clients]
     path, before = federation.out / STATE_FILE, federation.rounds_before
@@ -303,6 +311,19 @@ def run_rounds(
     kept = federation.messages(trainable, len(clients), plan, train, stream)
     server = Server(settings, numbers, plan, stream, path, federation.digest, before, kept)
     return server.train(trainable.read(), engine, look, progress)
+
+
+def score(
+    model: TrainableModel[Query],
+    trainable: Trainable,
+    valid: Sequence[Query],
+    settings: FederatedSettings,
+    weights: Tensor,
+) -> dict[str, float]:
+    """Validation scores of trained tensors, float32 (size,), by name; the model keeps them."""
+    trainable.write(weights)
+    model.network.eval()
+    return mean_over_sources(model.validate, valid, settings.validation_queries)
 
 
 def finish(
@@ -325,6 +346,7 @@ def finish(
         "clients": clients,
         "history": state.history,
         "updates": dict(state.tally),
+        **({"stages": state.stages} if federation.settings.validate_stages else {}),
     }
     if federation.mode != "central-dp":
         size = payload_bytes(CODECS.named(federation.settings.codec).encode(state.weights))

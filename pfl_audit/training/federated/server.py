@@ -27,7 +27,7 @@ from pfl_audit.training.federated.strategies import STRATEGIES
 
 STATE_FILE = "training-state.safetensors"
 _SAVE_SECONDS = 20.0
-_RECORDED = ("round", "done", "absent", "kept", "losses", "norms", "taken", "history")
+_RECORDED = ("round", "done", "absent", "kept", "losses", "norms", "taken", "history", "stages")
 
 
 @dataclass
@@ -46,6 +46,7 @@ class ServerState:
         norms: The same, of the updates of a private run's providers before and after the clip.
         taken: Clients that took part, round by round.
         history: One entry a look at the validation part.
+        stages: One entry for a stage of a client's round, where they are validated.
     """
 
     weights: Tensor
@@ -59,6 +60,7 @@ class ServerState:
     norms: list[Norms] = field(default_factory=list)
     taken: list[list[int]] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)
+    stages: list[dict[str, Any]] = field(default_factory=list)
     memory: dict[str, Tensor] = field(default_factory=dict)
 
     def save(self, path: Path, run: str) -> None:
@@ -119,6 +121,8 @@ class Server:
         if self._plan is None:
             rng = np.random.default_rng(seed_for(self._settings.seed, "clients", number))
             wanted = min(self._settings.clients_drawn(len(self._clients)), len(self._clients))
+            if self._settings.order:
+                return RoundTask(number, self._settings.in_order(number, wanted))
             drawn = rng.choice(self._clients, wanted, replace=False)
             return RoundTask(number, tuple(sorted(int(client) for client in drawn)))
         rate = self._plan.sampling.client_rate
@@ -197,6 +201,11 @@ class Server:
             state.tally += report.tally
             state.losses += report.losses
             state.norms += report.norms
+            client = task.clients[state.done]
+            state.stages += [
+                {"round": task.number, "client": client, "stage": stage, **scores}
+                for stage, scores in report.stages.items()
+            ]
             state.done, state.total = state.done + 1, total
             state.kept += report.tally["kept"] if self._plan or self._settings.weighting == "uniform" else weight
             if time.monotonic() - saved > _SAVE_SECONDS:

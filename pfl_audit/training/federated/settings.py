@@ -40,6 +40,13 @@ class FederatedSettings:
     client_fraction: Annotated[
         float | None, Field(gt=0, le=1, description="Share C of the K clients in place of a number: int(K C), fl only.")
     ] = None
+    client_order: Annotated[
+        str,
+        Field(
+            max_length=10_000,
+            description="Clients by number, separated by commas, that rounds take in turn and do not draw, fl only.",
+        ),
+    ] = ""
     local_epochs: Annotated[int, Field(ge=1, description="Passes over the queries in a round.")] = 1
     local_steps: Annotated[int | None, Field(ge=1, description="Largest number of steps in a round.")] = None
     batch_size: BatchSize = 32
@@ -77,6 +84,10 @@ class FederatedSettings:
     seed: Seed = 0
     validate_every: ValidateEvery = 5
     validation_queries: ValidationQueries = 256
+    validate_stages: Annotated[
+        bool,
+        Field(description="Validate what each client of a round receives and trains, and what arrives of it, fl only."),
+    ] = False
 
     def check(self) -> None:
         """Raise UsageError if a setting is out of bounds, or an optimiser, strategy or codec is unknown."""
@@ -88,6 +99,25 @@ class FederatedSettings:
         OPTIMIZERS.named(self.optimizer)
         STRATEGIES.named(self.strategy)
         CODECS.named(self.codec)
+        if len(set(self.order)) < len(self.order):
+            raise UsageError("--client-order names a client twice", "Name each client once")
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Numbers of ``client_order``.
+
+        Raises:
+            UsageError: They are no numbers.
+        """
+        names = self.client_order.split(",") if self.client_order else []
+        if not all(name.strip().isdecimal() and len(name) < 10 for name in names):
+            raise UsageError("--client-order must be numbers of clients", "Write such as --client-order 0,1")
+        return tuple(map(int, names))
+
+    def in_order(self, round_number: int, wanted: int) -> tuple[int, ...]:
+        """The clients of a round, from 1, where they are not drawn: the next ones of ``order``, ascending."""
+        first = (round_number - 1) * wanted
+        return tuple(sorted(self.order[at % len(self.order)] for at in range(first, first + wanted)))
 
     def clients_drawn(self, clients: int) -> int:
         """Clients a round of ``clients``, without privacy (federated-docvqa-pilot, section 4, for a fraction)."""
@@ -99,7 +129,7 @@ class FederatedSettings:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
         added = (
             *("server_rate", "weighting", "proximal", "codec", "freeze_embeddings", "client_fraction", "lora_parts"),
-            *("client_memory", "lora_dropout"),
+            *("client_memory", "lora_dropout", "client_order", "validate_stages"),
         )
         return without_defaults(self, added)
 

@@ -175,6 +175,8 @@ def test_the_plan_covers_what_the_attacks_ask(server: Server, mia: Mia, red: Cor
     keys = {"memorization.provider_name", "membership.azk"}
     assert planned_questions([MEMBERSHIP, MEMORIZATION], keys, red) == planned  # they share the scrubbed pages
     assert planned_questions([MEMORIZATION], {"membership.azk"}, red) == 0
+    dropout = {"membership": MEMBERSHIP.Settings(losses="dropout")}
+    assert planned_questions([MEMBERSHIP], {"membership.azk"}, red, dropout) == planned  # takes no loss
 
 
 def test_every_input_is_an_option_with_a_description() -> None:
