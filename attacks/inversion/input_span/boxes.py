@@ -35,8 +35,8 @@ _NEAR: Final = 0.7
 _FAR: Final = 8.0
 """Times the level of known inputs from which on wrong boxes are so far that few directions tell them apart.
 
-The root of a ratio of two sums of 32 squares is off by 18 %, four times which is a factor of two, and inputs are up to 1.5
-times as far outside as the known ones.
+The root of a ratio of two sums of 32 squares is off by 18 %, four times which is a factor of two, and inputs are up to
+1.5 times as far outside as the known ones.
 """
 
 
