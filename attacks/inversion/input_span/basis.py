@@ -109,7 +109,7 @@ class Basis:
         return self.excess(np.square(self.beside(vectors)).sum(axis=1), np.square(self.turned(vectors)).sum(axis=1))
 
 
-def bases_of(gradient: Floats, rounding: float, sigma: float = 0.0) -> list[Basis]:
+def bases_of(gradient: Floats, rounding: float, sigma: float | Floats = 0.0) -> list[Basis]:
     """The span of the inputs of a layer, by the gap in the singular values of its gradient.
 
     Rows and columns are divided by the size of their errors. The span ends at the first singular value that errors of
@@ -120,16 +120,17 @@ def bases_of(gradient: Floats, rounding: float, sigma: float = 0.0) -> list[Basi
     Args:
         gradient: float64 (outputs, width); of several layers with the same input one below the other.
         rounding: Relative error of an entry, by the precision of the gradient.
-        sigma: Standard deviation of what every entry has beside that.
+        sigma: Standard deviation of what every entry has beside that, of all rows or float64 (outputs,).
 
     Returns:
         Spans of fewer and fewer directions, at least one.
     """
-    moved = gradient[gradient.any(axis=1)]
+    used = gradient.any(axis=1)
+    moved, added = gradient[used], np.broadcast_to(sigma, len(gradient))[used, None]
     many, width = len(moved), gradient.shape[1]
     if not many:
         return [Basis(np.ones(width), np.zeros((width, 0)), np.eye(width), np.zeros(0))]
-    variance = np.maximum(sigma**2 + (rounding * moved) ** 2, _LEAST)
+    variance = np.maximum(added**2 + (rounding * moved) ** 2, _LEAST)
     rows = np.sqrt(variance.mean(axis=1))
     scales = np.sqrt((variance / rows[:, None] ** 2).mean(axis=0))
     triangle = np.linalg.qr(moved / rows[:, None] / scales, mode="r")

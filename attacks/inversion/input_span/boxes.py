@@ -3,7 +3,7 @@
 Its inputs are LayerNorms of sums of four rows of the tables of coordinates. Candidates are all boxes made of the
 coordinates that were found; of some hundred million few are written out: what a test needs are squared lengths of sums
 of two parts, one of left and right and one of upper and lower edges, which come from products of two small matrices, in
-few random directions first.
+few random directions first where the levels are far enough apart for their errors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ _NULL: Final = 256
 _SKETCH: Final = 32
 """Random directions in which all candidates are compared; only those that come near are tested in all directions."""
 _NEAR: Final = 0.7
-"""Times the level of wrong boxes up to which a box is near in these directions: 32 squares leave an eighth of error."""
+"""Times the level of wrong boxes up to which a box is near in these directions."""
+_FAR: Final = 8.0
+"""Times the level of known inputs from which on wrong boxes are so far that few directions tell them apart.
+
+The root of a ratio of two sums of 32 squares is off by 18 %, four times which is a factor of two, and inputs are up to
+1.5 times as far outside as the known ones.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +78,12 @@ def boxes_in(
     if not apart.separated:
         return Found(known[:0], apart)
     near, excess = [listed], [basis.excess_of(parts.placed(listed))]
-    sketch = _Sketch(basis, parts, rng)
+    sketched = apart.low > _FAR * apart.high
+    lengths = _Lengths(basis, parts, rng if sketched else None)
+    most = _NEAR * apart.low if sketched else apart.low
     step = max(1, _BLOCK // max(len(high), 1))
     for first in range(0, len(wide), step):
-        rows, columns = np.nonzero(sketch.excess(wide[first : first + step], high) < _NEAR * apart.low)
+        rows, columns = np.nonzero(lengths.excess(wide[first : first + step], high) < most)
         for at in range(0, len(rows), _PART):
             across, down = wide[first + rows[at : at + _PART]], high[columns[at : at + _PART]]
             some = np.stack([across[:, 0], down[:, 0], across[:, 1], down[:, 1]], axis=1)
@@ -105,13 +113,20 @@ def _of_chance(parts: InputParts, known: Ints, edges: tuple[Ints, Ints], rng: np
     return boxes
 
 
-class _Sketch:
-    """Excess of boxes, estimated in few random directions (Johnson and Lindenstrauss, 1984)."""
+class _Lengths:
+    """Excess of boxes, by products.
 
-    def __init__(self, basis: Basis, parts: InputParts, rng: np.random.Generator) -> None:
+    Args:
+        rng: Generator of few random directions (Johnson and Lindenstrauss, 1984); None for all directions.
+    """
+
+    def __init__(self, basis: Basis, parts: InputParts, rng: np.random.Generator | None) -> None:
         self._basis, self._parts, every = basis, parts, np.eye(len(basis.scales))
-        maps = [feature(every) for feature in (basis.beside, basis.turned)]
-        self._maps = [each @ (rng.standard_normal((each.shape[1], _SKETCH)) / np.sqrt(_SKETCH)) for each in maps]
+        self._maps = [feature(every) for feature in (basis.beside, basis.turned)]
+        if rng is not None:
+            self._maps = [
+                each @ (rng.standard_normal((each.shape[1], _SKETCH)) / np.sqrt(_SKETCH)) for each in self._maps
+            ]
 
     def excess(self, wide: Ints, high: Ints) -> Floats:
         """Of all boxes of a pair of each, float64 (len(wide), len(high))."""

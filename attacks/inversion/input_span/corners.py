@@ -22,6 +22,7 @@ other boxes lie in the span of S itself, both remain open.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,6 +108,7 @@ def standing(
     tables: tuple[Floats, Floats],
     noise: Noise,
     rng: np.random.Generator,
+    rounded: Sequence[Floats] | None = None,
 ) -> Standing:
     """Which boxes are on a page.
 
@@ -117,6 +119,8 @@ def standing(
         tables: Gradients of the tables of coordinates, float64 (coordinates, width).
         noise: Errors of the gradients.
         rng: Generator of the weights that solutions start from.
+        rounded: Standard deviation of what weights that were subtracted add to an entry of each row of the matcher and
+            of both tables, float64 (rows,) each; None where none were.
     """
     alone = needed(parts, boxes, matcher)
     undecided = Standing(alone, np.zeros_like(alone))
@@ -130,11 +134,13 @@ def standing(
     back = (solve @ plain.T @ parts.matcher) * parts.gain
     back -= back.mean(axis=1, keepdims=True)
     moved = np.concatenate([table[axis] for table, axis in zip(tables, axes, strict=True)])
-    # Errors of a row by those of the matcher's gradient, also for a coordinate that no page has: its own row is zero.
-    variance = noise.sigma**2 + (noise.rounding * plain) ** 2
+    # What errors of the matcher's gradient make of a row, also of a coordinate that no page has, whose own row is zero.
+    rounding = rounded or [np.zeros(len(table)) for table in (matcher, *tables)]
+    variance = noise.sigma**2 + rounding[0][:, None] ** 2 + (noise.rounding * plain) ** 2
     through = np.square(solve) @ variance.T @ np.square(parts.matcher) @ np.square(parts.gain)
     own = noise.rounding * (np.linalg.norm(back, axis=1) + np.linalg.norm(moved, axis=1))
-    errors = np.sqrt(own**2 + through + noise.sigma**2 * width)
+    added = noise.sigma**2 + np.concatenate([each[axis] for each, axis in zip(rounding[1:], axes, strict=True)]) ** 2
+    errors = np.sqrt(own**2 + through + added * width)
     if not errors.all():  # the gradient is zero
         return undecided
     with_edge = _edges(boxes, axes) / errors

@@ -76,10 +76,11 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         return Inputs(tokens, edges, np.zeros((0, 4), np.int64), np.zeros((0, 5), np.int64), 0, (), None, limits)
     form = seen.template
     words = [tables.pieces(word) for word in form.words]
-    matrices = (DOWN, tables.summed().matcher)
-    errors = rounding_of_matrices(sent_as, weights, matrices, seen.steps) if adapted else None
-    inputs = tables.summed(), weights, edges, tables.rows(form.boxes), words, errors
-    found = inputs_of_span(seen.gradient, *inputs, dropout=seen.dropout)
+    summed = tables.summed()
+    matrices = (DOWN, *summed.attention, summed.matcher, summed.across, summed.down)
+    errors = rounding_of_matrices(sent_as, weights, matrices, seen.steps)
+    inputs = summed, weights, edges, tables.rows(form.boxes), words, errors
+    found = inputs_of_span(seen.gradient, *inputs, dropout=seen.dropout, steps=seen.steps)
     if refused is not None and found.boxes is None and found.allowed is None and not adapted:
         raise refused
     if found.allowed is not None:

@@ -78,6 +78,7 @@ def inputs_of_span(
     words: Sequence[Sequence[int]] = (),
     errors: Mapping[str, Tensor] | None = None,
     dropout: float = 0.0,
+    steps: int = 1,
 ) -> Spanned:
     """Test all tokens with all boxes of the coordinates that were found.
 
@@ -88,8 +89,11 @@ def inputs_of_span(
         edges: Coordinates by table, ``x`` and ``y``, as far as they are known.
         form: int64 (n, 4), boxes of the empty form's words.
         words: Tokens of each of these words; none where the form's words are not known to be on the pages.
-        errors: As of ``rounding_of_matrices``, of adapters and the spatial matcher.
+        errors: As of ``rounding_of_matrices``, of adapters, the first attention, the spatial matcher and the tables of
+            coordinates.
         dropout: Rate of dropout on these inputs, as stated.
+        steps: Optimiser steps of the update. The errors of several are those of weights that changed between them, and
+            relative to the signals as those of single precision are.
 
     Returns:
         Boxes that the form does not have are found where both tables of coordinates and the spatial matcher are shared;
@@ -112,7 +116,7 @@ def inputs_of_span(
     changed = sent(replace(traits, rounded=None))
     if changed is None and noise.everywhere:
         changed = Limit(Cause.NOISE, f"noise of {noise.sigma:.0e} an entry")
-    read = _Read(update, names, weights, parts, noise, errors or {}, dropout)
+    read = _Read(update, names, weights, parts, noise, errors or {}, dropout, steps)
     placed = read.boxes(matcher, edges, form, always, changed, rng)
     rank = (0, parts.words.shape[1])
     if attention is None:
@@ -122,7 +126,7 @@ def inputs_of_span(
         if private is not None and (cause := placed.changed or placed.foreign) is not None:
             private = replace(private, limits=tuple(_restated(limit, cause) for limit in private.limits))
         return Spanned(placed.certain, None, None, rank, (*limits, *restated(placed.doubts, traits)), private)
-    bases = bases_of(attention.double().numpy(), noise.rounding, noise.sigma)
+    bases = bases_of(attention.double().numpy(), noise.rounding, read.added(names.attention))
     boxes = placed.boxes if placed.boxes is not None else np.unique(np.concatenate([always, form]), axis=0)
     allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
     rank = (bases[0].rank, rank[1])
@@ -201,6 +205,7 @@ class _Read:
     noise: Noise
     errors: Mapping[str, Tensor]
     dropout: float
+    steps: int
 
     def boxes(
         self,
@@ -219,7 +224,7 @@ class _Read:
         both = len(edges) == len(("x", "y"))
         many = np.prod([len(some) * (len(some) + 1) / 2 for some in edges.values()])
         axes = [np.array(sorted(edges[name]) if both and many <= _MOST else [], dtype=np.int64) for name in ("x", "y")]
-        bases = bases_of(matcher.double().numpy(), self.noise.rounding, self.noise.sigma)
+        bases = bases_of(matcher.double().numpy(), self.noise.rounding, self.added((self.names.matcher,)))
         got = boxes_in(bases, self.parts, (axes[0], axes[1]), form, always, rng)
         if not got.apart.separated and changed is None and bases[0].rank:
             changed = _stated(self.dropout) if self.dropout else _dropout(bases[0], self.parts, always)
@@ -242,7 +247,20 @@ class _Read:
         if across is None or down is None:
             there = needed(self.parts, boxes, gradient)
             return Standing(there, np.zeros_like(there))
-        return standing(self.parts, boxes, gradient, offset, (across, down), self.noise, rng)
+        rounded = [self.rounded(ending) for ending in (self.names.matcher, self.names.across, self.names.down)]
+        given = boxes, gradient, offset, (across, down), self.noise, rng
+        return standing(self.parts, *given, rounded if self.steps == 1 else None)
+
+    def added(self, endings: Sequence[str]) -> Floats:
+        """Standard deviation of what noise and the rounding of one step add to an entry, float64 (rows,)."""
+        shared = [ending for ending in endings if self.shared(ending) is not None]
+        rounded = np.concatenate([self.rounded(ending) for ending in shared])
+        return np.asarray(np.hypot(self.noise.sigma, rounded if self.steps == 1 else 0 * rounded))
+
+    def rounded(self, ending: str) -> Floats:
+        """Standard deviation of what the rounding of weights adds, float64 (rows,); zeros where it is not known."""
+        found = next((part for name, part in self.errors.items() if name.endswith(ending)), None)
+        return np.zeros(_shape(self.weights, ending)[0]) if found is None else found.numpy()
 
     def sums(self, certain: Allowed, matcher: Tensor | None) -> tuple[Sums, Sums] | None:
         """Sums of signals of tokens and of boxes; None without the table of words, or if its output is not found."""
@@ -267,9 +285,7 @@ class _Read:
             return nothing(missing("the spatial matcher", "adapters show tokens only where boxes are known"))
         matrix, offset = (_weight(self.weights, ending) for ending in (names.patches, names.patches_offset))
         patches = span_of_patches(self.shared(names.patches), matrix, offset, self.noise)
-        errors = next((part for name, part in self.errors.items() if name.endswith(names.matcher)), None)
-        known_errors = np.zeros(len(matcher)) if errors is None else errors.numpy()
-        beside = span_beside(matcher, self.parts.placed(boxes), self.noise, known_errors)
+        beside = span_beside(matcher, self.parts.placed(boxes), self.noise, self.rounded(names.matcher))
         return private_tokens(halves, self.parts, boxes, beside, known, patches, self.noise)
 
     def shared(self, ending: str) -> Floats | None:

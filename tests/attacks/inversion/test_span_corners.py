@@ -18,10 +18,12 @@ from pfl_audit.attacks.inversion.bag import bag_of
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, PAIRS
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
+from pfl_audit.attacks.inversion.input_span.boxes import boxes_in
 from pfl_audit.attacks.inversion.input_span.corners import Standing, needed, standing
 from pfl_audit.attacks.inversion.input_span.dropout import share_dropped
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
+from pfl_audit.attacks.inversion.update.difference import rounding_of
 from pfl_audit.models.open import open_gradient_model
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import Room
@@ -158,6 +160,71 @@ def test_a_box_that_errors_allow_is_not_needed(seed: int) -> None:
     noisy = matcher + 0.1 * rng.standard_normal(matcher.shape)
     assert needed(parts, boxes[true], noisy).all()
     assert not needed(parts, boxes, noisy)[3]
+
+
+def difference(part: Floats, weights: Floats) -> Floats:
+    """A gradient as a step of SGD shows it: with the rounding of single weights."""
+    single = weights.astype(np.float32)
+    return np.asarray(single + part.astype(np.float32) - single, dtype=np.float64)
+
+
+ALWAYS = np.array([(0, 0, 0, 0), (0, 0, 39, 39)])
+SINGLE = Noise(0.0, 3 * 2.0**-24, everywhere=False)
+
+
+@pytest.mark.parametrize(("seed", "size", "orders"), [(7, 1e-3, 2), (6, 1e-4, 0)])
+def test_no_box_is_lost_where_wrong_ones_are_near(seed: int, size: float, orders: int) -> None:
+    """What a list of boxes lacks, others in it explain, which were then named for certain."""
+    rng = np.random.default_rng(seed)
+    parts = parts_of(rng, 0.1)
+    true = np.concatenate([ALWAYS, TABLE[rng.permutation(len(TABLE)) < 12]])
+    signals = size * rng.standard_normal((len(true), WIDTH)) * 10.0 ** (-orders * rng.random((len(true), 1)))
+    signals[0] = size * rng.standard_normal(WIDTH)
+    given = [difference(part, rng.standard_normal(part.shape)) for part in gradients(parts, true, signals)]
+    bases, edges = bases_of(given[0], SINGLE.rounding), (np.unique(true[:, ::2]), np.unique(true[:, 1::2]))
+    found = boxes_in(bases, parts, edges, ALWAYS[:0], ALWAYS, np.random.default_rng(20))
+    assert found.apart.separated
+    assert found.apart.low < 2 * found.apart.high
+    pages = {tuple(box) for box in true.tolist()}
+    assert pages <= {tuple(box) for box in found.boxes.tolist()}
+    there = standing(parts, found.boxes, given[0], given[1], (given[2], given[3]), SINGLE, rng).there
+    assert {tuple(box) for box in found.boxes[there].tolist()} <= pages
+
+
+def test_boxes_of_weak_signals_are_named_where_the_rounding_of_weights_is_known() -> None:
+    without, known, every = 0, 0, 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        parts, true = parts_of(rng, 0.1), rng.permutation(len(TABLE)) < 9
+        given, rounded = list[Floats](), list[Floats]()
+        for part in gradients(parts, TABLE[true], 3e-7 * rng.standard_normal((9, WIDTH))):
+            sizes = 10.0 ** rng.uniform(-3, 1, (len(part), *[1] * (part.ndim - 1)))
+            weights = sizes * rng.standard_normal(part.shape)
+            given.append(difference(part, weights))
+            if part.ndim > 1:
+                found = rounding_of(torch.from_numpy(given[-1]), torch.from_numpy(weights))
+                assert found is not None
+                rounded.append(found)
+        stated = (parts, TABLE, given[0], given[1], (given[2], given[3]), SINGLE)
+        there = [standing(*stated, np.random.default_rng(0), errors).there for errors in (None, rounded)]
+        assert not any((some & ~true).any() for some in there)
+        without, known, every = without + there[0].sum(), known + there[1].sum(), every + true.sum()
+    assert without < known <= every
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rounding_of_weights_adds_no_direction(seed: int) -> None:
+    """Rows of small signals have the rounding of large ones, which relative to their size looks like inputs."""
+    rng = np.random.default_rng(seed)
+    inputs, weights = rng.standard_normal((12, WIDTH)), 0.05 * rng.standard_normal((WIDTH, WIDTH))
+    signals = 1e-4 * 10.0 ** (-4 * rng.random((WIDTH, 1))) * rng.standard_normal((WIDTH, 12))
+    sent = difference(signals @ inputs, weights)
+    rounded = rounding_of(torch.from_numpy(sent), torch.from_numpy(weights))
+    assert rounded is not None
+    known = bases_of(sent, SINGLE.rounding, rounded)
+    assert [basis.rank for basis in known] == [12]
+    assert known[0].excess_of(inputs).max() < 1.5
+    assert bases_of(sent, SINGLE.rounding)[0].rank > 2 * 12
 
 
 def masked(seed: int, rate: float) -> tuple[Floats, Floats]:
