@@ -139,10 +139,14 @@ def _guarantee(results: Results) -> str:
     if review is None or review.claim is None:
         return review.text if review else ""
     stated = f"epsilon {review.claim.epsilon:.4g} at delta {review.claim.delta:g} for a {review.claim.unit}"
-    against = "; the best attack exceeds what it allows, but not once its choice is counted"
-    against = against if exceeds_guarantee(results, choice=False) else ""
-    against = "; more was measured than it allows" if exceeds_guarantee(results) else against
-    against = "; contradicted by what was measured" if contradicts_guarantee(results) else against
+    if contradicts_guarantee(results):
+        against = "; contradicted by what was measured"
+    elif exceeds_guarantee(results):
+        against = "; more was measured than it allows"
+    elif exceeds_guarantee(results, choice=False):
+        against = "; the best attack exceeds what it allows, but not once its choice is counted"
+    else:
+        against = ""
     return f"{stated}: {review.text}{against}"
 
 
