@@ -8,7 +8,6 @@ from statistics import NormalDist
 from typing import Final
 
 from pfl_audit.core.results import Check, Data, Format, Metric, Results
-from pfl_audit.privacy.guarantee import GuaranteeReview
 
 _LEVEL = 0.95
 _FORMATS: Final[dict[Format, tuple[float, str, str]]] = {
@@ -117,14 +116,8 @@ def exceeds_guarantee(results: Results, *, choice: bool = True) -> bool:
     review, measured = results.target.claim_review, surest_bounded(results.checks)
     if review is None or measured is None or measured.metric.ci is None:
         return False
-    allowed = allowed_accuracy(review)
-    return allowed is not None and (measured.low if choice else measured.metric.ci[0]) > allowed
-
-
-def allowed_accuracy(review: GuaranteeReview) -> float | None:
-    """Balanced accuracy that the stated epsilon and mechanism allow any attack; None where neither is known."""
-    known = [most for most in (review.claimed_accuracy, review.largest_accuracy) if most is not None]
-    return min(known, default=None)
+    allowed = [most for most in (review.claimed_accuracy, review.largest_accuracy) if most is not None]
+    return bool(allowed) and (measured.low if choice else measured.metric.ci[0]) > min(allowed)
 
 
 def number(metric: Metric) -> str:
