@@ -7,7 +7,6 @@ import errno
 import hashlib
 import json
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -37,30 +36,6 @@ def require_new(folder: Path) -> None:
     """
     if not is_new(folder):
         raise UsageError(f"{folder} is not empty", "Name a new folder")
-
-
-@contextlib.contextmanager
-def whole_or_nothing(folder: Path) -> Iterator[None]:
-    """Require a new folder, and empty it again where what fills it fails, so that the same command can be repeated.
-
-    Raises:
-        UsageError: The folder is not empty, or its name is invalid.
-        AuditError: The path or one above it is not a folder.
-    """
-    require_new(folder)
-    existed = is_there(folder)
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):  # the first failure is the one to report
-            for path in list(folder.iterdir()):
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink()
-            if not existed:
-                folder.rmdir()
-        raise
 
 
 def is_new(folder: Path) -> bool:

@@ -20,7 +20,7 @@ from pfl_audit.cli.help import App
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.documents.units import UnitName
 from pfl_audit.errors import EXIT_FINDING, NotAuditableError, UsageError
-from pfl_audit.files import require_new, whole_or_nothing
+from pfl_audit.filled_folder import require_new, whole_or_nothing
 from pfl_audit.inputs import require_input
 from pfl_audit.registry import entries
 
@@ -239,12 +239,10 @@ def make(
     """
     from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 
-    require_new(out)
     counts = (members, non_members, red_providers, clients, documents, red_documents, questions)
     recipe = Recipe(*counts, ocr_noise, seed, wordings, asked, kind)
     progress = make_progress(quiet=quiet)
-    with whole_or_nothing(out):
-        corpus = make_corpus(recipe, out, progress)
+    corpus = make_corpus(recipe, out, progress)
     report_corpora({out: corpus}, as_json=as_json, quiet=quiet)
 
 
@@ -266,8 +264,7 @@ def make_forms_(
     """
     from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
 
-    with whole_or_nothing(out):
-        corpus = make_forms(FormRecipe(private, public, validation, planted, seed), out, make_progress(quiet=quiet))
+    corpus = make_forms(FormRecipe(private, public, validation, planted, seed), out, make_progress(quiet=quiet))
     fields = sum(len(form.fields) for form in corpus.forms)
     if as_json:
         print_json({"out": str(out), "forms": len(corpus.forms), "fields": fields})

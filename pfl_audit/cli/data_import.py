@@ -13,7 +13,8 @@ from pfl_audit.cli.corpora import list_left_out, report_corpora
 from pfl_audit.cli.help import NAME_A_PATH
 from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
-from pfl_audit.files import require_new, whole_or_nothing, write_text
+from pfl_audit.files import write_text
+from pfl_audit.filled_folder import refuse_unfinished, require_new, whole_or_nothing
 from pfl_audit.inputs import is_there, require_input
 from pfl_audit.registry import entries
 
@@ -89,6 +90,7 @@ def import_(
     Example: pfl-audit data import invoices --labels labels.csv --out data/corpus
     """
     source, path = _source_and_path(first, second)
+    refuse_unfinished(path)
     if second is None and not quiet:
         documents = "a folder of documents" if path.is_dir() else "a document"
         note(f"{path} is {documents if source == DOCUMENTS else f'in the format {source}'}")

@@ -10,6 +10,7 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.formats import READER_ATTRIBUTES, Format, recognise
 from pfl_audit.documents.provider_names import with_one_name
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.filled_folder import refuse_unfinished
 from pfl_audit.inputs import is_regular, require_input
 from pfl_audit.registry import Registry
 
@@ -74,11 +75,13 @@ def open_corpus(path: Path, part: Part = "all") -> Corpus:
 
     Raises:
         UsageError: ``path`` does not exist.
-        AuditError: The format is not known, the corpus cannot be read, or a provider is a member and a non-member.
+        AuditError: The format is not known, the corpus is not complete or cannot be read, or a provider is a member and
+            a non-member.
     """
     from pfl_audit.documents.readers.json_lines import refuse_archive
 
     require_input(path, "Give the folder that holds the corpus")
+    refuse_unfinished(path)
     reader = recognise(READERS, path)
     if reader is not None:
         return with_one_name(reader.read(path, part))

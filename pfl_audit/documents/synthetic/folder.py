@@ -16,7 +16,8 @@ from pfl_audit.documents.synthetic.invoice import draw_invoice
 from pfl_audit.documents.synthetic.pdf_canvas import PdfCanvas
 from pfl_audit.documents.synthetic.render import draw_on
 from pfl_audit.errors import UsageError
-from pfl_audit.files import atomic_write, require_new, write_text
+from pfl_audit.files import atomic_write, write_text
+from pfl_audit.filled_folder import whole_or_nothing
 from pfl_audit.progress import Progress
 
 COMPANIES: Final = Recipe(members=120, non_members=120, seed=7, wordings="broadcast")
@@ -58,7 +59,6 @@ def make_folder_of_documents(recipe: FolderRecipe, folder: Path, progress: Progr
     """
     if recipe.providers > COMPANIES.members:
         raise UsageError(f"there are {COMPANIES.members} companies of each class", "Lower --providers")
-    require_new(folder)
     companies = companies_of(COMPANIES)
     chosen = [(company, "member") for company in companies[: recipe.providers]]
     others = companies[COMPANIES.members : COMPANIES.members + recipe.providers]
@@ -68,7 +68,7 @@ def make_folder_of_documents(recipe: FolderRecipe, folder: Path, progress: Progr
     rows.writerow(["file", "provider", "member", *_KEYS])
     total = len(chosen) * recipe.documents
     seeds = np.random.SeedSequence([recipe.seed, total]).spawn(total)
-    with progress.task("documents", total) as task:
+    with whole_or_nothing(folder), progress.task("documents", total) as task:
         for at in range(total):
             (company, label), rng = chosen[at // recipe.documents], np.random.default_rng(seeds[at])
             invoice = draw_invoice(company, rng)
@@ -80,7 +80,7 @@ def make_folder_of_documents(recipe: FolderRecipe, folder: Path, progress: Progr
                 file.write(_scan(canvas.pdf(), rng) if scanned else canvas.pdf())
             rows.writerow([name, company.name, label, *(invoice.values.get(key, "") for key in _KEYS)])
             task.advance()
-    write_text(folder / "labels.csv", table.getvalue(), private=False)
+        write_text(folder / "labels.csv", table.getvalue(), private=False)
     return total
 
 

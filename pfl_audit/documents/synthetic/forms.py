@@ -17,7 +17,8 @@ from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.synthetic.forms_content import PLANTED, draw_sheet
 from pfl_audit.documents.synthetic.forms_render import FormPage
 from pfl_audit.errors import UsageError
-from pfl_audit.files import atomic_write, require_new, write_json
+from pfl_audit.files import atomic_write, write_json
+from pfl_audit.filled_folder import whole_or_nothing
 from pfl_audit.progress import Progress
 
 SIZE = (396, 560)
@@ -73,20 +74,20 @@ def make_forms(recipe: FormRecipe, folder: Path, progress: Progress) -> FormCorp
         UsageError: A setting is out of range, or the folder is not empty.
     """
     recipe.check()
-    require_new(folder)
     counts: dict[FormPart, int] = {part: getattr(recipe, part) for part in PARTS}
     seeds = np.random.SeedSequence(recipe.seed).spawn(len(PARTS))
     forms: list[Form] = []
     parts: dict[str, FormPart] = {}
-    with progress.task("forms", sum(counts.values())) as task:
-        for part, seed in zip(PARTS, seeds, strict=True):
-            for page_seed in seed.spawn(counts[part]):
-                form = _draw_form(recipe, folder, np.random.default_rng(page_seed))
-                forms.append(form)
-                parts[form.id] = part
-                task.advance()
-    write_forms(FormCorpus(tuple(forms), parts=parts), folder)
-    write_json(folder / "recipe.json", asdict(recipe), private=False)
+    with whole_or_nothing(folder):
+        with progress.task("forms", sum(counts.values())) as task:
+            for part, seed in zip(PARTS, seeds, strict=True):
+                for page_seed in seed.spawn(counts[part]):
+                    form = _draw_form(recipe, folder, np.random.default_rng(page_seed))
+                    forms.append(form)
+                    parts[form.id] = part
+                    task.advance()
+        write_forms(FormCorpus(tuple(forms), parts=parts), folder)
+        write_json(folder / "recipe.json", asdict(recipe), private=False)
     return open_forms(folder)
 
 

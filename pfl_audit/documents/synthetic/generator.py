@@ -21,7 +21,8 @@ from pfl_audit.documents.synthetic.render import render_invoice
 from pfl_audit.documents.synthetic.tables import ask_cells, ask_statements, draw_table, render_table
 from pfl_audit.documents.writers import write_pfl_docvqa
 from pfl_audit.errors import UsageError
-from pfl_audit.files import atomic_write, require_new, write_json
+from pfl_audit.files import atomic_write, write_json
+from pfl_audit.filled_folder import whole_or_nothing
 from pfl_audit.progress import Progress
 
 JPEG_QUALITY = 40
@@ -122,21 +123,21 @@ def make_corpus(recipe: Recipe, folder: Path, progress: Progress) -> Corpus:
         UsageError: A setting is out of range, or the folder is not empty.
     """
     recipe.check()
-    require_new(folder)
     _, plan_seed, pages_seed = _seeds(recipe)
     providers = companies_of(recipe)
     plan = _plan(recipe, providers, np.random.default_rng(plan_seed))
     queries: list[Query] = []
     page_seeds = pages_seed.spawn(len(plan))
-    with progress.task("pages", len(plan)) as task:
-        for (split, provider, client), seed in zip(plan, page_seeds, strict=True):
-            queries += _draw_page(recipe, folder, split, provider, client, np.random.default_rng(seed))
-            task.advance()
     membership = {provider.name: Membership.MEMBER for provider in providers[: recipe.members]}
     membership |= {provider.name: Membership.NON_MEMBER for provider in providers[recipe.members :]}
-    corpus = Corpus(tuple(queries), membership, "pfl-docvqa")
-    write_pfl_docvqa(corpus, folder)
-    write_json(folder / "recipe.json", asdict(recipe), private=False)
+    with whole_or_nothing(folder):
+        with progress.task("pages", len(plan)) as task:
+            for (split, provider, client), seed in zip(plan, page_seeds, strict=True):
+                queries += _draw_page(recipe, folder, split, provider, client, np.random.default_rng(seed))
+                task.advance()
+        corpus = Corpus(tuple(queries), membership, "pfl-docvqa")
+        write_pfl_docvqa(corpus, folder)
+        write_json(folder / "recipe.json", asdict(recipe), private=False)
     return corpus
 
 

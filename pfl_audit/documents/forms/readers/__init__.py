@@ -9,6 +9,7 @@ from pfl_audit.documents.formats import READER_ATTRIBUTES, Format, recognise
 from pfl_audit.documents.forms.form import FormCorpus
 from pfl_audit.documents.readers.json_lines import refuse_archive
 from pfl_audit.errors import AuditError
+from pfl_audit.filled_folder import refuse_unfinished
 from pfl_audit.inputs import is_regular, require_input
 from pfl_audit.registry import Registry
 
@@ -40,9 +41,10 @@ def open_forms(path: Path) -> FormCorpus:
 
     Raises:
         UsageError: ``path`` does not exist.
-        AuditError: The format is not known, or there is no form that can be used.
+        AuditError: The format is not known, the folder is not complete, or there is no form that can be used.
     """
     require_input(path, "Give the folder that holds the forms")
+    refuse_unfinished(path)
     reader = reader_of(path)
     if reader is None:
         if is_regular(path):
