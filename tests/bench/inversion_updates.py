@@ -80,7 +80,7 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
                 parts.append(room.counts(case))
             bags.append(bag_counts(room.model, case, bag))
     except AuditError as error:
-        return f"| {kind} |{' – |' * 9} {str(error).split(':')[0]} | – |"
+        return f"| {kind} |{' – |' * 9} {str(error).split('.')[0]} | – |"
     found = decide(parts, BUDGET) if parts else None
     shown = decide([{name: lower_share(each[name]) for name in each} for each in bags], BUDGET)
     assert shown is not None
@@ -115,9 +115,10 @@ def kinds() -> dict[str, Make]:
         "int8, a scale for each tensor": updates.integers,
         "4 bits, stochastic": lambda given: updates.integers(given, 7, seed=1),
         "NF4": updates.nf4,
-        "word table frozen": lambda given: updates.frozen(
-            given, "word_embeddings", "embed_tokens", "lm_head", "shared"
-        ),
+        "word table frozen": lambda given: updates.frozen(given, *_WORD_TABLES),
+        "all embeddings frozen": lambda given: updates.frozen(given, "mbed", "lm_head", "shared"),
+        "q and v alone": lambda given: updates.alone(given, *updates.QUERIES_AND_VALUES),
+        "adapters of rank 6, first round": updates.adapters,
         "noise of 1e-4 an entry": lambda given: updates.noisy(given, 1e-4),
         "noise of 1e-2 an entry": lambda given: updates.noisy(given, 1e-2),
         "noise of 1 an entry": lambda given: updates.noisy(given, 1.0),
@@ -127,6 +128,9 @@ def kinds() -> dict[str, Make]:
         made[f"SGD, rate 1e-3, {many(steps, 'step')}"] = _trained(steps, updates.sgd(1e-3))
     for steps in (1, 5, 20):
         made[f"AdamW, rate 1e-4, {many(steps, 'step')}"] = _trained(steps, updates.adamw(1e-4))
+    made["dropout of 0.1"] = lambda room, page: room.case(
+        page, gradient=updates.dropped(room.model, room.case(page).truths)
+    )
     for batch in (2, 4, 8):
         made[f"batch of {batch}"] = lambda room, page, batch=batch: room.case(page, batch=batch)  # type: ignore[misc]
     made["sum of 5 clients"] = _summed

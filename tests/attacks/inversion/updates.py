@@ -112,24 +112,37 @@ def trained(
     return change
 
 
+QUERIES_AND_VALUES = (
+    "Attention.q.",
+    "Attention.v.",
+    "self.query.w",
+    "self.value.w",
+    "self_attn.q_proj.w",
+    "self_attn.v_proj.w",
+)
+"""Parts of the names of their matrices: VT5, LayoutLMv3, Donut."""
+
+
 def dropped(model: GradientModel, pages: Sequence[Truth], rate: float = 0.1, seed: int = 0) -> Update:
     """One gradient with every dropout of the network at this rate, as in training mode; the model is as before."""
-    layers = [layer for layer in model.network.modules() if isinstance(layer, torch.nn.Dropout)]
-    before = [layer.p for layer in layers]
+    layers = list(model.network.modules())
+    rates = [(layer, "p" if isinstance(layer, torch.nn.Dropout) else "dropout") for layer in layers]
+    rates = [(layer, name) for layer, name in rates if isinstance(getattr(layer, name, None), float)]
+    before = [getattr(layer, name) for layer, name in rates]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        for layer in layers:
-            layer.p = rate
-            layer.train()
+        for layer, name in rates:
+            setattr(layer, name, rate)
+            layer.training = True
         update = share(model, pages)
-    for layer, kept in zip(layers, before, strict=True):
-        layer.p = kept
-        layer.eval()
+    for (layer, name), kept in zip(rates, before, strict=True):
+        setattr(layer, name, kept)
+        layer.training = False
     return update
 
 
 def adapters(update: Mapping[str, Tensor], rank: int = 6, seed: int = 0, up: float = 0.0) -> Update:
-    """A gradient of low-rank adapters on q and v of a VT5, and of what is trained whole beside them.
+    """A gradient of low-rank adapters on q and v, and, of a VT5, of what is trained whole beside them.
 
     With y = W x + B A x the gradients are dL/dA = B^T dL/dW and dL/dB = dL/dW A^T, where the update is one of the
     weights W + B A.
@@ -139,7 +152,7 @@ def adapters(update: Mapping[str, Tensor], rank: int = 6, seed: int = 0, up: flo
     """
     generator = torch.Generator().manual_seed(seed)
     made = alone(update, "spatial_embedding.", "visual_emb_matcher.")
-    for name, part in alone(update, "Attention.q.weight", "Attention.v.weight").items():
+    for name, part in alone(update, *QUERIES_AND_VALUES).items():
         stem, down = name.removesuffix("weight"), torch.randn(rank, part.shape[1], generator=generator)
         second = up * torch.randn(part.shape[0], rank, generator=generator)
         made[f"{stem}lora_A.weight"], made[f"{stem}lora_B.weight"] = second.t() @ part, part @ down.t()
