@@ -209,5 +209,7 @@ def _read(kind: type[_Settings], config: Mapping[str, Any], table: str) -> _Sett
         key = f"{table}.{field.name}"
         if key not in config and "None" not in str(field.type):
             raise KeyError(key)
-        values[field.name] = config.get(key)
+        values[field.name] = value = config.get(key)
+        if field.type == "int" and type(value) is not int:
+            raise TypeError(f"{key} is no integer")
     return kind(**values)
