@@ -114,7 +114,7 @@ def test_a_client_is_sent_its_own_coins_and_nothing_else(
     before = [sorted(Path(node["data"]).rglob("*")) for node in planted.nodes]
     said: list[Message] = []
     drawn: set[Path] = set()
-    told: list[str] = []
+    lines: list[str] = []
 
     def watch(message: Message) -> None:
         said.append(message)
@@ -125,7 +125,7 @@ def test_a_client_is_sent_its_own_coins_and_nothing_else(
 
     class Heard(Silent):
         def say(self, text: str) -> None:
-            told.append(text)
+            lines.append(text)
 
     agreement = planted.agreement(PRIVATE, canaries=ASKED)
     place = ServerConfig(str(planted.start), str(planted.folder / "out"), timeout=0.5, wait=0.0)
@@ -140,8 +140,8 @@ def test_a_client_is_sent_its_own_coins_and_nothing_else(
         assert journals(planted)[client]["canaries"] == values
     rest = [m for m in said if m.has_content() and m not in sent.values()]
     assert coins.salt not in repr([dict(m.content.config_records) for m in rest])
-    assert told[0] == f"commitment of the canaries: {coins.commitment}"
-    everything = "".join((*told, *capfd.readouterr()))
+    assert lines[0] == f"commitment of the canaries: {coins.commitment}"
+    everything = "".join((*lines, *capfd.readouterr()))
     assert coins.salt not in everything
     assert coins.bits not in everything.replace(coins.commitment, "")
     assert len(drawn) == coins.coins.sum()  # no page is sent: clients draw them, and delete them at the end
@@ -325,6 +325,23 @@ def test_a_run_that_was_cut_goes_on_with_its_coins(
     planted.lead("whole", agreement)
     planted.require_equal("cut", "whole", rtol=0.0, atol=0.0)
     assert not (planted.folder / "cut" / canaries.COINS).exists()
+
+
+def test_a_quorum_goes_on_without_a_client_that_refuses_its_canaries(planted: Parties, coins: Manifest) -> None:
+    agreement = planted.agreement(canaries=ASKED, quorum=2)
+    grid = planted.grid(agreement)
+
+    def restart(message: Message) -> None:
+        """The SuperNode of client 2 starts again after its first round, and allows no canaries."""
+        if message.metadata.message_type == ROUND and _answers(message) and message.metadata.src_node_id == 1002:
+            context = grid.contexts.pop(1002)
+            context.node_config["audit-canaries-cap"] = 0
+            grid.contexts[1003] = context
+
+    grid.watch = restart
+    record = planted.lead("out", agreement, grid)
+    assert record["updates"] == {"kept": 5, "absent": 1}
+    assert record["canaries"] == coins.public()
 
 
 def test_what_is_agreed_survives_the_way_through_toml(parties: Parties, tmp_path: Path) -> None:

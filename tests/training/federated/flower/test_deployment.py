@@ -70,6 +70,7 @@ def test_two_supernodes_train_what_one_process_trains(
         run_id = deployment.run(app)
         # The id of the run is the last thing to go, once the clients were told that it is over.
         deployment.wait(run_id, lambda: (out / RECORD).is_file() and not (out / RUN_FILE).exists())
+        said = deployment.server_log(run_id)
     assert not deployment.left
     assert "Failed to activate SuperNode" in (tmp_path / "processes/stranger.log").read_text()
     assert "No SuperNode found with the given public key" in (tmp_path / "processes/superlink.log").read_text()
@@ -81,7 +82,8 @@ def test_two_supernodes_train_what_one_process_trains(
     coins = Manifest.check(revealed, json.loads((out / RECORD).read_text())["canaries"]["commitment"])
     numbers = {number for journal in journals for number in journal["canaries"]["numbers"]}
     assert numbers == set(np.flatnonzero(coins.coins))
-    assert coins.salt not in "".join(path.read_text() for path in (tmp_path / "processes").glob("*.log"))
+    assert f"commitment of the canaries: {coins.commitment}" in said
+    assert coins.salt not in "".join((said, *(path.read_text() for path in (tmp_path / "processes").glob("*.log"))))
     monkeypatch.setattr(Manifest, "draw", lambda *_, **__: coins)
     both = part(corpus_folder, tmp_path / "both", [0, 1])
     assert run([*arguments, "--out", str(tmp_path / "local"), "--data", str(both)]) == 0
