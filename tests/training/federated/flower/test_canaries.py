@@ -328,7 +328,7 @@ def test_a_run_that_was_cut_goes_on_with_its_coins(
 
 
 def test_a_quorum_goes_on_without_a_client_that_refuses_its_canaries(planted: Parties, coins: Manifest) -> None:
-    agreement = planted.agreement(canaries=ASKED, quorum=2)
+    agreement = planted.agreement(canaries=ASKED, quorum=2, settings=replace(QUICK, clients_per_round=3))
     grid = planted.grid(agreement)
 
     def restart(message: Message) -> None:
