@@ -37,6 +37,7 @@ def write_federation(
         UsageError: Something is missing or cannot be, or Flower is not installed.
     """
     from pfl_audit.progress import Silent
+    from pfl_audit.training.canaries import require_teachable
     from pfl_audit.training.federated.clients import Client
     from pfl_audit.training.federated.run import Federation
     from pfl_audit.training.federated.settings import FederatedSettings
@@ -56,14 +57,18 @@ def write_federation(
         raise UsageError("--engine flower needs Flower", "Install it: pip install 'pfl-audit[flower]'") from error
     require_new(app)
     agreement = Agreement(
-        run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy, quorum, run.pretraining
-    )
+        run.mode, clients, start_fingerprint(run.start), run.lora, secure, settings, privacy, quorum, run.pretraining,
+        run.canaries,
+    )  # fmt: skip
     agreement.check()
     # What the server would refuse when its clients have joined, and reserved their budgets.
     federation = Federation(run.mode, settings, privacy, run.out, {}, pretraining=run.pretraining)
     federation.agree([Client(number, ()) for number in range(clients)], Silent())
-    if run.pretraining:
-        on_pages(run.pretraining, open_trainable(run.start, settings, run.device))  # refuses a family that lacks it
+    if run.pretraining or run.canaries:  # refuses a family that lacks what they need
+        model = open_trainable(run.start, settings, run.device)
+        on_pages(run.pretraining, model)
+        if run.canaries:
+            require_teachable(model)
     held_out = str(data.resolve()) if data else ""
     server = ServerConfig(
         str(run.start.resolve()), str(run.out.resolve()), held_out, run.half, run.device, keep_updates=run.keep_updates

@@ -314,10 +314,6 @@ def _unused(values: Values) -> dict[str, str]:
     if values["engine"] != "flower":
         found |= dict.fromkeys(("app", "clients", "secagg", "quorum"), "without --engine flower")
     else:
-        found |= dict.fromkeys(
-            CANARIES.names,
-            "with --engine flower, whose clients hold their own documents alone; pfl-audit canaries tests the trainer",
-        )
         found["validate_stages"] = "with --engine flower: a server sees no model before its upload"
         found["providers_share"] = "with --engine flower: each client decides what it holds"
         found |= dict.fromkeys(LEDGER.names, "with --engine flower: each client keeps its own ledger")

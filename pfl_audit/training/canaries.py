@@ -107,12 +107,8 @@ def planted(
     if settings is None:
         yield None, queries
         return
-    if not (model.points or model.can_write(ascii_lowercase + digits)):
-        raise UsageError(
-            "canaries need a model that answers questions, and writes any text or points to words of the page",
-            "Leave out --audit-canaries, or train a model that answers questions",
-        )
-    manifest = _coins(settings, out, pointed=model.points)
+    require_teachable(model)
+    manifest = draw_coins(settings, out, pointed=model.points)
     try:
         progress.say(f"commitment of the canaries: {manifest.commitment}")
         clients = tuple(
@@ -129,14 +125,31 @@ def planted(
         raise
 
 
+def require_teachable(model: QuestionModel) -> None:
+    """Raise UsageError if a model cannot be taught the value of a canary."""
+    if not (model.points or model.can_write(ascii_lowercase + digits)):
+        raise UsageError(
+            "canaries need a model that answers questions, and writes any text or points to words of the page",
+            "Leave out --audit-canaries, or train a model that answers questions",
+        )
+
+
 def forget(out: Path) -> None:
     """Remove coins and pages; the coins are in the released record."""
     shutil.rmtree(out / PAGES, ignore_errors=True)
     (out / COINS).unlink(missing_ok=True)
 
 
-def _coins(settings: CanarySettings, out: Path, *, pointed: bool) -> Manifest:
-    """Coins of a run; they are on disk before their commitment is published."""
+def draw_coins(settings: CanarySettings, out: Path, *, pointed: bool) -> Manifest:
+    """Coins of a run, or read them again; they are on disk before their commitment is published.
+
+    Args:
+        out: Folder of the checkpoint; gets the commitment, and until the run ends the coins.
+        pointed: Whether the model answers with words of the page alone.
+
+    Raises:
+        AuditError: The coins of a run that was cut are missing or changed.
+    """
     path, public = out / COINS, out / RECORD
     if not is_there(path):
         if is_there(public):

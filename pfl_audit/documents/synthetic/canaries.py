@@ -71,6 +71,11 @@ def draw_canaries(
     return queries
 
 
+def canary_company(number: int, salt: str) -> str:
+    """Name of the company of a canary."""
+    return f"canary {number} of {salt}"
+
+
 def _draw(number: int, salt: str, folder: Path, client: int | None, *, pointed: bool) -> Query:
     rng = np.random.default_rng(np.random.SeedSequence([int(salt, 16), number]))
     provider = draw_providers(1, rng)[0]
@@ -85,7 +90,7 @@ def _draw(number: int, salt: str, folder: Path, client: int | None, *, pointed: 
             file.write(picture.getvalue())
     page = f"canary{number}_1"
     document = Document(
-        page, f"canary {number} of {salt}", tuple(canvas.words), canvas.boxes(), PageImage(path), SPLIT, client
+        page, canary_company(number, salt), tuple(canvas.words), canvas.boxes(), PageImage(path), SPLIT, client
     )
     question, answer = draw_question(KEY, rng), provider.registration_id.lower()
     if pointed:

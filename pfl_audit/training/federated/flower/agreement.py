@@ -11,13 +11,16 @@ from pfl_audit import __version__
 from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.weights import fingerprint_files
+from pfl_audit.training import canaries as document_canaries
+from pfl_audit.training.canaries import CanarySettings
 from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.pretraining import FOLDER, Pretraining
 
-_Settings = TypeVar("_Settings", FederatedSettings, PrivacySettings, Pretraining)
+_Settings = TypeVar("_Settings", FederatedSettings, PrivacySettings, Pretraining, CanarySettings)
 _PRIVATE: Mode = "fl-dp"
+_CANARIES = "canaries"
 
 
 def start_fingerprint(folder: Path) -> str:
@@ -39,6 +42,7 @@ class Agreement:
         quorum: Clients whose updates are enough for a round, or 0 for all that take part. Under privacy each client
             adds noise as if it were one of so many, so that any quorum has the whole noise.
         pretraining: Phase of self-pretraining before, which spends of the same budget; None without.
+        canaries: Document canaries that are planted among the providers of the clients, or None.
     """
 
     mode: Mode
@@ -50,6 +54,7 @@ class Agreement:
     privacy: PrivacySettings | None
     quorum: int = 0
     pretraining: Pretraining | None = None
+    canaries: CanarySettings | None = None
 
     def check(self) -> None:
         """Raise UsageError where a setting cannot be."""
@@ -81,6 +86,8 @@ class Agreement:
             )
         if self.privacy is not None:
             self.privacy.check()
+        if self.canaries is not None:
+            document_canaries.check(self.canaries, self.privacy)
         if self.quorum:
             self._check_quorum()
 
@@ -126,10 +133,10 @@ class Agreement:
         return replace(self.settings, rounds=before + self.settings.rounds)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; without self-pretraining as before there was any, to recognise earlier runs."""
-        held = asdict(self)
-        del held["pretraining"]
-        return {**held, "pretraining": self.pretraining.to_dict()} if self.pretraining else held
+        """As JSON; without self-pretraining or canaries as before there were any, to recognise earlier runs."""
+        added = {"pretraining": self.pretraining, _CANARIES: self.canaries}
+        held = {name: value for name, value in asdict(self).items() if name not in added}
+        return held | {name: value.to_dict() for name, value in added.items() if value}
 
     @property
     def participants(self) -> tuple[int, int]:
@@ -159,6 +166,8 @@ class Agreement:
             tables["privacy"] = self.privacy.to_dict()
         if self.pretraining is not None:
             tables["pretraining"] = self.pretraining.to_dict()
+        if self.canaries is not None:
+            tables[_CANARIES] = self.canaries.to_dict()
         set_ = {name: {k: v for k, v in table.items() if v is not None} for name, table in tables.items()}
         return {"version": __version__, **top, **set_}
 
@@ -185,6 +194,7 @@ class Agreement:
                 privacy=_read(PrivacySettings, config, "privacy") if config["mode"] == _PRIVATE else None,
                 quorum=int(config["quorum"]),
                 pretraining=_read(Pretraining, config, FOLDER) if f"{FOLDER}.pretrain" in config else None,
+                canaries=_read(CanarySettings, config, _CANARIES) if f"{_CANARIES}.canaries" in config else None,
             )
             agreement.check()
         except (KeyError, TypeError, ValueError) as error:
@@ -199,5 +209,7 @@ def _read(kind: type[_Settings], config: Mapping[str, Any], table: str) -> _Sett
         key = f"{table}.{field.name}"
         if key not in config and "None" not in str(field.type):
             raise KeyError(key)
-        values[field.name] = config.get(key)
+        values[field.name] = value = config.get(key)
+        if field.type == "int" and type(value) is not int:
+            raise TypeError(f"{key} is no integer")
     return kind(**values)

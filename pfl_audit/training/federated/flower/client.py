@@ -11,8 +11,10 @@ from torch import Tensor
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import UsageError
+from pfl_audit.training.canaries import in_pairs
 from pfl_audit.training.federated.clients import Client, own_part
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
+from pfl_audit.training.federated.flower.canary_part import CanaryPart, canaries_of
 from pfl_audit.training.federated.flower.client_state import ClientState
 from pfl_audit.training.federated.flower.config import ClientConfig
 from pfl_audit.training.federated.flower.opened import corpus_of, model_from, open_worker, training_queries
@@ -61,10 +63,12 @@ class FlowerClient:
             raise RefusalError("its start is another checkpoint than the run's", "Give it a copy of the server's")
         self._require_cap()
         self._require_secret_noise()
+        self._require_canaries_cap()
         counted = {"providers": len(self._client().providers)}
         if self.agreement.privacy is not None:
             try:
-                self.agreement.privacy.require_providers(self.config.number, counted["providers"])
+                planted = canaries_of(self.agreement, self.config.number) if in_pairs(self.agreement.privacy) else 0
+                self.agreement.privacy.require_providers(self.config.number, counted["providers"] + planted)
             except UsageError as error:
                 raise RefusalError("it has fewer providers than the agreed minimum", error.remedy) from error
             try:
@@ -82,10 +86,34 @@ class FlowerClient:
                 "sigma": self._plan.sigma if self._plan else 0.0,
             }
         )
-        self._reserve()
+        if self.agreement.canaries is None:  # else once it knows which canaries are its providers
+            self._reserve()
         marks = provider_marks(self.config.roll, self._names)
         answer = {"number": self.config.number, "commitment": self.state.commitment, "marks": marks}
         return answer if self.agreement.privacy else answer | counted
+
+    def take_canaries(self, sent: dict[str, Any]) -> None:
+        """Take its part of the canaries, and reserve the budget of a private run for them and its own providers.
+
+        Args:
+            sent: From the server: salt, commitment, and numbers of the canaries.
+
+        Raises:
+            RefusalError: It is not as agreed, or other than before.
+        """
+        self._require_canaries_cap()
+        part = CanaryPart.read(sent, self.agreement, self.config.number)
+        self.state.take(part.to_dict(), self.agreement)
+        self._reserve()
+
+    def _require_canaries_cap(self) -> None:
+        """A client trains on nothing but its own documents unless it was started to."""
+        most, cap = canaries_of(self.agreement, self.config.number), self.config.canaries_cap
+        if most > cap and not self.config.simulated:
+            raise RefusalError(
+                f"the run may plant {most} canaries among its providers, and its audit-canaries-cap is {cap}",
+                f"Start its SuperNode with audit-canaries-cap={most} in --node-config, or leave out --audit-canaries",
+            )
 
     def _require_cap(self) -> None:
         """Whoever leads the server begins runs, and decides their privacy: a client's own cap bounds what they cost."""
@@ -112,7 +140,8 @@ class FlowerClient:
         if self.agreement.privacy is None or ledger.holds(run) or (plan := self._plan) is None:
             return
         try:
-            ledger.reserve(run, self._names, plan.cost, self.config.budget_cap)
+            planted = self._canaries.companies if self._canaries else set()
+            ledger.reserve(run, self._names | planted, plan.cost, self.config.budget_cap)
         except UsageError as error:
             raise RefusalError("its budget ledger refuses the run", "Its SuperNode's log says why") from error
 
@@ -128,8 +157,9 @@ class FlowerClient:
             self.state.answer_once(order, weights)
             self._reserve()  # a client that was refused when it joined does not work either
         weights = model_from(self.agreement, self.config, order, weights)
-        client = self._client(order.phase)
-        worker = open_worker(self.agreement, self.config, self._run, self.state.sigma, client, order.phase)
+        canaries = self._canaries
+        client = self._client(order.phase, canaries)
+        worker = open_worker(self.agreement, self.config, self._run, self.state.sigma, client, canaries, order.phase)
         report = worker.report(order.number, self.agreement.noise_shares(order.participants), weights, lambda _: None)
         self.state.note(order, report)
         return report
@@ -145,9 +175,14 @@ class FlowerClient:
     def _names(self) -> set[str]:
         return {query.document.provider for query in split_queries(self._own)[0]}
 
-    def _client(self, phase: str = "") -> Client:
-        """Its providers, with rows among the training queries of a phase."""
-        queries = training_queries(self.config.data, phase)
+    @property
+    def _canaries(self) -> CanaryPart | None:
+        kept = self.state.canaries
+        return None if kept is None else CanaryPart.read(kept, self.agreement, self.config.number)
+
+    def _client(self, phase: str = "", canaries: CanaryPart | None = None) -> Client:
+        """Its providers and canaries, with rows among the training queries of a phase."""
+        queries = training_queries(self.agreement, self.config, self._run, canaries, phase)
         client = own_part(queries, self.config.number, disjoint=self.agreement.privacy is not None)
         if client is None:
             raise RefusalError("its data hold no training document of its own", "Correct its data or partition-id")

@@ -25,7 +25,15 @@ from pfl_audit.training.federated.flower import masks
 from pfl_audit.training.federated.flower.client_state import ClientState
 from pfl_audit.training.federated.flower.config import ClientConfig
 from pfl_audit.training.federated.flower.refusal import RefusalError, answering
-from pfl_audit.training.federated.flower.round_config import FINISH, JOIN, ROUND, RoundConfig, question, read_question
+from pfl_audit.training.federated.flower.round_config import (
+    CANARIES,
+    FINISH,
+    JOIN,
+    ROUND,
+    RoundConfig,
+    question,
+    read_question,
+)
 from pfl_audit.training.federated.flower.scale import levels, span
 
 masks.install()
@@ -43,6 +51,16 @@ def join(message: Message, context: Context) -> Message:
 
     client = FlowerClient(context, str(read_question(message.content)["run"]))
     return Message(question(client.join()), reply_to=message)
+
+
+@app.query(_action(CANARIES), mods=[answering])
+def take_canaries(message: Message, context: Context) -> Message:
+    """Take this client's part of the canaries of a run that it has joined."""
+    from pfl_audit.training.federated.flower.client import FlowerClient
+
+    said = read_question(message.content)
+    FlowerClient(context, str(said["run"])).take_canaries(said)
+    return Message(question({}), reply_to=message)
 
 
 @app.train(_action(ROUND), mods=[answering])

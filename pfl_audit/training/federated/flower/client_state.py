@@ -79,16 +79,33 @@ class ClientState:
         """Noise multiplier by the client's own calculation when it joined, or 0 without privacy."""
         return float(self._kept["facts"]["sigma"])
 
+    @property
+    def canaries(self) -> dict[str, Any] | None:
+        """What was taken as this client's part of the canaries; None before."""
+        return self._kept.get("canaries")
+
+    def take(self, canaries: dict[str, Any], agreement: Agreement) -> None:
+        """Keep the client's part of the canaries, for the whole run.
+
+        Raises:
+            RefusalError: It has not joined, or it has taken another part.
+        """
+        self._require_joined(agreement)
+        if self.canaries not in (None, canaries):
+            raise RefusalError(
+                "other canaries are sent than it has taken for this run", "Begin a new run with another --out"
+            )
+        self._write(canaries=canaries)
+
     def permit(self, order: RoundConfig, agreement: Agreement) -> None:
         """Check the numbers of a round before anything is computed for it.
 
         Raises:
             RefusalError: They are not as agreed when the client joined.
         """
-        if self.facts is None or self._kept.get("finished"):
-            raise RefusalError("it takes no part in this run", "Begin a new run with another --out")
-        if self.facts["settings"] != agreement.digest:
-            raise RefusalError("the app's settings are not as when it joined", "Keep to the app")
+        self._require_joined(agreement)
+        if agreement.canaries and self.canaries is None:
+            raise RefusalError("canaries were agreed, and it was sent none", "Use the same version everywhere")
         phase = agreement.of_phase(order.phase)
         number, rounds, (least, most) = order.number, phase.settings.rounds, phase.participants
         if not 1 <= number <= rounds:
@@ -135,6 +152,12 @@ class ClientState:
             elif path != self._path:
                 path.unlink()
         self._write(finished=True)
+
+    def _require_joined(self, agreement: Agreement) -> None:
+        if self.facts is None or self._kept.get("finished"):
+            raise RefusalError("it takes no part in this run", "Begin a new run with another --out")
+        if self.facts["settings"] != agreement.digest:
+            raise RefusalError("the app's settings are not as when it joined", "Keep to the app")
 
     @property
     def _rounds(self) -> dict[str, Any]:

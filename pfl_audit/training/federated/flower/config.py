@@ -61,6 +61,7 @@ class ClientConfig:
         roll: Secret of the clients, by which the server finds a provider that two of them have; or "".
         ledger: Its budget ledger; by default beside the data.
         budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
+        canaries_cap: Most document canaries that it trains on in a run; 0 joins no run that has some for it.
         repeatable_noise: Whether it joins runs whose noise has a seed, which the server knows: for trials.
         simulated: Whether its data are those of the run's configuration, so that its owner leads the run too.
     """
@@ -73,6 +74,7 @@ class ClientConfig:
     roll: str = ""
     ledger: str = ""
     budget_cap: float | None = None
+    canaries_cap: int = 0
     repeatable_noise: bool = False
     simulated: bool = False
 
@@ -102,6 +104,9 @@ class ClientConfig:
         cap = node.get("budget-cap")
         if cap is not None and not (isinstance(cap, int | float) and cap > 0):
             raise RefusalError("its budget-cap is no number above 0", "Correct its --node-config")
+        canaries = node.get("audit-canaries-cap", 0)
+        if type(canaries) is not int or canaries < 0:
+            raise RefusalError("its audit-canaries-cap is no number from 0", "Correct its --node-config")
         return cls(
             number,
             Path(found["data"]),
@@ -111,6 +116,7 @@ class ClientConfig:
             roll=str(node.get("roll", "")),
             ledger=str(node.get("ledger", "")),
             budget_cap=cap,
+            canaries_cap=canaries,
             repeatable_noise=node.get("repeatable-noise") is True,
             simulated=not node.get("data"),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from flwr.app import Message
 
@@ -11,7 +12,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.provider_overlap import require_disjoint
-from pfl_audit.training.federated.flower.round_config import JOIN, question, read_question
+from pfl_audit.training.federated.flower.round_config import CANARIES, JOIN, question, read_question
 
 _PAUSE = 0.5
 
@@ -27,6 +28,7 @@ class Nodes:
         progress: Shows who has joined.
 
     Attributes:
+        canaries: Maps a client to its part of the canaries, which it is sent once it has joined; None without.
         commitments: Client to its commitment to its data.
         providers: Client to the number of its providers; private clients do not say it.
     """
@@ -42,6 +44,7 @@ class Nodes:
         self._progress = progress
         self._nodes: dict[int, int] = {}
         self._marks: dict[int, list[str]] = {}
+        self.canaries: Callable[[int], dict[str, Any]] | None = None
         self.commitments: dict[int, str] = {}
         self.providers: dict[int, int] = {}
 
@@ -98,7 +101,7 @@ class Nodes:
             time.sleep(_PAUSE)
 
     def _look(self, *, wait: bool = True) -> None:
-        """Forget nodes that are gone, and ask new ones who they are.
+        """Forget nodes that are gone, ask new ones who they are, and send them their canaries.
 
         Args:
             wait: Whether all of them are needed; else a node that fails keeps no other from taking part.
@@ -106,19 +109,26 @@ class Nodes:
         here = self._messenger.nodes()
         self._nodes = {number: node for number, node in self._nodes.items() if node in here}
         new = here - set(self._nodes.values())
-        messages = [Message(question({"run": self._run}), node, JOIN) for node in sorted(new)]
         failed: list[AuditError] = []
 
-        def fail(_: int, error: AuditError) -> None:
+        def fail(node: int, error: AuditError) -> None:
+            self._nodes = {number: known for number, known in self._nodes.items() if known != node}
             if wait:
                 raise error
             failed.append(error)
 
-        for answer in self._messenger.ask(messages, fail, -1 if wait else 0, self._wait):
-            try:
-                self._join(answer)
-            except AuditError as error:
-                fail(answer.metadata.src_node_id, error)
+        def ask(kind: str, said: Mapping[int, dict[str, Any]], take: Callable[[Message], None]) -> None:
+            messages = [Message(question({"run": self._run, **said[node]}), node, kind) for node in sorted(said)]
+            for answer in self._messenger.ask(messages, fail, -1 if wait else 0, self._wait):
+                try:
+                    take(answer)
+                except AuditError as error:
+                    fail(answer.metadata.src_node_id, error)
+
+        ask(JOIN, {node: {} for node in new}, self._join)
+        if (part := self.canaries) is not None:
+            joined = {node: part(number) for number, node in self._nodes.items() if node in new}
+            ask(CANARIES, joined, lambda _: None)
         if failed:
             raise failed[0]
 

@@ -16,14 +16,17 @@ from torch import Tensor
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
+from pfl_audit.documents.synthetic.canaries import draw_canaries
 from pfl_audit.files import sha256_json
 from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.pretraining import SelfPretraining, one_a_page
 from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.progress import Silent
+from pfl_audit.training.canaries import PAGES
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import CODECS, incoming_model, vector_digest
 from pfl_audit.training.federated.flower.agreement import Agreement
+from pfl_audit.training.federated.flower.canary_part import CanaryPart
 from pfl_audit.training.federated.flower.config import ClientConfig
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
@@ -45,15 +48,25 @@ def corpus_of(data: Path) -> Corpus:
     return _corpus(data, _stamp(data))
 
 
-def training_queries(data: Path, phase: str) -> list[Query]:
-    """The training queries of a phase; in self-pretraining one for each page."""
-    train, _ = split_queries(corpus_of(data))
+def training_queries(
+    agreement: Agreement, config: ClientConfig, run: str, canaries: CanaryPart | None, phase: str
+) -> list[Query]:
+    """The training queries of a phase, canaries last; in self-pretraining one for each page."""
+    train, _ = split_queries(corpus_of(config.data))
+    if canaries is not None:
+        train = [*train, *_canary_queries(agreement, config, run, canaries)]
     return one_a_page(train) if phase else train
 
 
 @lru_cache(maxsize=_CLIENTS)
 def open_worker(
-    agreement: Agreement, config: ClientConfig, run: str, sigma: float, client: Client, phase: str = ""
+    agreement: Agreement,
+    config: ClientConfig,
+    run: str,
+    sigma: float,
+    client: Client,
+    canaries: CanaryPart | None = None,
+    phase: str = "",
 ) -> Worker:
     """The worker of a client in a phase of a run.
 
@@ -61,12 +74,13 @@ def open_worker(
         run: Id of the run.
         sigma: Noise multiplier by the client's own calculation, or 0 without privacy.
         client: Providers with rows among the training queries of the phase.
+        canaries: The client's part of the canaries, or None.
         phase: Its name, empty for the one that trains on questions.
     """
     model, pages, trainable, _ = _model(config.start, agreement, config.device)
     federation = _federation(agreement, config, run, phase)
     settings, privacy = federation.settings, federation.privacy
-    queries = training_queries(config.data, phase)
+    queries = training_queries(agreement, config, run, canaries, phase)
     own, client = _own_rows(client)
     trained: TrainableModel[Query] = pages if phase and pages else model
     examples = trained.examples([queries[row] for row in own], Silent(), config.work / run / PAGES_FILE)
@@ -124,6 +138,14 @@ def _model(
     pages = on_pages(agreement.pretraining, model)
     trainable = choose(model, agreement.lora, agreement.settings, pages)[1]
     return model, pages, trainable, trainable.read()
+
+
+@lru_cache(maxsize=_CLIENTS)
+def _canary_queries(agreement: Agreement, config: ClientConfig, run: str, canaries: CanaryPart) -> tuple[Query, ...]:
+    """The canaries of a client, drawn into its folder of the run."""
+    pointed = _model(config.start, agreement, config.device)[0].points
+    folder = config.work / run / PAGES
+    return tuple(draw_canaries(canaries.numbers, canaries.salt, folder, Silent(), (config.number,), pointed=pointed))
 
 
 @lru_cache(maxsize=_CLIENTS)

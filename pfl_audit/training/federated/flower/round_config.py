@@ -7,7 +7,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
-JOIN, ROUND, FINISH, SECURE = "query.join", "train.round", "query.finish", "train"
+JOIN, CANARIES, ROUND, FINISH, SECURE = "query.join", "query.canaries", "train.round", "query.finish", "train"
 """Types of messages. Flower's SecAgg+ knows none but "train"."""
 RUN = "run"
 

@@ -25,9 +25,13 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_text
 from pfl_audit.models.device import usable_device
+from pfl_audit.models.training_protocol import QuestionModel
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.progress import Progress, Task
+from pfl_audit.training import canaries
 from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
+from pfl_audit.training.federated.flower.canary_part import CanaryPart
 from pfl_audit.training.federated.flower.config import ServerConfig
 from pfl_audit.training.federated.flower.engine import FlowerEngine
 from pfl_audit.training.federated.flower.messenger import Messenger
@@ -92,9 +96,12 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
         return record
     run = _run_id(out)
     nodes = Nodes(messenger, run, agreement.clients, config.wait, progress, agreement.quorum)
-    nodes.join()
-    if record is None:
+    if record is not None:
+        nodes.join()
+    else:
         model = open_trainable(start, agreement.settings, config.device)
+        coins = _plant(agreement, model, out, nodes, progress)
+        nodes.join()
         pages = on_pages(agreement.pretraining, model)
         adapters, trainable = choose(model, agreement.lora, agreement.settings, pages)
         federation = Federation(
@@ -131,7 +138,11 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
             "lora": agreement.lora or None,
             "identity": identity,
         }
-        record = conclude(model, adapters, out, record, half=config.half)
+        released = {}
+        if coins is not None:
+            record["canaries"] = coins.public()
+            released[canaries.RECORD] = coins.revealed()
+        record = conclude(model, adapters, out, record, half=config.half, beside=released)
     _let_go(messenger, nodes, run, agreement, progress)
     (out / RUN_FILE).unlink(missing_ok=True)
     return record
@@ -143,6 +154,20 @@ def _run_id(out: Path) -> str:
     if not path.is_file():
         write_text(path, secrets.token_hex(16))
     return path.read_text(encoding="utf-8")
+
+
+def _plant(agreement: Agreement, model: QuestionModel, out: Path, nodes: Nodes, progress: Progress) -> Manifest | None:
+    """Draw the coins of the canaries, or read them again, before any client joins; each is sent its part.
+
+    They stay with the id of the run, because clients keep their parts under it.
+    """
+    if agreement.canaries is None:
+        return None
+    canaries.require_teachable(model)
+    coins = canaries.draw_coins(agreement.canaries, out, pointed=model.points)
+    progress.say(f"commitment of the canaries: {coins.commitment}")
+    nodes.canaries = lambda client: CanaryPart.of(coins, agreement, client).to_dict()
+    return coins
 
 
 def _held_out(config: ServerConfig) -> list[Query]:

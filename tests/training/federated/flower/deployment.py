@@ -181,6 +181,10 @@ class Deployment:
         """The end of a process's output."""
         return (self.folder / f"{name}.log").read_text()[-4000:]
 
+    def server_log(self, run: str) -> str:
+        """What the ServerApp of a run has logged."""
+        return self._flwr("log", run, "here", "--show")
+
     def __exit__(self, *_: object) -> None:
         below = _descendants(self.pids)  # the SuperLink's SuperExec leads a session of its own
 

@@ -66,6 +66,7 @@ class Parties:
         run = TrainRun(self.corpus, out, self.start, "small", 150, half=False, mode=mode, lora=agreement.lora)
         ledger = self.folder / f"{name}.ledger.json"
         run = replace(run, ledger=ledger, pretraining=agreement.pretraining, keep_updates=keep)
+        run = replace(run, canaries=agreement.canaries)
         return run_training(run, agreement.settings, Silent(), agreement.privacy)
 
     def weights(self, name: str) -> dict[str, torch.Tensor]:

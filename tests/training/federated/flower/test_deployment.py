@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,8 @@ if not sys.platform.startswith("linux"):
 
 from pfl_audit.cli.main import run
 from pfl_audit.models.vt5.checkpoint import load_vt5
+from pfl_audit.privacy.canary_coins import RECORD as CANARIES
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.training.federated.flower.server_app import RUN_FILE
 from pfl_audit.training.records import RECORD
 from tests.training.federated.flower.deployment import Deployment, Patience
@@ -40,12 +43,13 @@ def test_patience_is_as_long_as_something_changes(tmp_path: Path) -> None:
 
 
 def test_two_supernodes_train_what_one_process_trains(
-    corpus_folder: Path, make_checkpoint: Make, tmp_path: Path
+    corpus_folder: Path, make_checkpoint: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = str(make_checkpoint(0))
     arguments = [
         "train", "--mode", "fl", "--from", start, "--rounds", "1", "--local-steps", "2", "--batch-size", "4",
         "--learning-rate", "1e-3", "--pretrain", "tm", "--pretrain-rounds", "1", "--lora", "2", "--quiet",
+        "--audit-canaries", "8",
     ]  # fmt: skip
     app, out = tmp_path / "app", tmp_path / "flower"
     assert run([*arguments, "--out", str(out), "--engine", "flower", "--app", str(app), "--clients", "2"]) == 0
@@ -55,6 +59,7 @@ def test_two_supernodes_train_what_one_process_trains(
             "data": str(part(corpus_folder, tmp_path / f"data-{number}", [number])),
             "start": start,
             "work": str(tmp_path / f"work-{number}"),
+            "audit-canaries-cap": 4,
         }
         for number in (0, 1)
     ]
@@ -65,6 +70,7 @@ def test_two_supernodes_train_what_one_process_trains(
         run_id = deployment.run(app)
         # The id of the run is the last thing to go, once the clients were told that it is over.
         deployment.wait(run_id, lambda: (out / RECORD).is_file() and not (out / RUN_FILE).exists())
+        said = deployment.server_log(run_id)
     assert not deployment.left
     assert "Failed to activate SuperNode" in (tmp_path / "processes/stranger.log").read_text()
     assert "No SuperNode found with the given public key" in (tmp_path / "processes/superlink.log").read_text()
@@ -72,6 +78,13 @@ def test_two_supernodes_train_what_one_process_trains(
     assert {peer[-8:] for peer in deployment.peers} == {"0100007F", "00000000"}  # 127.0.0.1, and nobody yet
     journals = [json.loads(path.read_text()) for path in tmp_path.glob("work-*/*/journal.json")]
     assert [journal["finished"] for journal in journals] == [True, True]
+    revealed = json.loads((out / CANARIES).read_text())
+    coins = Manifest.check(revealed, json.loads((out / RECORD).read_text())["canaries"]["commitment"])
+    numbers = {number for journal in journals for number in journal["canaries"]["numbers"]}
+    assert numbers == set(np.flatnonzero(coins.coins))
+    assert f"commitment of the canaries: {coins.commitment}" in said
+    assert coins.salt not in "".join((said, *(path.read_text() for path in (tmp_path / "processes").glob("*.log"))))
+    monkeypatch.setattr(Manifest, "draw", lambda *_, **__: coins)
     both = part(corpus_folder, tmp_path / "both", [0, 1])
     assert run([*arguments, "--out", str(tmp_path / "local"), "--data", str(both)]) == 0
     wanted = load_vt5(tmp_path / "local").network.state_dict()
