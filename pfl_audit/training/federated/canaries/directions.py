@@ -35,10 +35,10 @@ class Directions:
 
     def direction(self, number: int) -> NDArray[np.float32]:
         """A direction, float32 (size,), of norm 1."""
-        bits = self.size.bit_length() - 1
-        low = bits // 2
-        row = np.multiply.outer(_row(number >> low, bits - low), _row(number, low))
-        return row.reshape(-1) * self._short
+        row = np.ones(1, dtype=np.float32)
+        for bit in range(self.size.bit_length() - 1):
+            row = np.concatenate([row, -row if number >> bit & 1 else row])
+        return row * self._short
 
     def project(self, vector: NDArray[np.float32]) -> NDArray[np.float64]:
         """Projections of a vector, float32 (size,), on all directions, float64 (count,)."""
@@ -49,11 +49,3 @@ class Directions:
             values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
             width *= 2
         return values[: self.count]
-
-
-def _row(number: int, bits: int) -> NDArray[np.float32]:
-    """A row of a Hadamard matrix, float32 (2^bits,), by the last ``bits`` of its number."""
-    row = np.ones(1, dtype=np.float32)
-    for bit in range(bits):
-        row = np.concatenate([row, -row if number >> bit & 1 else row])
-    return row
