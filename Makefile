@@ -16,8 +16,9 @@ demo: $(VENV)/.installed ## Install, and audit the embedded model into audit-dem
 test: $(VENV)/.developed ## Install what is missing, check, and run the whole test suite
 	@$(MAKE) --no-print-directory --jobs=2 check suite
 
+# Some containers forbid bytecode: every process would then compile all of the package, and both of pytest all tests.
 suite: $(VENV)/.developed
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.developed ## Lint, formatting and types
 	$(BIN)/ruff check .

@@ -275,7 +275,8 @@ class _Moments:
         else:
             self._losses, self._logs = (-loss, logs) if added else (loss, logs + loss)
         self._rounds, self._rate = run.sampling.rounds, run.sampling.client_rate
-        self._grid = self._log_moments(_ORDERS)
+        self._known: dict[tuple[float, int], Floats] = {}
+        self._grid = self._from(0.0)
 
     def log_moment(self, order: float) -> float:
         """Log of the mean of exp(order * loss)."""
@@ -296,17 +297,23 @@ class _Moments:
     def width(self, tilt: float, epsilon: float, log_delta: float) -> float:
         """Width of a window in which what wraps around adds at most exp(log_delta) to delta at ``epsilon``."""
         orders = tilt + _ORDERS
-        return float(np.min((self._rounds * self._log_moments(orders) - orders * epsilon - log_delta) / _ORDERS))
+        return float(np.min((self._rounds * self._from(tilt) - orders * epsilon - log_delta) / _ORDERS))
 
     def lowest(self, tilt: float) -> float:
         """Loss below which the tilted composed loss has a mass of at most 1e-6 (Chernoff)."""
-        shifted = self._log_moments(tilt - _ORDERS) - self.log_moment(tilt)
+        shifted = self._from(tilt, -1) - self.log_moment(tilt)
         return float(np.max(-(self._rounds * shifted + math.log(1e6)) / _ORDERS))
 
     def lowest_of_a_round(self, tilt: float) -> float:
         """Loss to which smaller losses of a round may move up: their tilted mass, once there, is at most 1e-7."""
         room = self.log_moment(tilt) - math.log(1e7 * self._rounds)
-        return float(np.max((room - self._log_moments(-_ORDERS)) / (tilt + _ORDERS)))
+        return float(np.max((room - self._from(0.0, -1)) / (tilt + _ORDERS)))
+
+    def _from(self, tilt: float, sign: int = 1) -> Floats:
+        """Log moments at ``tilt`` plus or minus each order; computed once."""
+        if (tilt, sign) not in self._known:
+            self._known[tilt, sign] = self._log_moments(tilt + sign * _ORDERS)
+        return self._known[tilt, sign]
 
     def _log_moments(self, orders: Floats) -> Floats:
         inside = np.array([_log_sum(self._logs + order * self._losses) for order in orders])

@@ -151,7 +151,7 @@ def _table(content: bytes | Callable[[], bytes], name: str = "labels.csv") -> Ca
 
 def _workbook(part: bytes) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as parts:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as parts:
         parts.writestr("[Content_Types].xml", b"<Types/>")
         parts.writestr("xl/workbook.xml", part)
     return out.getvalue()

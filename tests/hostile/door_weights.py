@@ -73,7 +73,7 @@ DOOR.add("safetensors whole numbers", with_file(FORMS, SAFE, lambda path: _heade
 def _archive(
     path: Path, opcodes: bytes, members: dict[str, bytes] | None = None, way: int = zipfile.ZIP_STORED
 ) -> None:
-    with zipfile.ZipFile(path, "w", way) as archive:
+    with zipfile.ZipFile(path, "w", way, compresslevel=1) as archive:
         archive.writestr("archive/data.pkl", opcodes)
         archive.writestr("archive/version", b"3\n")  # without it torch itself would not look further
         for name, content in (members or {}).items():

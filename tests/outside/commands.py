@@ -23,7 +23,7 @@ def commands(place: Path) -> dict[str, list[str]]:
     small = ["--private", 4, "--public", 4, "--validation", 3]
     rows: dict[str, list[object]] = {
         "data make": ["--out", out / "corpus", "--members", 4, "--non-members", 4, "--clients", 2,
-                      "--red-providers", 1, "--red-documents", 1],
+                      "--red-providers", 1, "--red-documents", 1, "--documents", 1, "--questions", 2],
         "data make-forms": ["--out", forms, *small],
         "data check": [forms],
         "data convert": [corpus, "--out", out / "safe"],
@@ -100,7 +100,7 @@ def make_inputs(place: Path) -> None:
     embedded = given / "embedded"
     shutil.copy(given / "t.png", embedded / "templates/form-01/template.png")
     shutil.copy(given / "fields.json", embedded / "templates/form-01/fields.json")
-    shutil.copy(ROOT / "fixtures/reconstruction.json", embedded)
+    (embedded / "reconstruction.json").write_text(json.dumps({"fields": 3, "attempts": 2, "candidates": 4}))
     for name, target in {
         "red": given / "red", "blue-secrets": given / "corpus", "forms": place / "out/forms",
         "vt5-finetuned": given / "vt5-0", "vt5-pretrained": given / "vt5-1", "vt5-private": given / "vt5-0",

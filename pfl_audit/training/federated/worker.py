@@ -178,7 +178,9 @@ class Worker:
 
     def _note(self, update: Tensor) -> None:
         """Record which tensors have moved."""
-        if not self._checked and self._moved is not None and bool(torch.isfinite(update).all()):
+        if self._checked or self._moved is None or bool(self._moved.all()):
+            return
+        if bool(torch.isfinite(update).all()):
             self._moved |= self.trainer.trainable.moved(update)
 
     def _check(self) -> None:
