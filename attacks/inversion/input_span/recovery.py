@@ -236,7 +236,9 @@ class _Read:
             return _Placed(None, nowhere, tuple(limits), changed)
         found = self._standing(got.boxes, matcher)
         if found.lacking:
-            lost = "those in the span leave more of the gradients than errors do: others are hidden, and none is certain"
+            lost = (
+                "those in the span leave more of the gradients than errors do: others are hidden, and none is certain"
+            )
             limits.append(Limit(Cause.NOISE, f"boxes: {lost}"))
         sure = (got.boxes[:, None] == always[None]).all(axis=2).any(axis=1)
         kept = sure | ~found.absent
