@@ -15,8 +15,6 @@ from pfl_audit.attacks.inversion.input_span.texts import Texts, Words
 
 Ints = NDArray[np.int64]
 
-_STARTS: Final = (1.0, 0.75, 0.5)
-"""Lengths of words over what their boxes' widths suggest, of the starts."""
 _TRIED: Final = 60
 """Times that all places of a word are filled, for each word that is sought, at most, of a start."""
 _FILLS: Final = 3
@@ -27,29 +25,27 @@ _WEIGHT: Final = 4.0
 """Pieces that a word counts for, whatever its length."""
 
 
-def search_places(texts: Texts, rng: np.random.Generator) -> Words | None:
-    """Find the pieces of all words.
+class OwnPlaces:
+    """The search.
 
     Args:
         texts: What is known and what is sought; every word can begin with some piece.
         rng: Generator of the starts.
-
-    Returns:
-        Inputs of each word, in order; None where no text is certain.
     """
-    found = _Search(texts, rng)
-    for scale in _STARTS:
-        if (words := found.from_start(scale)) is not None:
-            return words
-    return None
 
-
-class _Search:
     def __init__(self, texts: Texts, rng: np.random.Generator) -> None:
         self._texts, self._sought, self._rng = texts, texts.sought, rng
         self._left = 0
 
     def from_start(self, scale: float) -> Words | None:
+        """Find the pieces of all words.
+
+        Args:
+            scale: Lengths of words at the start, over what their boxes' widths suggest.
+
+        Returns:
+            Inputs of each word, in order; None where no text is certain.
+        """
         words = [self._drawn([], at, max(1, round(scale * word.length))) for at, word in enumerate(self._sought)]
         for _ in range(_FILLS):
             for at in range(len(words)):

@@ -28,6 +28,8 @@ Ints = NDArray[np.int64]
 
 _PATCHES: Final = 64
 """Patches whose positions are looked at; all of them are attended to."""
+_LEAST: Final = 1e-5
+"""Squared residual that counts as none, over that of an input without attention; single precision leaves less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,7 @@ class Text:
         numerators: N, float32 (heads, rows, directions).
         denominators: Z, float32 (heads, rows).
         residuals: r, float32 (rows, directions); rows are the text's positions, then those of some patches.
+        cost: What they cost (``Residuals.costs``).
     """
 
     inputs: Ints
@@ -49,11 +52,7 @@ class Text:
     numerators: Singles
     denominators: Singles
     residuals: Singles
-
-    @property
-    def cost(self) -> float:
-        """Squared length of all residuals."""
-        return float(np.square(self.residuals).sum())
+    cost: float
 
 
 class Residuals:
@@ -84,6 +83,17 @@ class Residuals:
         self._own, self._query, self._key, self._moved = (
             part.astype(np.float32) for part in (parts.own, parts.query, parts.key, parts.moved)
         )
+        self._least = _LEAST * float(np.square(parts.own).sum(axis=1).mean())
+
+    def costs(self, residuals: Singles) -> Singles:
+        """Mean logarithm of the squared residuals of all rows, float32 (...), of residuals (..., rows, directions).
+
+        A wrong context moves some positions by hundreds of times as much as others, so that a sum of squares is that of
+        a few positions, and with one more right piece it may be larger than before. The mean logarithm is, but for a
+        constant, that of the likelihood of normal residuals whose size is unknown in every position: it falls with each
+        position that comes nearer to the span, and compares texts of all lengths.
+        """
+        return np.asarray(np.log(np.square(residuals).sum(axis=-1) + self._least).mean(axis=-1))
 
     def of(self, text: Sequence[int]) -> Text:
         """Sums of a text, given as numbers of inputs."""
@@ -95,7 +105,8 @@ class Residuals:
         weights = np.exp(scores - highest[..., None])
         numerators, denominators = weights @ self._moved[:, inputs], weights.sum(axis=2)
         residuals = self._own[inputs[rows]] + (numerators / denominators[..., None]).sum(axis=0)
-        return Text(inputs, weights, highest, numerators, denominators, residuals)
+        cost = float(self.costs(residuals))
+        return Text(inputs, weights, highest, numerators, denominators, residuals, cost)
 
     def replaced(self, text: Text, place: int, candidates: Sequence[int] | Ints) -> Singles:
         """Residuals with another input in one place, float32 (candidates, rows, directions)."""

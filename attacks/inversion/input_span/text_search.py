@@ -2,9 +2,10 @@
 
 Each piece is first chosen by its own place (``own_places``). A wrong piece also changes what every position is given,
 by its attention, and where attention is nearly uniform by more than it changes its own place. So where no text is
-certain then, texts are compared by what all positions leave outside the span: pieces are replaced one and two at a
-time, in all words, moved within a word, added and left out. What the search ends with otherwise proves nothing and is
-not returned.
+certain then, texts are compared by what all positions leave outside the span (``Residuals.costs``): pieces are replaced
+one and two at a time, in all words, moved within a word, added and left out, and left out of one word and added to
+another, which alone keeps the places of all words behind both. What the search ends with otherwise proves nothing and
+is not returned.
 
 Search: iterated conditional modes (Besag, On the statistical analysis of dirty pictures, 1986), in blocks of two, over
 lengths as well.
@@ -13,21 +14,21 @@ lengths as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
-from pfl_audit.attacks.inversion.input_span.own_places import search_places
+from pfl_audit.attacks.inversion.input_span.own_places import OwnPlaces
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals, Text
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Words
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_STARTS: Final = (1.0, 0.75, 0.5, 1.0, 0.75, 1.25)
+_STARTS: Final = (1.0, 0.75, 0.5, 1.25)
 """Lengths of words over what their boxes' widths suggest, of the starts."""
 _ROUNDS: Final = 12
 """Times that all words are changed in all ways, at most, of a start."""
@@ -52,11 +53,10 @@ def search(texts: Texts, residuals: Residuals, rng: np.random.Generator) -> Word
     """
     if not all(word.first for word in texts.sought):
         return None
-    if (words := search_places(texts, rng)) is not None:
-        return words
-    found = _Search(texts, residuals, rng)
+    alone, together = OwnPlaces(texts, rng), _Search(texts, residuals, rng)
     for scale in _STARTS:
-        if (words := found.from_start(scale)) is not None:
+        words = alone.from_start(scale) or together.from_start(scale)
+        if words is not None:
             return words
     return None
 
@@ -66,6 +66,7 @@ class _Search:
         self._texts, self._sought, self._residuals, self._rng = texts, texts.sought, residuals, rng
 
     def from_start(self, scale: float) -> Words | None:
+        """Words that are certain; lengths at the start are those that the boxes' widths suggest, times ``scale``."""
         words = []
         for word in self._sought:
             rest = max(1, round(scale * word.length)) - 1
@@ -81,7 +82,11 @@ class _Search:
                 if self._texts.certain(words):
                     return words
             if words == before:
-                return None
+                words = self._shifted(words)
+                if words == before:
+                    return None
+                if self._texts.certain(words):
+                    return words
         return None
 
     def _exchanged(self, words: Words) -> Words:
@@ -110,7 +115,7 @@ class _Search:
                 among = np.array(self._sought[at].pieces(number))
                 found = self._residuals.replaced(text, spot, among)
                 nearest[at][number] = int(among[np.square(found[:, spot]).sum(axis=1).argmin()])
-                kept = np.argsort(np.square(found).sum(axis=(1, 2)))[:most]
+                kept = np.argsort(self._residuals.costs(found))[:most]
                 kept = kept[among[kept] != held]
                 chosen.append(len(pieces))
                 place += [len(chosen) - 1] * (len(kept) + 1)
@@ -138,16 +143,51 @@ class _Search:
 
     def _of_other_length(self, words: Words, at: int) -> Words:
         """The same with one piece more in a word, or a run of them less, if that leaves less."""
-        own, best, cost = words[at], words, self._text(words).cost
+        cost = self._text(words).cost
+        runs = [run for run in combinations(range(len(words[at]) + 1), 2) if run != (0, len(words[at]))]
+        lower, other = min(self._longer(words, at), self._shorter(words, at, runs), key=lambda each: each[0])
+        return other if lower < cost else words
+
+    def _longer(self, words: Words, at: int) -> tuple[float, Words]:
+        """The least that is left with one piece more in a word, and the words."""
+        own = words[at]
         tried = [([*own[:place], own[place - 1], *own[place:]], [place]) for place in range(1, len(own) + 1)]
-        for begin, end in combinations(range(len(own) + 1), 2):
-            if end - begin < len(own):
-                tried.append(([*own[:begin], *own[end:]], [0] * (not begin)))
+        return self._least(words, at, tried)
+
+    def _shorter(self, words: Words, at: int, runs: Sequence[tuple[int, int]]) -> tuple[float, Words]:
+        """The least that is left without one of these runs of pieces of a word, and the words."""
+        own = words[at]
+        return self._least(words, at, [([*own[:begin], *own[end:]], [0] * (not begin)) for begin, end in runs])
+
+    def _least(self, words: Words, at: int, tried: Sequence[tuple[list[int], list[int]]]) -> tuple[float, Words]:
+        """The least that is left with one of these words, each with the numbers of places to fill, and the words."""
+        best, cost = words, np.inf
         for each, filled in tried:
             other, lower = self._filled([*words[:at], each, *words[at + 1 :]], at, filled)
             if lower < cost:
                 best, cost = other, lower
-        return best
+        return cost, best
+
+    def _shifted(self, words: Words) -> Words:
+        """The same with one piece less in a word and one more in another, if that leaves less.
+
+        Positions between and behind them are moved by neither alone.
+        """
+        cost = self._text(words).cost
+        shorter = [
+            self._shorter(words, at, [(begin, begin + 1) for begin in range(len(own)) if len(own) > 1])
+            for at, own in enumerate(words)
+        ]
+        longer = [self._longer(words, at) for at in range(len(words))]
+        pairs = [(shorter[one][0] + longer[other][0], one, other) for one, other in permutations(range(len(words)), 2)]
+        for _, one, other in sorted(pair for pair in pairs if np.isfinite(pair[0])):
+            changed = [*words]
+            changed[one], changed[other] = shorter[one][1][one], longer[other][1][other]
+            for at in (one, other):
+                changed, lower = self._filled(changed, at, range(len(changed[at])))
+            if lower < cost:
+                return changed
+        return words
 
     def _filled(self, words: Words, at: int, numbers: Sequence[int]) -> tuple[Words, float]:
         """The same with the piece that leaves least in places of a word in turn, and what it leaves."""
@@ -155,7 +195,7 @@ class _Search:
         for number in numbers:
             among = self._sought[at].pieces(number)
             found = self._residuals.replaced(self._text(words), self._texts.laid(words)[1][at][number], among)
-            left = np.square(found).sum(axis=(1, 2))
+            left = self._residuals.costs(found)
             cost, own = float(left.min()), [*words[at]]
             own[number] = among[int(left.argmin())]
             words = [*words[:at], own, *words[at + 1 :]]

@@ -92,7 +92,10 @@ def line_of(field: FieldPixels, typeset: Typeset, text: str, gap: int = 0) -> Li
 
 
 def read(room: Room, case: Case, gradient: Mapping[str, Tensor]) -> Strings:
-    return read_strings(room.model, replace(case.seen, gradient=gradient), np.random.default_rng(0), Silent())
+    """Strings of an update, without what ``observation_key`` and ``scaled`` lack of it: stated steps and dropout."""
+    own = case.seen
+    seen: Any = SimpleNamespace(template=own.template, gradient=gradient, batch=own.batch, scaled=own.scaled)
+    return read_strings(room.model, seen, np.random.default_rng(0), Silent())
 
 
 def scored(case: Case, found: Strings) -> FieldStrings:

@@ -1,5 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +27,14 @@ def sought(model: DonutGradients, case: Case, steps: int, method: str = "lbfgs",
     given = Given([truth.text for truth in case.truths])
     told = InversionSettings(iterations=steps, **settings)
     return reconstruct(model, case.seen, given, METHODS[method], told, 0, Silent(), "a page")
+
+
+def test_a_search_reads_nothing_that_its_key_lacks(leaking: DonutGradients, one_page: Case) -> None:
+    """What is stated of steps and dropout is not in ``observation_key``."""
+    own = one_page.seen
+    seen: Any = SimpleNamespace(template=own.template, gradient=own.gradient, batch=own.batch)
+    found, known = sought(leaking, replace(one_page, seen=seen), 2), sought(leaking, one_page, 2)
+    assert (found.pages[0] == known.pages[0]).all()
 
 
 def nearness(page: NDArray[np.uint8], case: Case) -> float:

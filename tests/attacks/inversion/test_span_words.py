@@ -22,7 +22,7 @@ from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.ordered import first_layer
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
 from pfl_audit.attacks.inversion.input_span.sequence import Distances
-from pfl_audit.attacks.inversion.input_span.text_search import search
+from pfl_audit.attacks.inversion.input_span.text_search import _Search, search
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Word
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
 from pfl_audit.models.open import open_gradient_model
@@ -120,6 +120,27 @@ def test_residuals_are_as_long_as_distances(page: Page) -> None:
         expected = page.distances.of(text[None])[0]
         np.testing.assert_allclose(lengths[: page.count], expected[: page.count], rtol=1e-3, atol=1e-4)
         assert len(lengths) == page.count + 64
+
+
+@pytest.mark.parametrize("lost", [range(63, 66), range(30, 33), [*range(30, 33), *range(62, 66)]])
+def test_every_right_piece_that_is_added_costs_less(page: Page, lost: list[int]) -> None:
+    """The sum of squares may rise with it, which ended searches at words that were too short."""
+    texts = [[at for at in range(page.count) if at not in lost[many:]] for many in range(len(lost) + 1)]
+    costs = [page.residuals.of(text).cost for text in texts]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < costs[0] - 1
+
+
+def test_a_piece_too_many_in_one_word_and_too_few_in_another_are_exchanged(page: Page) -> None:
+    among = tuple(range(page.count))
+    line = [*range(30), Word(among, among, 3), *range(33, 60), Word(among, among, 6), *range(66, page.count)]
+    texts = Texts(page.distances, page.fits, line, page.residuals.page)
+    found = _Search(texts, page.residuals, np.random.default_rng(0))
+    wrong = [[30, 31, 32, 20], [60, 61, 62, 63, 64]]
+    cost = page.residuals.of(texts.laid(wrong)[0]).cost
+    words = found._shifted(wrong)
+    assert list(map(len, words)) == [3, 6]
+    assert page.residuals.of(texts.laid(words)[0]).cost < cost
 
 
 @pytest.mark.parametrize("place", [0, 33])
