@@ -66,6 +66,7 @@ def test_two_packages_of_one_name(packages: Path) -> None:
 def test_the_files_of_packages_are_read_once_and_again_when_one_is_installed(
     packages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be a change beside the package
     install(packages, "first-thing", "A = 'first'", "a")
     registry, reads = Registry[str](GROUP, "thing"), []
     monkeypatch.setattr("pfl_audit.registry.entry_points", lambda: reads.append(True) or entry_points())

@@ -29,7 +29,7 @@ _UNEVEN = 1.5
 """Errors of one row over those of all, where weights of different size were subtracted."""
 
 
-def chi_square(deviations: float, width: float) -> float:
+def chi_square(deviations: float, width: int) -> float:
     """Quantile of chi-square over its mean, at so many standard deviations of a normal (Wilson and Hilferty, 1931)."""
     spread = 2 / (9 * width)
     return (1 - spread + deviations * sqrt(spread)) ** 3

@@ -18,10 +18,6 @@ a sparse solution T need not be the page's. But signals are independent: the vec
 the span of those of any T that explains the equations. A box outside this span is on no page, whatever T is, and of the
 boxes that are left after several T those are on a page whose number all solutions share, and it is not zero. Where
 other boxes lie in the span of S itself, both remain open.
-
-All this takes every box of the pages to be among those that are tried. If one is not, others explain its part as far as
-they can, and may be no page's. What even all of them leave of the equations is then more than errors of a known size
-do, and nothing is certain.
 """
 
 from __future__ import annotations
@@ -70,12 +66,10 @@ class Standing:
     Attributes:
         there: bool (n,), needed, or with a number that is not zero in all solutions.
         absent: bool (n,), outside the span of a solution, or with the number zero in all.
-        lacking: Whether the boxes leave more of the equations than errors do, so that a page has others as well.
     """
 
     there: Bools
     absent: Bools
-    lacking: bool = False
 
 
 def needed(parts: InputParts, boxes: Ints, matcher: Floats) -> Bools:
@@ -126,14 +120,14 @@ def standing(
         noise: Errors of the gradients.
         rng: Generator of the weights that solutions start from.
         rounded: Standard deviation of what weights that were subtracted add to an entry of each row of the matcher and
-            of both tables, float64 (rows,) each; None where the size of errors is not known.
+            of both tables, float64 (rows,) each; None where none were.
     """
     alone = needed(parts, boxes, matcher)
     undecided = Standing(alone, np.zeros_like(alone))
     axes = [np.unique(boxes[:, at::2]) for at in range(2)]
     rows = np.concatenate([parts.across[axes[0]], parts.down[axes[1]]]) * parts.gain
     width = rows.shape[1]
-    if len(rows) >= width or (offset is None and parts.shift.any()):
+    if alone.all() or len(rows) >= width or (offset is None and parts.shift.any()):
         return undecided
     plain = matcher if offset is None else matcher - np.outer(offset, parts.shift)
     solve = np.linalg.pinv(rows.T)
@@ -158,14 +152,6 @@ def standing(
     solved = _Equations.of(system / np.outer(size, size), ((with_edge @ left) * normal).sum(axis=1) / size)
     numbers = solved.numbers(np.ones(len(boxes), bool)) / size
     rest = left - with_edge.T @ (numbers[:, None] * normal)
-    if rounded is not None:  # errors of a row are 1 in all
-        onto = parts.matcher * parts.gain
-        freedom = _freedom((solve * variance.mean(axis=0)) @ solve.T / np.outer(errors, errors))
-        freedom *= _freedom((onto.T * variance.mean(axis=1)) @ onto)
-        if np.square(rest).sum() > len(rows) * chi_square(_STRIKING, freedom):
-            return Standing(np.zeros_like(alone), np.zeros_like(alone), lacking=True)
-    if alone.all():
-        return undecided
     error = max(float(np.linalg.norm(rest)) / np.sqrt(max(rest.size - len(boxes), 1)), _SMALL)
     kept = _left_by_solutions(solved, error, rng)
     numbers, least = np.abs(solved.numbers(kept)), _STRIKING * error * solved.deviations(kept)
@@ -183,14 +169,6 @@ def _edges(boxes: Ints, axes: list[Ints]) -> Floats:
     for at in range(4):
         np.add.at(found, (every, np.searchsorted(axes[at % 2], boxes[:, at]) + (at % 2) * len(axes[0])), 1.0)
     return found
-
-
-def _freedom(covariance: Floats) -> float:
-    """Degrees of freedom of chi-square with the variance of a normal vector's squared length (Satterthwaite, 1946).
-
-    They multiply where a covariance is a Kronecker product.
-    """
-    return float(np.trace(covariance) ** 2 / np.square(covariance).sum())
 
 
 @dataclass(frozen=True, eq=False)

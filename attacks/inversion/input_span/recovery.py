@@ -235,9 +235,6 @@ class _Read:
         if not got.apart.separated:
             return _Placed(None, nowhere, tuple(limits), changed)
         found = self._standing(got.boxes, matcher)
-        if found.lacking:
-            words = "those found leave more of the gradients than errors do: others are hidden, and none is certain"
-            limits.append(Limit(Cause.NOISE, f"boxes: {words}"))
         sure = (got.boxes[:, None] == always[None]).all(axis=2).any(axis=1)
         kept = sure | ~found.absent
         complete = bases[0].complete and not limits

@@ -212,48 +212,6 @@ def test_boxes_of_weak_signals_are_named_where_the_rounding_of_weights_is_known(
     assert without < known <= every
 
 
-def listed(seed: int, lost: int, size: float) -> tuple[NDArray[np.bool_], Standing, Standing]:
-    """Which boxes of a list are on the page, and what is found with it, where errors have a known size and not.
-
-    Args:
-        lost: Boxes of the page that the list lacks.
-        size: Of the signals.
-    """
-    rng = np.random.default_rng(seed)
-    parts, true = parts_of(rng, 0.1), rng.permutation(len(TABLE)) < 9
-    given, rounded = list[Floats](), list[Floats]()
-    for part in gradients(parts, TABLE[true], size * rng.standard_normal((9, WIDTH))):
-        weights = rng.standard_normal(part.shape)
-        given.append(difference(part, weights))
-        if part.ndim > 1:
-            found = rounding_of(torch.from_numpy(given[-1]), torch.from_numpy(weights))
-            assert found is not None
-            rounded.append(found)
-    kept = ~np.isin(np.arange(len(TABLE)), np.flatnonzero(true)[:lost])
-    stated = (parts, TABLE[kept], given[0], given[1], (given[2], given[3]), SINGLE)
-    both = [standing(*stated, np.random.default_rng(0), errors) for errors in (rounded, None)]
-    return true[kept], both[0], both[1]
-
-
-@pytest.mark.parametrize("size", [1e-3, 1e-4])
-@pytest.mark.parametrize("seed", range(6))
-def test_a_list_that_lacks_a_box_makes_none_certain(seed: int, size: float) -> None:
-    _, found, _ = listed(seed, 1, size)
-    assert found.lacking
-    assert not (found.there | found.absent).any()
-    true, whole, without = listed(seed, 0, size)
-    assert not whole.lacking
-    assert whole.there.tolist() == without.there.tolist()
-    assert not (whole.there & ~true).any()
-
-
-def test_others_are_taken_for_a_box_that_the_list_lacks() -> None:
-    """Where the size of errors is not known, what is left cannot show it."""
-    pages = [listed(seed, 2, 1e-3) for seed in range(12)]
-    assert any((without.there & ~true).any() for true, _, without in pages)
-    assert not any((found.there & ~true).any() for true, found, _ in pages)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_rounding_of_weights_adds_no_direction(seed: int) -> None:
     """Rows of small signals have the rounding of large ones, which relative to their size looks like inputs."""

@@ -79,5 +79,5 @@ class CanaryPart:
 
 
 def canaries_of(agreement: Agreement, client: int) -> int:
-    """How many canaries a client may have to train on: known before a coin falls, and with pairs the exact number."""
+    """How many canaries a client may have to train on: known before coins are drawn, and with pairs the exact number."""
     return len(range(client, agreement.canaries.canaries, agreement.clients)) if agreement.canaries else 0
