@@ -79,5 +79,5 @@ class CanaryPart:
 
 
 def canaries_of(agreement: Agreement, client: int) -> int:
-    """How many canaries a client may have to train on: known before coins are drawn, and with pairs the exact number."""
+    """Most canaries that a client trains on, which is known before coins are drawn; with pairs their number."""
     return len(range(client, agreement.canaries.canaries, agreement.clients)) if agreement.canaries else 0
