@@ -7,7 +7,6 @@ fills the folder, and is read by none.
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +14,9 @@ from typing import Final
 
 from pfl_audit import files
 from pfl_audit.errors import AuditError
-from pfl_audit.inputs import read_bytes
-from pfl_audit.out_folder import MARKER, OutFolder
+from pfl_audit.out_folder import MARKER, OutFolder, kind_in
 
 _KIND: Final = "filling"
-_LARGEST: Final = 4096
 
 
 def require_new(folder: Path) -> None:
@@ -58,11 +55,7 @@ def whole_or_nothing(folder: Path) -> Iterator[None]:
 
 def is_unfinished(folder: Path) -> bool:
     """Whether a command is filling a folder, or was killed while it did."""
-    try:
-        found = json.loads(read_bytes(folder / MARKER, limit=_LARGEST))
-    except (AuditError, OSError, ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and found.get("made_by") == "pfl-audit" and found.get("kind") == _KIND
+    return kind_in(folder) == _KIND
 
 
 def refuse_unfinished(folder: Path) -> None:

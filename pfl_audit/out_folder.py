@@ -15,6 +15,7 @@ from typing import Any
 
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import cannot_write, is_new, make_folder, remove_empty, sha256_json
+from pfl_audit.inputs import read_bytes
 
 MARKER = ".pfl-audit"
 _PART = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
@@ -136,12 +137,9 @@ class OutFolder:
         """Content of the marker, or None if it is empty."""
         if not stat.S_ISREG(os.fstat(self._handle).st_mode):
             raise self._foreign_error()
-        text = os.pread(self._handle, _LARGEST, 0)
-        try:
-            content = json.loads(text) if text else None
-        except (ValueError, RecursionError) as error:
-            raise self._foreign_error() from error
-        if text and not (isinstance(content, dict) and content.get("made_by") == "pfl-audit"):
+        if not (text := os.pread(self._handle, _LARGEST, 0)):
+            return None
+        if (content := _read_marker(text)) is None:
             raise self._foreign_error()
         return content
 
@@ -163,6 +161,24 @@ class OutFolder:
 
     def _foreign_error(self) -> UsageError:
         return UsageError(f"{self.path} holds files that this command did not make", "Name another --out")
+
+
+def kind_in(folder: Path) -> str | None:
+    """Kind of output in a folder by its marker; None without a marker of ours."""
+    try:
+        found = _read_marker(read_bytes(folder / MARKER, limit=_LARGEST))
+    except AuditError:
+        return None
+    return None if found is None else found.get("kind")
+
+
+def _read_marker(text: bytes) -> dict[str, Any] | None:
+    """Content of a marker; None if it is not one of ours."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) and content.get("made_by") == "pfl-audit" else None
 
 
 def _release_in_child() -> None:
