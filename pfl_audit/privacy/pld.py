@@ -276,7 +276,7 @@ class _Moments:
             self._losses, self._logs = (-loss, logs) if added else (loss, logs + loss)
         self._rounds, self._rate = run.sampling.rounds, run.sampling.client_rate
         self._known: dict[tuple[float, int], Floats] = {}
-        self._grid = self._from(0.0)
+        self._grid = self._around(0.0)
 
     def log_moment(self, order: float) -> float:
         """Log of the mean of exp(order * loss)."""
@@ -297,19 +297,19 @@ class _Moments:
     def width(self, tilt: float, epsilon: float, log_delta: float) -> float:
         """Width of a window in which what wraps around adds at most exp(log_delta) to delta at ``epsilon``."""
         orders = tilt + _ORDERS
-        return float(np.min((self._rounds * self._from(tilt) - orders * epsilon - log_delta) / _ORDERS))
+        return float(np.min((self._rounds * self._around(tilt) - orders * epsilon - log_delta) / _ORDERS))
 
     def lowest(self, tilt: float) -> float:
         """Loss below which the tilted composed loss has a mass of at most 1e-6 (Chernoff)."""
-        shifted = self._from(tilt, -1) - self.log_moment(tilt)
+        shifted = self._around(tilt, -1) - self.log_moment(tilt)
         return float(np.max(-(self._rounds * shifted + math.log(1e6)) / _ORDERS))
 
     def lowest_of_a_round(self, tilt: float) -> float:
         """Loss to which smaller losses of a round may move up: their tilted mass, once there, is at most 1e-7."""
         room = self.log_moment(tilt) - math.log(1e7 * self._rounds)
-        return float(np.max((room - self._from(0.0, -1)) / (tilt + _ORDERS)))
+        return float(np.max((room - self._around(0.0, -1)) / (tilt + _ORDERS)))
 
-    def _from(self, tilt: float, sign: int = 1) -> Floats:
+    def _around(self, tilt: float, sign: int = 1) -> Floats:
         """Log moments at ``tilt`` plus or minus each order; computed once."""
         if (tilt, sign) not in self._known:
             self._known[tilt, sign] = self._log_moments(tilt + sign * _ORDERS)

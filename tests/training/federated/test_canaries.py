@@ -96,7 +96,7 @@ def audited(
 
 @lru_cache(maxsize=1)
 def mechanisms(claim: str) -> Family:
-    """Of the guarantee of consecutive runs, each computed once: the searches for the bound try many of the same."""
+    """Mechanisms of a guarantee, each computed once for consecutive runs: searches for the bound try many again."""
     return cache(family_of(PrivacyGuarantee.model_validate_json(claim)))
 
 

@@ -26,7 +26,7 @@ class CanaryPart:
     Attributes:
         salt: Hexadecimal; decides pages and values.
         commitment: SHA-256 of all coins, for the client's journal.
-        numbers: Of the pages that the client trains on, in the order in which they are drawn.
+        numbers: Numbers of the pages that the client trains on, in the order of the canaries.
     """
 
     salt: str
