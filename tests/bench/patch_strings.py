@@ -1,9 +1,9 @@
 """Strings of private fields by the span of patches: python -m tests.bench.patch_strings [PAGES [KIND]].
 
 ``donut``: the embedded Donut on embedded forms from the ninth on, by what is done to the update. ``fresh``: some of
-these updates of forms from the fourth on, none of which was looked at while the search was made. ``base``: a VT5 of
-base width with random weights, its positions not shared. ``patches``: how many directions the patches of the embedded
-forms take, by the side of a patch, in new small Donuts. Without KIND all of them. Prints Markdown.
+these updates of forms from the fourth on, with values that were not looked at while the search was made. ``base``: a
+VT5 of base width with random weights, its positions not shared. ``patches``: how many directions the patches of the
+embedded forms take, by the side of a patch, in new small Donuts. Without KIND all of them. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ Change = Callable[[Room, int], Mapping[str, Tensor]]
 FIRST = 8
 """Bounds of the search were set on the first three forms; forms 9 and 10 were looked at while a rule of it was made."""
 FRESH = 3
+FILLING = 2
+"""Of fresh pages: the first two fillings of these forms were looked at while rules of the search were made."""
 
 
 def main(pages: int, chosen: str) -> None:
@@ -50,7 +52,7 @@ def main(pages: int, chosen: str) -> None:
         table(open_gradient_model(str(FIXTURES / "donut"), "cpu"), forms[FIRST : FIRST + pages], kinds())
     if chosen in ("", "fresh"):
         some = {name: kinds()[name] for name in ("one gradient", "bfloat16", "SGD, rate 1e-3, 1 step")}
-        table(open_gradient_model(str(FIXTURES / "donut"), "cpu"), forms[FRESH : FRESH + pages], some)
+        table(open_gradient_model(str(FIXTURES / "donut"), "cpu"), forms[FRESH : FRESH + pages], some, FILLING)
     if chosen in ("", "base"):
         with tempfile.TemporaryDirectory() as folder:
             save_vt5(new_vt5("base", 1000, seed=0), FIXTURES / "vt5-finetuned", Path(folder), extra={})
@@ -82,16 +84,16 @@ def kinds() -> dict[str, Change]:
     }
 
 
-def table(model: GradientModel, forms: tuple[Template, ...], made: Mapping[str, Change]) -> None:
-    """One row for each kind of update."""
+def table(model: GradientModel, forms: tuple[Template, ...], made: Mapping[str, Change], filling: int = 0) -> None:
+    """One row for each kind of update, of one filling of each form."""
     print("| what is shared | strings | false | candidates | level | directions | cause | s a page |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name, change in made.items():
         parts, causes, rooms, seconds, named, right, wanted, others = [], set(), [], 0.0, 0, 0, 0, 0
         for form in forms:
             room = Room(model, (form,))
-            case = drawn(room, room.case(0, batch=2) if "batch" in name else room.case(0))
-            case = replace(case, seen=replace(case.seen, gradient=change(room, 0)))
+            case = drawn(room, room.case(filling, batch=2) if "batch" in name else room.case(filling))
+            case = replace(case, seen=replace(case.seen, gradient=change(room, filling)))
             began = time.process_time()
             got = read_strings(model, case.seen, np.random.default_rng(0), Silent())
             seconds += time.process_time() - began

@@ -22,7 +22,7 @@ from pfl_audit.files import sha256_json
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Silent, Task
 
-_VERSION = 1
+_VERSION = 2
 """Incremented whenever strings are read in another way."""
 Values = Sequence[Mapping[str, str]]
 """Field id to what is written there, one a page."""

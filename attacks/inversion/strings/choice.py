@@ -94,7 +94,7 @@ def _merged(found: Mapping[str, tuple[FieldPixels, Sequence[Line]]]) -> Iterable
 
 def _alone(one: Chosen, kept: Sequence[Chosen], every: Sequence[Chosen], form: Floats) -> bool:
     """Whether nothing holds its patches but itself, its beginnings, and lines that go on from it with what is kept."""
-    if any(_ends_before(one, other) for other in every):
+    if any(_ends_before(one, other) or _is_cut(one, other) for other in every):
         return False
     parts = [other for other in every if _begins(one.line, other.line)]
     known = [one, *parts, *(other for other in kept if other is not one)]
@@ -111,6 +111,12 @@ def _ends_before(one: Chosen, other: Chosen) -> bool:
     """Whether the other line is this one without its last words: patches of the form replace these."""
     words, whole = other.line.words, one.line.words
     return other.line.typeset == one.line.typeset and len(words) < len(whole) and whole[: len(words)] == words
+
+
+def _is_cut(one: Chosen, other: Chosen) -> bool:
+    """Whether the other line has more letters in the last word: patches of other lines may make these up, or not."""
+    more = other.line.text != one.line.text and _begins(other.line, one.line)
+    return more and len(other.line.words) == len(one.line.words)
 
 
 def _begins(line: Line, start: Line) -> bool:

@@ -188,6 +188,17 @@ def test_beginnings_and_repetitions_of_a_line_are_left_out(case: Case, vectors: 
     assert [(one.line.text, one.alone) for one in found] == [("935-555-6543", True)]
 
 
+def test_a_beginning_that_another_line_goes_on_from_is_no_reading(case: Case, vectors: Vectors) -> None:
+    form = case.seen.template
+    place = FieldPixels.of(vectors, form, form.fields[0])
+    assert place is not None
+    whole, start, other = (
+        line_of(place, Typeset("DejaVuSerif", 11, 2, 13), text) for text in ("05/08/1991", "05/08/", "27/08/1991")
+    )
+    found = choose({"field-1": (place, [whole, start]), "field-2": (place, [other])}, public_patches(vectors, form))
+    assert [(one.line.text, one.alone) for one in found] == [("05/08/", False), ("27/08/1991", True)]
+
+
 def test_strings_of_a_gradient_are_read(room: Room, case: Case) -> None:
     found = scored(case, read(room, case, case.seen.gradient))
     assert (found.right, found.named, found.wanted) == (4, 4, 4)
