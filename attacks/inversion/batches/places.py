@@ -111,7 +111,7 @@ def places_in(
         No places where inputs and other vectors are not apart.
     """
     heads, boxes = parts.heads(), parts.boxes()
-    chance = _of_chance(inputs, int(parts.positions.max(initial=0)) + 1, rng)
+    chance = places_of_chance(inputs, int(parts.positions.max(initial=0)) + 1, rng)
     tests = max(1, len(heads) * len(boxes))
     basis, apart = first_apart(bases, inputs.inputs(known), inputs.inputs(chance)[None], tests)
     if not apart.separated:
@@ -154,7 +154,8 @@ def alone(places: Ints) -> Bools:
     return np.asarray(np.square(directions[:, sizes > _SAME * sizes[0]]).sum(axis=1) > _ALONE)
 
 
-def _of_chance(inputs: TextInputs, positions: int, rng: np.random.Generator) -> Ints:
+def places_of_chance(inputs: TextInputs, positions: int, rng: np.random.Generator) -> Ints:
+    """Random places at so many positions, int64 (n, 7)."""
     sizes = [len(inputs.tables["word"]), positions, len(inputs.tables["types"])]
     rows = [rng.integers(size, size=_NULL) for size in sizes]
     edges = [np.sort(rng.integers(1000, size=(_NULL, 2)), axis=1) for _ in range(2)]
