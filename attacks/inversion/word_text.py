@@ -11,6 +11,7 @@ from torch.nn import functional
 from pfl_audit.attacks.inversion.analytic.limits import Cause, after_decay
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.matrices.recovery import places_of, recovered, shares_attention, shares_embeddings
 from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
@@ -42,16 +43,24 @@ def solve(model: GradientModel, seen: Observation) -> Recovery:
 
     Raises:
         NotAuditableError: The model has no such encoder.
-        AuditError: The gradient holds nothing of the embeddings.
+        AuditError: The gradient holds nothing of the embeddings, nor of the first attention.
     """
     encoder = encoder_of(model)
     layout = encoder.layout
     weights = seen.weights or dict(model.network.named_parameters())
+    if by_matrices(encoder, seen):
+        return recovered(places_of(encoder, seen, weights), layout)
     tables = [table.name for name, table in layout.tables.items() if name in ("word", "position", "x", "y", "h", "w")]
     names = tuple(name for ending in tables for name in weights if name.endswith(ending))
     decay = without_decay(seen.gradient, weights, names)
     found = held_to_form(recover(decay.update, layout, blank(seen), encoder.continuations()), seen)
     return replace(found, limits=after_decay(found.limits, decay.share)) if decay.share else found
+
+
+def by_matrices(encoder: WordEncoder, seen: Observation) -> bool:
+    """Whether an update is read by the first attention's matrices, as it shares nothing of the embeddings."""
+    update = seen.gradient
+    return not shares_embeddings(update, encoder.layout) and shares_attention(update, encoder)
 
 
 def held_to_form(got: Recovery, seen: Observation) -> Recovery:

@@ -145,13 +145,26 @@ def alone(places: Ints) -> Bools:
     """
     if not len(places):
         return np.zeros(0, bool)
+    directions, sizes, _ = np.linalg.svd(_incidence(places), full_matrices=False)
+    return np.asarray(np.square(directions[:, sizes > _SAME * sizes[0]]).sum(axis=1) > _ALONE)
+
+
+def rank_of(places: Ints) -> int:
+    """Number of independent places, where all embeddings are taken to be independent."""
+    if not len(places):
+        return 0
+    sizes = np.linalg.svd(_incidence(places), compute_uv=False)
+    return int((sizes > _SAME * sizes[0]).sum())
+
+
+def _incidence(places: Ints) -> Floats:
+    """Which embeddings each place is made of, float64 (n, embeddings)."""
     columns = [*places[:, : POSITION + 2].T, *(rows for edges in edges_of(places[:, BOX]).values() for rows in edges)]
     incidence = []
     for column in columns:
         values, at = np.unique(column, return_inverse=True)
         incidence.append(np.eye(len(values))[at])
-    directions, sizes, _ = np.linalg.svd(np.concatenate(incidence, axis=1), full_matrices=False)
-    return np.asarray(np.square(directions[:, sizes > _SAME * sizes[0]]).sum(axis=1) > _ALONE)
+    return np.concatenate(incidence, axis=1)
 
 
 def places_of_chance(inputs: TextInputs, positions: int, rng: np.random.Generator) -> Ints:
