@@ -7,7 +7,6 @@ a token at a position and its upper and lower edge make zero by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,7 +52,7 @@ class Outside:
     @property
     def size(self) -> int:
         """Number of directions."""
-        return self.map.shape[1]
+        return int(self.map.shape[1])
 
     def first(self, size: int) -> Outside:
         """Some of the directions."""
@@ -84,7 +83,9 @@ class Outside:
         low, high = (self.inputs.tables[edges] @ self.map[part] for part in slices[edges])
         (part,) = slices[size]
         return np.asarray(
-            low[pairs[:, 0]] + high[pairs[:, 1]] + (self.inputs.tables[size] @ self.map[part])[pairs[:, 1] - pairs[:, 0]]
+            low[pairs[:, 0]]
+            + high[pairs[:, 1]]
+            + (self.inputs.tables[size] @ self.map[part])[pairs[:, 1] - pairs[:, 0]]
         )
 
 
@@ -99,8 +100,3 @@ def _free(rows: Floats) -> Floats:
     _, sizes, directions = np.linalg.svd(rows)
     taken = int((sizes > _SAME * max(sizes.max(initial=0.0), 1.0)).sum())
     return np.asarray(directions[taken:].T)
-
-
-def joined(parts: Sequence[Floats]) -> Floats:
-    """Rows of several parts, float64."""
-    return np.concatenate(parts)

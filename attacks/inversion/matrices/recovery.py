@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.rows import rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
-from pfl_audit.attacks.inversion.analytic.noise import noise_of
+from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor, read_tables
 from pfl_audit.attacks.inversion.batches.inputs import BOX, POSITION, TOKEN, TYPE, TextInputs
@@ -36,6 +36,7 @@ _MOST: Final = 10_000
 """Places up to which combinations of others are sought."""
 _SEED: Final = 26
 """Seed of the random places, fixed so that the same update gives the same result."""
+_UNKNOWN: Final = Noise(0.0, 0.0, everywhere=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +47,13 @@ class Placed:
         places: int64 (n, 7), all in the span.
         certain: bool (n,), those that are on a page whatever else is.
         limits: Why something is missing.
+        noise: Errors of the matrices.
     """
 
     places: Ints
     certain: Bools
     limits: tuple[Limit, ...]
+    noise: Noise
 
     @property
     def sure(self) -> Ints:
@@ -85,13 +88,13 @@ def places_of(encoder: WordEncoder, seen: Observation, weights: Mapping[str, Ten
     if not layout.slices:
         return _none(missing("the embeddings", "this model adds up distances of words, and no boxes"))
     matrix = torch.cat(list(parts.values()))
-    rounding = noise_of([], matrix, None).rounding
-    bases = bases_of(matrix.double().numpy(), rounding, _added(seen, parts, weights))
+    noise = noise_of([], matrix, None)
+    bases = bases_of(matrix.double().numpy(), noise.rounding, _added(seen, parts, weights))
     inputs = TextInputs.of(layout, encoder.first, weights)
     found = find_places(bases, inputs, encoder.first.start, encoder.first.end, np.random.default_rng(_SEED))
     changed = sent(replace(traits, rounded=None))
     if not len(found.places):
-        return _none(_nothing(found, bases[0], seen, changed, rounding))
+        return _none(_nothing(found, bases[0], seen, changed, noise.rounding), noise)
     sees = layout.tables.get("patches")
     patches = sees.shape[1] if sees is not None else 0
     least, last = min(basis.rank for basis in bases), int(found.places[:, POSITION].max())
@@ -100,7 +103,7 @@ def places_of(encoder: WordEncoder, seen: Observation, weights: Mapping[str, Ten
     if seen.batch == 1 and least > last + 1 + patches:
         words = f"the span has {least} directions, more than the {last + 1} positions of one page and its patches"
         limits = [Limit(Cause.MIXED, f"tokens: {words}"), *limits]
-    return Placed(found.places, certain, tuple(limits))
+    return Placed(found.places, certain, tuple(limits), noise)
 
 
 def recovered(placed: Placed, layout: EmbeddingLayout, pixels: Tensor | None = None) -> Recovery:
@@ -130,8 +133,8 @@ def recovered(placed: Placed, layout: EmbeddingLayout, pixels: Tensor | None = N
     )
 
 
-def _none(limit: Limit) -> Placed:
-    return Placed(np.zeros((0, 7), np.int64), np.zeros(0, bool), (limit,))
+def _none(limit: Limit, noise: Noise = _UNKNOWN) -> Placed:
+    return Placed(np.zeros((0, 7), np.int64), np.zeros(0, bool), (limit,), noise)
 
 
 def _matrices(update: Mapping[str, Tensor], encoder: WordEncoder) -> dict[str, Tensor]:

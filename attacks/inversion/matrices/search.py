@@ -20,7 +20,7 @@ from pfl_audit.attacks.inversion.batches.inputs import BOX, POSITION, TOKEN, TYP
 from pfl_audit.attacks.inversion.batches.places import places_of_chance
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
-from pfl_audit.attacks.inversion.matrices.features import HIGHEST, Outside, all_pairs
+from pfl_audit.attacks.inversion.matrices.features import Outside, all_pairs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,6 +33,8 @@ _NEIGHBOURS: Final = 4
 """Nearest pairs of edges of a token at a position that are followed."""
 _NEAR: Final = 0.3
 """Share of the length of random places up to which a place is near."""
+_REACH: Final = 0.15
+"""The same up to which near neighbours are sought: farther ones are mostly wrong, and take long."""
 _TIMES: Final = 3.0
 """Times the distance of the farthest place that is known by its empty box."""
 _PART: Final = 1 << 13
@@ -78,6 +80,8 @@ def find_places(bases: list[Basis], inputs: TextInputs, start: int, end: int, rn
         return Found(known[:0], apart, bases[0].rank, 0)
     search = _Search(basis, inputs, apart, chance)
     empty = search.in_boxes(np.arange(rows), np.arange(len(inputs.tables["types"])), np.zeros((1, 4), np.int64))
+    excess = basis.excess_of(inputs.inputs(empty))
+    empty = empty[excess <= apart.cut(excess)]
     ends = empty[empty[:, TOKEN] == end][:, POSITION]
     if not len(ends):
         return Found(known[:0], apart, basis.rank, 0)
@@ -106,7 +110,7 @@ class _Search:
 
     def in_boxes(self, positions: Ints, kinds: Ints, boxes: Ints) -> Ints:
         """All tokens at these positions in these boxes, as far as they are in the span, int64 (n, 7)."""
-        words, near = self.outside.words(), self._near(self.outside) ** 2
+        words, near = self.outside.words(), (_NEAR * self._random(self.outside)) ** 2
         lengths, placed = np.square(words).sum(axis=1), self.outside.boxes(boxes)
         found = []
         for kind in kinds.tolist():
@@ -149,11 +153,12 @@ class _Search:
         """Distance up to which a true place may be off, by those that are known."""
         off = (self._inputs.words(empty) + self._inputs.boxes(empty[:, BOX])) @ outside.map
         farthest = float(np.linalg.norm(off, axis=1).max(initial=0.0))
-        return min(_TIMES * farthest, self._near(outside))
+        return min(_TIMES * farthest, _REACH * self._random(outside))
 
-    def _near(self, outside: Outside) -> float:
+    def _random(self, outside: Outside) -> float:
+        """Length of random places."""
         vectors = self._inputs.words(self._chance) + self._inputs.boxes(self._chance[:, BOX])
-        return _NEAR * float(np.median(np.linalg.norm(vectors @ outside.map, axis=1)))
+        return float(np.median(np.linalg.norm(vectors @ outside.map, axis=1)))
 
     def _inside(self, found: list[Ints]) -> Ints:
         """Those of some places that may be in the span."""
