@@ -100,6 +100,8 @@ def places_of(encoder: WordEncoder, seen: Observation, weights: Mapping[str, Ten
     least, last = min(basis.rank for basis in bases), int(found.places[:, POSITION].max())
     certain = _certain(found, seen.batch, least, patches)
     limits = _limits(found, certain, seen.batch, changed or sent(traits))
+    if found.beside < LEAST and len(set(layout.slices["x"])) < len(layout.slices["x"]):
+        limits = [missing("the embeddings", "words in boxes are unknown, as all coordinates share the whole width")]
     if seen.batch == 1 and least > last + 1 + patches:
         words = f"the span has {least} directions, more than the {last + 1} positions of one page and its patches"
         limits = [Limit(Cause.MIXED, f"tokens: {words}"), *limits]

@@ -2,9 +2,9 @@
 
 A place is token, position, type and box: some 1e15 for a page. They are not listed. First come empty boxes, which the
 question has. Then upper and lower edges: in the directions that left and right edges and widths do not touch, a
-token at a position is the negative of a pair of upper and lower edges, which a search of near neighbours finds; its left
-and right edges follow from all other directions in the same way. Last, every token is tested at every position in
-every box that was found.
+token at a position is the negative of a pair of upper and lower edges, which a search of near neighbours finds; its
+left and right edges follow from all other directions in the same way. Last, every token is tested at every position
+in every box that was found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pfl_audit.attacks.inversion.batches.inputs import BOX, POSITION, TOKEN, TYP
 from pfl_audit.attacks.inversion.batches.places import places_of_chance
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
-from pfl_audit.attacks.inversion.matrices.features import Outside, all_pairs
+from pfl_audit.attacks.inversion.matrices.features import HIGHEST, Outside, all_pairs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,6 +41,8 @@ _PART: Final = 1 << 13
 """Places that are tested at a time."""
 _MOST_TESTS: Final = 1e13
 """Number of tests up to which the level of wrong places is extrapolated: beyond, a chance is below double precision."""
+_OF_NO_WORD: Final = np.array([[0] * 4, [HIGHEST] * 4])
+"""Boxes of the question and of what encloses it and the page."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ def find_places(bases: list[Basis], inputs: TextInputs, start: int, end: int, rn
     if not apart.separated:
         return Found(known[:0], apart, bases[0].rank, 0)
     search = _Search(basis, inputs, apart, chance)
-    empty = search.in_boxes(np.arange(rows), np.arange(len(inputs.tables["types"])), np.zeros((1, 4), np.int64))
+    empty = search.in_boxes(np.arange(rows), np.arange(len(inputs.tables["types"])), _OF_NO_WORD)
     excess = basis.excess_of(inputs.inputs(empty))
     empty = empty[excess <= apart.cut(excess)]
     ends = empty[empty[:, TOKEN] == end][:, POSITION]
