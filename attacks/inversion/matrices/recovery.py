@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,6 +34,8 @@ _LARGE: Final = 100.0
 """Times the errors of rounding, from which on an update has others."""
 _MOST: Final = 10_000
 """Places up to which combinations of others are sought."""
+_FALLS: Final = 1000.0
+"""Ratio of the weakest input of a span to directions of errors, from which on these are told apart."""
 _SEED: Final = 26
 """Seed of the random places, fixed so that the same update gives the same result."""
 _UNKNOWN: Final = Noise(0.0, 0.0, everywhere=False)
@@ -98,9 +100,9 @@ def places_of(encoder: WordEncoder, seen: Observation, weights: Mapping[str, Ten
     sees = layout.tables.get("patches")
     patches = sees.shape[1] if sees is not None else 0
     least, last = min(basis.rank for basis in bases), int(found.places[:, POSITION].max())
-    certain = _certain(found, seen.batch, least, patches)
+    certain = _certain(found, seen.batch, bases, patches)
     limits = _limits(found, certain, seen.batch, changed or sent(traits))
-    if found.beside < LEAST and len(set(layout.slices["x"])) < len(layout.slices["x"]):
+    if found.beside < LEAST and layout.slices["x"][0] == layout.slices["x"][-1]:
         limits = [missing("the embeddings", "words in boxes are unknown, as all coordinates share the whole width")]
     if seen.batch == 1 and least > last + 1 + patches:
         words = f"the span has {least} directions, more than the {last + 1} positions of one page and its patches"
@@ -156,15 +158,27 @@ def _added(seen: Observation, parts: Mapping[str, Tensor], weights: Mapping[str,
     return np.concatenate(rows).astype(np.float64)
 
 
-def _certain(found: Found, batch: int, rank: int, patches: int) -> Bools:
+def _certain(found: Found, batch: int, bases: Sequence[Basis], patches: int) -> Bools:
     """Which places are on a page."""
+    rank = min(basis.rank for basis in bases)
     _, at, counts = np.unique(found.places[:, POSITION], return_inverse=True, return_counts=True)
     if batch == 1:
         mixed = rank > len(counts) + patches and rank > int(found.places[:, POSITION].max()) + 1 + patches
         return np.asarray((counts[at] == 1) & (not mixed), dtype=np.bool_)
-    if len(found.places) > _MOST or found.beside < LEAST or found.rank > rank_of(found.places) + patches:
+    if len(found.places) > _MOST or found.beside < LEAST:
+        return np.zeros(len(found.places), bool)
+    if not _whole(bases[0].strengths, rank_of(found.places) + patches):
         return np.zeros(len(found.places), bool)
     return alone(found.places)
+
+
+def _whole(strengths: Floats, accounted: int) -> bool:
+    """Whether so many inputs are all of a span: what follows is none, or weaker by far, as errors are.
+
+    Args:
+        strengths: float64 (rank,), falling.
+    """
+    return len(strengths) <= accounted or bool(_FALLS * strengths[accounted] < strengths[accounted - 1])
 
 
 def _limits(found: Found, certain: Bools, batch: int, changed: Limit | None) -> list[Limit]:
