@@ -16,6 +16,7 @@ import torch
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.models.open import open_gradient_model
 from tests.attacks.inversion import updates
+from tests.attacks.inversion.batch_models import save_model
 from tests.attacks.inversion.conftest import save_reader
 from tests.attacks.inversion.room import Room
 from tests.attacks.inversion.template.drawn import form
@@ -42,10 +43,10 @@ KINDS = (
 )
 
 
-def main(pages: int, chosen: str = "") -> None:
+def main(pages: int, chosen: str = "", width: str = "") -> None:
     """Print the table."""
     with tempfile.TemporaryDirectory() as folder:
-        path = str(save_reader(Path(folder), "v3")[0])
+        path = str(save_model(Path(folder), int(width), picture=224) if width else save_reader(Path(folder), "v3")[0])
         room = Room(open_gradient_model(path, "cpu"), (form(), form(("Sum:", "Place:", "Who:"))))
         for name in KINDS:
             if chosen in name:
