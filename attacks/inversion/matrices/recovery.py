@@ -110,7 +110,7 @@ def places_of(encoder: WordEncoder, seen: Observation, weights: Mapping[str, Ten
     return Placed(found.places, certain, tuple(limits), noise)
 
 
-def recovered(placed: Placed, layout: EmbeddingLayout, pixels: Tensor | None = None) -> Recovery:
+def recovered(placed: Placed, layout: EmbeddingLayout) -> Recovery:
     """The text of a page as far as it is certain; of several pages, tokens and coordinates without places."""
     sure = placed.sure
     many = int(placed.places[:, POSITION].max(initial=-1)) + 1
@@ -132,7 +132,6 @@ def recovered(placed: Placed, layout: EmbeddingLayout, pixels: Tensor | None = N
         sure=torch.from_numpy(known),
         present=torch.from_numpy(np.unique(sure[:, TOKEN])),
         coordinates={name: torch.from_numpy(rows) for name, rows in edges.items()},
-        pixels=pixels,
         limits=limits,
     )
 

@@ -27,6 +27,8 @@ Ints = NDArray[np.int64]
 
 LEAST: Final = 8
 """Directions beside a part of the coordinates, below which near neighbours are mostly wrong ones."""
+_SKETCH: Final = 64
+"""Directions in which all tokens are compared; only those that come near are tested in all directions."""
 _AT_ONCE: Final = 16
 """Directions in which near neighbours are sought."""
 _NEIGHBOURS: Final = 4
@@ -112,11 +114,12 @@ class _Search:
 
     def in_boxes(self, positions: Ints, kinds: Ints, boxes: Ints) -> Ints:
         """All tokens at these positions in these boxes, as far as they are in the span, int64 (n, 7)."""
-        words, near = self.outside.words(), (_NEAR * self._random(self.outside)) ** 2
-        lengths, placed = np.square(words).sum(axis=1), self.outside.boxes(boxes)
+        outside = self.outside.first(_SKETCH)
+        words, near = outside.words(), (_NEAR * self._random(outside)) ** 2
+        lengths, placed = np.square(words).sum(axis=1), outside.boxes(boxes)
         found = []
         for kind in kinds.tolist():
-            for position, head in zip(positions.tolist(), self.outside.places(positions, kind), strict=True):
+            for position, head in zip(positions.tolist(), outside.places(positions, kind), strict=True):
                 left = head + placed
                 squares = lengths[:, None] + np.square(left).sum(axis=1)[None] + 2 * words @ left.T
                 tokens, at = np.nonzero(squares < near)
