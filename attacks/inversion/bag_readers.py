@@ -30,12 +30,12 @@ from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recove
 from pfl_audit.attacks.inversion.donut_text.samples import samples_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
 from pfl_audit.attacks.inversion.input_span.reader import sums_of
-from pfl_audit.attacks.inversion.matrices.recovery import places_of, recovered
+from pfl_audit.attacks.inversion.matrices.recovery import places_of
 from pfl_audit.attacks.inversion.question_answer import answer_of
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.update.traits import traits_of
-from pfl_audit.attacks.inversion.word_text import by_matrices, solve
+from pfl_audit.attacks.inversion.word_text import by_matrices, of_matrices, solve
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
 from pfl_audit.models.text_decoder import FirstLayer, TextDecoder
@@ -128,19 +128,21 @@ class _OfEncoder:
         return self._separated(seen, items, limits, separate(self._model, self._encoder, seen, got.present.numpy()))
 
     def _by_matrices(self, seen: Observation) -> Bag:
-        weights = seen.weights or dict(self._model.network.named_parameters())
-        placed = places_of(self._encoder, seen, weights)
+        placed = places_of(self._encoder, seen, seen.weights or dict(self._model.network.named_parameters()))
         apart = None
         if seen.batch > 1 and len(placed.places):
             apart = pages_of(self._model, self._encoder, seen, placed.places, placed.certain, placed.noise)
-            placed = replace(placed, places=apart.placed, certain=np.ones(len(apart.placed), bool))
-        got = recovered(placed, self._encoder.layout)
+            limits = () if apart.certified else placed.limits
+            every = np.ones(len(apart.placed), dtype=bool)
+            placed = replace(placed, places=apart.placed, certain=every, limits=limits)
+        got = of_matrices(self._model, seen, placed)
         items = _items(got.present.tolist(), {name: rows.tolist() for name, rows in got.coordinates.items()})
+        shown = tuple(limit for limit in got.limits if "pixels" not in limit.words)
         if seen.batch == 1:
-            return Bag(items, placed.limits)
+            return Bag(items, shown)
         if apart is None:
-            return Bag(items | {PLACES: frozenset(), PAGES: frozenset()}, placed.limits)
-        return self._separated(seen, items, () if apart.certified else placed.limits, apart)
+            return Bag(items | {PLACES: frozenset(), PAGES: frozenset()}, shown)
+        return self._separated(seen, items, shown, apart)
 
     def _separated(self, seen: Observation, items: Items, limits: tuple[Limit, ...], apart: Separated) -> Bag:
         """The same with the places and pages of an update of several."""

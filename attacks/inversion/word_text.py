@@ -11,7 +11,15 @@ from torch.nn import functional
 from pfl_audit.attacks.inversion.analytic.limits import Cause, after_decay
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.attacks.inversion.context import Observation
-from pfl_audit.attacks.inversion.matrices.recovery import places_of, recovered, shares_attention, shares_embeddings
+from pfl_audit.attacks.inversion.matrices.recovery import (
+    Placed,
+    beside_tables,
+    places_of,
+    recovered,
+    shares_attention,
+    shares_embeddings,
+    shares_text,
+)
 from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
@@ -46,21 +54,37 @@ def solve(model: GradientModel, seen: Observation) -> Recovery:
         AuditError: The gradient holds nothing of the embeddings, nor of the first attention.
     """
     encoder = encoder_of(model)
+    if by_matrices(encoder, seen):
+        weights = seen.weights or dict(model.network.named_parameters())
+        return of_matrices(model, seen, places_of(encoder, seen, weights))
+    return _of_tables(model, seen)
+
+
+def by_matrices(encoder: WordEncoder, seen: Observation) -> bool:
+    """Whether the text is read by the first attention's matrices, as tables of words or positions are not shared."""
+    return not shares_text(seen.gradient, encoder.layout) and shares_attention(seen.gradient, encoder)
+
+
+def of_matrices(model: GradientModel, seen: Observation, placed: Placed) -> Recovery:
+    """The text by the first attention's matrices, and what the tables show that are shared.
+
+    Args:
+        placed: Places of tokens.
+    """
+    layout = encoder_of(model).layout
+    text = recovered(placed, layout)
+    return beside_tables(text, _of_tables(model, seen)) if shares_embeddings(seen.gradient, layout) else text
+
+
+def _of_tables(model: GradientModel, seen: Observation) -> Recovery:
+    encoder = encoder_of(model)
     layout = encoder.layout
     weights = seen.weights or dict(model.network.named_parameters())
-    if by_matrices(encoder, seen):
-        return recovered(places_of(encoder, seen, weights), layout)
     tables = [table.name for name, table in layout.tables.items() if name in ("word", "position", "x", "y", "h", "w")]
     names = tuple(name for ending in tables for name in weights if name.endswith(ending))
     decay = without_decay(seen.gradient, weights, names)
     found = held_to_form(recover(decay.update, layout, blank(seen), encoder.continuations()), seen)
     return replace(found, limits=after_decay(found.limits, decay.share)) if decay.share else found
-
-
-def by_matrices(encoder: WordEncoder, seen: Observation) -> bool:
-    """Whether an update is read by the first attention's matrices, as it shares nothing of the embeddings."""
-    update = seen.gradient
-    return not shares_embeddings(update, encoder.layout) and shares_attention(update, encoder)
 
 
 def held_to_form(got: Recovery, seen: Observation) -> Recovery:

@@ -69,6 +69,12 @@ def shares_embeddings(update: Mapping[str, Tensor], layout: EmbeddingLayout) -> 
     return any(table is not None for table in (tables.word, tables.position, tables.patches))
 
 
+def shares_text(update: Mapping[str, Tensor], layout: EmbeddingLayout) -> bool:
+    """Whether an update holds both tables of words and of positions, of which tables alone give tokens in place."""
+    tables = read_tables(update, layout)
+    return tables.word is not None and tables.position is not None
+
+
 def shares_attention(update: Mapping[str, Tensor], encoder: WordEncoder) -> bool:
     """Whether an update holds a matrix of the first attention."""
     return bool(_matrices(update, encoder))
@@ -134,6 +140,39 @@ def recovered(placed: Placed, layout: EmbeddingLayout) -> Recovery:
         coordinates={name: torch.from_numpy(rows) for name, rows in edges.items()},
         limits=limits,
     )
+
+
+def beside_tables(text: Recovery, tables: Recovery) -> Recovery:
+    """The text of the matrices with what tables show: pixels, and tokens and boxes that the matrices leave open."""
+    count = max(len(text.tokens), len(tables.tokens))
+    values = []
+    for side, name in enumerate(("tokens", "types", "boxes")):
+        first, second = (_long(getattr(part, name), count, -1) for part in (text, tables))
+        known = _long(text.sure, count, 0)[:, min(side, 1)].bool()
+        values.append(torch.where(known if first.dim() == 1 else known[:, None], first, second))
+    sure = _long(text.sure, count, 0).bool() | _long(tables.sure, count, 0).bool()
+    edges = {
+        name: torch.cat([part.coordinates[name] for part in (text, tables) if name in part.coordinates]).unique()
+        for name in text.coordinates
+    }
+    own = tuple(limit for limit in text.limits if "pixels" not in limit.words)
+    kept = tuple(limit for limit in tables.limits if own or "pixels" in limit.words)
+    return replace(
+        tables,
+        tokens=values[0],
+        types=values[1],
+        boxes=values[2],
+        sure=sure,
+        present=torch.cat([text.present, tables.present]).unique(),
+        coordinates=edges,
+        limits=(*own, *kept),
+    )
+
+
+def _long(part: Tensor, count: int, fill: int) -> Tensor:
+    """Rows up to a number of them."""
+    more = torch.full((count - len(part), *part.shape[1:]), fill, dtype=part.dtype)
+    return torch.cat([part, more])
 
 
 def _none(limit: Limit, noise: Noise = _UNKNOWN) -> Placed:

@@ -94,6 +94,21 @@ def test_its_words_and_coordinates_are_a_bag_without_false_ones(room: Room) -> N
         assert right == wanted == named > 5
 
 
+@pytest.mark.parametrize(
+    "parts", [("word_embeddings",), (".position_embeddings",), ("word_embeddings", "s.position_emb")]
+)
+def test_a_frozen_table_of_words_or_positions_hides_nothing(room: Room, parts: tuple[str, ...]) -> None:
+    whole = solve(room.model, room.case(1).seen)
+    case = sent(room, lambda update: updates.frozen(update, *parts), number=1)
+    got, text = solve(room.model, case.seen), case.truths[0].text
+    assert got.tokens.tolist() == text["input_ids"].tolist()
+    assert got.boxes.tolist() == text["bbox"].tolist()
+    assert whole.pixels is not None
+    assert got.pixels is not None
+    assert (got.pixels - whole.pixels).abs().max() < 0.01
+    assert not causes(got)
+
+
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
 def test_half_precision_leaves_no_false_place(room: Room, kind: torch.dtype) -> None:
     case = sent(room, lambda update: updates.rounded(frozen(update), kind), number=1)
