@@ -152,7 +152,7 @@ def beside_tables(text: Recovery, tables: Recovery) -> Recovery:
         values.append(torch.where(known if first.dim() == 1 else known[:, None], first, second))
     sure = _long(text.sure, count, 0).bool() | _long(tables.sure, count, 0).bool()
     edges = {
-        name: torch.cat([part.coordinates[name] for part in (text, tables) if name in part.coordinates]).unique()
+        name: _united([part.coordinates[name] for part in (text, tables) if name in part.coordinates])
         for name in text.coordinates
     }
     own = tuple(limit for limit in text.limits if "pixels" not in limit.words)
@@ -163,10 +163,15 @@ def beside_tables(text: Recovery, tables: Recovery) -> Recovery:
         types=values[1],
         boxes=values[2],
         sure=sure,
-        present=torch.cat([text.present, tables.present]).unique(),
+        present=_united([text.present, tables.present]),
         coordinates=edges,
         limits=(*own, *kept),
     )
+
+
+def _united(parts: Sequence[Tensor]) -> Tensor:
+    """All numbers of several parts, in rising order."""
+    return torch.from_numpy(np.unique(torch.cat(list(parts)).numpy()))
 
 
 def _long(part: Tensor, count: int, fill: int) -> Tensor:
