@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, restated
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
-from pfl_audit.attacks.inversion.batches.recovery import separate
+from pfl_audit.attacks.inversion.batches.recovery import Separated, pages_of, separate
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.controls import (
     ALL_BOXES,
@@ -30,11 +30,12 @@ from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recove
 from pfl_audit.attacks.inversion.donut_text.samples import samples_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
 from pfl_audit.attacks.inversion.input_span.reader import sums_of
+from pfl_audit.attacks.inversion.matrices.recovery import places_of
 from pfl_audit.attacks.inversion.question_answer import answer_of
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.update.traits import traits_of
-from pfl_audit.attacks.inversion.word_text import solve
+from pfl_audit.attacks.inversion.word_text import by_matrices, of_matrices, solve
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
 from pfl_audit.models.text_decoder import FirstLayer, TextDecoder
@@ -117,18 +118,41 @@ class _OfEncoder:
         self.decode = encoder.decode
 
     def read(self, seen: Observation) -> Bag:
+        if by_matrices(self._encoder, seen):
+            return self._by_matrices(seen)
         got = solve(self._model, seen)
         edges = {name: rows.tolist() for name, rows in got.coordinates.items()}
         items, limits = _items(got.present.tolist(), edges), _of_rows(got.limits)
         if seen.batch == 1:
             return Bag(items, limits)
-        apart = separate(self._model, self._encoder, seen, got.present.numpy())
+        return self._separated(seen, items, limits, separate(self._model, self._encoder, seen, got.present.numpy()))
+
+    def _by_matrices(self, seen: Observation) -> Bag:
+        placed = places_of(self._encoder, seen, seen.weights or dict(self._model.network.named_parameters()))
+        apart = None
+        if seen.batch > 1 and len(placed.places):
+            apart = pages_of(self._model, self._encoder, seen, placed.places, placed.certain, placed.noise)
+            limits = () if apart.certified else placed.limits
+            every = np.ones(len(apart.placed), dtype=bool)
+            placed = replace(placed, places=apart.placed, certain=every, limits=limits)
+        got = of_matrices(self._model, seen, placed)
+        items = _items(got.present.tolist(), {name: rows.tolist() for name, rows in got.coordinates.items()})
+        shown = tuple(limit for limit in got.limits if "pixels" not in limit.words)
+        if seen.batch == 1:
+            return Bag(items, shown)
+        if apart is None:
+            return Bag(items | {PLACES: frozenset(), PAGES: frozenset()}, shown)
+        return self._separated(seen, items, shown, apart)
+
+    def _separated(self, seen: Observation, items: Items, limits: tuple[Limit, ...], apart: Separated) -> Bag:
+        """The same with the places and pages of an update of several."""
         placed = torch.from_numpy(apart.placed)
-        items[PLACES] = _at_places(placed[:, 0], placed[:, 1], placed[:, 3:])
+        places = _at_places(placed[:, 0], placed[:, 1], placed[:, 3:])
         own = [private_tokens(torch.from_numpy(page[:, 3:]), seen.template).numpy() for page in apart.pages]
         whole = [_of_page(page[mask][:, [0, 1, 3, 4, 5, 6]]) for page, mask in zip(apart.pages, own, strict=True)]
-        items[PAGES] = frozenset[int]().union(*whole) if apart.certified else frozenset()
+        certified = frozenset[int]().union(*whole) if apart.certified else frozenset[int]()
         pages = tuple(tuple(page[:, 0].tolist()) for page in apart.pages)
+        items = {**items, PLACES: places, PAGES: certified}
         return Bag(items, (*limits, *apart.limits), apart.candidates, pages=pages, error=apart.error)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:

@@ -11,6 +11,15 @@ from torch.nn import functional
 from pfl_audit.attacks.inversion.analytic.limits import Cause, after_decay
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.matrices.recovery import (
+    Placed,
+    beside_tables,
+    places_of,
+    recovered,
+    shares_attention,
+    shares_embeddings,
+    shares_text,
+)
 from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel, Text
@@ -42,8 +51,32 @@ def solve(model: GradientModel, seen: Observation) -> Recovery:
 
     Raises:
         NotAuditableError: The model has no such encoder.
-        AuditError: The gradient holds nothing of the embeddings.
+        AuditError: The gradient holds nothing of the embeddings, nor of the first attention.
     """
+    encoder = encoder_of(model)
+    if by_matrices(encoder, seen):
+        weights = seen.weights or dict(model.network.named_parameters())
+        return of_matrices(model, seen, places_of(encoder, seen, weights))
+    return _of_tables(model, seen)
+
+
+def by_matrices(encoder: WordEncoder, seen: Observation) -> bool:
+    """Whether the text is read by the first attention's matrices, as tables of words or positions are not shared."""
+    return not shares_text(seen.gradient, encoder.layout) and shares_attention(seen.gradient, encoder)
+
+
+def of_matrices(model: GradientModel, seen: Observation, placed: Placed) -> Recovery:
+    """The text by the first attention's matrices, and what the tables show that are shared.
+
+    Args:
+        placed: Places of tokens.
+    """
+    layout = encoder_of(model).layout
+    text = recovered(placed, layout)
+    return beside_tables(text, _of_tables(model, seen)) if shares_embeddings(seen.gradient, layout) else text
+
+
+def _of_tables(model: GradientModel, seen: Observation) -> Recovery:
     encoder = encoder_of(model)
     layout = encoder.layout
     weights = seen.weights or dict(model.network.named_parameters())

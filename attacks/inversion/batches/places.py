@@ -111,7 +111,7 @@ def places_in(
         No places where inputs and other vectors are not apart.
     """
     heads, boxes = parts.heads(), parts.boxes()
-    chance = _of_chance(inputs, int(parts.positions.max(initial=0)) + 1, rng)
+    chance = places_of_chance(inputs, int(parts.positions.max(initial=0)) + 1, rng)
     tests = max(1, len(heads) * len(boxes))
     basis, apart = first_apart(bases, inputs.inputs(known), inputs.inputs(chance)[None], tests)
     if not apart.separated:
@@ -145,16 +145,30 @@ def alone(places: Ints) -> Bools:
     """
     if not len(places):
         return np.zeros(0, bool)
+    directions, sizes, _ = np.linalg.svd(_incidence(places), full_matrices=False)
+    return np.asarray(np.square(directions[:, sizes > _SAME * sizes[0]]).sum(axis=1) > _ALONE)
+
+
+def rank_of(places: Ints) -> int:
+    """Number of independent places, where all embeddings are taken to be independent."""
+    if not len(places):
+        return 0
+    sizes = np.linalg.svd(_incidence(places), compute_uv=False)
+    return int((sizes > _SAME * sizes[0]).sum())
+
+
+def _incidence(places: Ints) -> Floats:
+    """Which embeddings each place is made of, float64 (n, embeddings)."""
     columns = [*places[:, : POSITION + 2].T, *(rows for edges in edges_of(places[:, BOX]).values() for rows in edges)]
     incidence = []
     for column in columns:
         values, at = np.unique(column, return_inverse=True)
         incidence.append(np.eye(len(values))[at])
-    directions, sizes, _ = np.linalg.svd(np.concatenate(incidence, axis=1), full_matrices=False)
-    return np.asarray(np.square(directions[:, sizes > _SAME * sizes[0]]).sum(axis=1) > _ALONE)
+    return np.concatenate(incidence, axis=1)
 
 
-def _of_chance(inputs: TextInputs, positions: int, rng: np.random.Generator) -> Ints:
+def places_of_chance(inputs: TextInputs, positions: int, rng: np.random.Generator) -> Ints:
+    """Random places at so many positions, int64 (n, 7)."""
     sizes = [len(inputs.tables["word"]), positions, len(inputs.tables["types"])]
     rows = [rng.integers(size, size=_NULL) for size in sizes]
     edges = [np.sort(rng.integers(1000, size=(_NULL, 2)), axis=1) for _ in range(2)]

@@ -30,6 +30,7 @@ from pfl_audit.models.word_encoder import TableName, WordEncoder
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 _FULL: Final = 3 / 4
 """Share of a layer's width or outputs from which on its gradient has too few directions left."""
@@ -92,7 +93,21 @@ def separate(model: GradientModel, encoder: WordEncoder, seen: Observation, toke
         if changed is not None and placed.cause is not Cause.MISSING:
             placed = Limit(changed.cause, f"places: {changed.words}")
         return replace(_NOTHING, limits=(placed,))
-    own, left = placed.places[placed.certain], int((~placed.certain).sum())
+    return pages_of(model, encoder, seen, placed.places, placed.certain, noise)
+
+
+def pages_of(
+    model: GradientModel, encoder: WordEncoder, seen: Observation, places: Ints, certain: Bools, noise: Noise
+) -> Separated:
+    """Pages of an update, by the places in the span of its first layer.
+
+    Args:
+        places: int64 (n, 7), all in the span.
+        certain: bool (n,), those that are on a page.
+        noise: Errors of the update's matrices.
+    """
+    weights = seen.weights or dict(model.network.named_parameters())
+    own, left = places[certain], int((~certain).sum())
     alone = replace(_NOTHING, placed=own, candidates=left)
     basis = _feed(seen.gradient, encoder, weights, noise)
     if isinstance(basis, Limit):
@@ -100,10 +115,10 @@ def separate(model: GradientModel, encoder: WordEncoder, seen: Observation, toke
     if seen.weights is not None:
         why = Limit(Cause.OTHER, "pages: they are sought with the weights of the model alone, not of earlier rounds")
         return replace(alone, limits=(why,))
-    if len(placed.places) > _LARGEST:
-        why = Limit(Cause.MIXED, f"pages: {len(placed.places):,} places are possible, too many to choose from")
+    if len(places) > _LARGEST:
+        why = Limit(Cause.MIXED, f"pages: {len(places):,} places are possible, too many to choose from")
         return replace(alone, limits=(why,))
-    pages = _pages(model, encoder, seen, placed, basis)
+    pages = _pages(model, encoder, seen, (places, certain), basis)
     if len(pages) < seen.batch:
         why = Limit(Cause.MIXED, f"pages: sequences in the span were found for {len(pages)} of {seen.batch}")
         return replace(alone, pages=tuple(pages), limits=(why,))
@@ -186,14 +201,16 @@ def _bases(
     return bases_of(torch.cat(shared).double().numpy(), noise.rounding, noise.sigma)
 
 
-def _pages(model: GradientModel, encoder: WordEncoder, seen: Observation, placed: Placed, basis: Basis) -> list[Ints]:
+def _pages(
+    model: GradientModel, encoder: WordEncoder, seen: Observation, placed: tuple[Ints, Bools], basis: Basis
+) -> list[Ints]:
     """Distinct sequences in the span or close to it, at most as many as the update has pages."""
-    rng, states = np.random.default_rng(_SEED), FeedInputs(model, encoder, blank(seen))
-    options = [placed.places[placed.places[:, POSITION] == at] for at in range(placed.places[:, POSITION].max() + 1)]
+    rng, states, places = np.random.default_rng(_SEED), FeedInputs(model, encoder, blank(seen)), placed[0]
+    options = [places[places[:, POSITION] == at] for at in range(places[:, POSITION].max() + 1)]
     ends = [some[some[:, TOKEN] == encoder.first.end] for some in options]
     guesses: list[Guess] = []
     tries, most = 0, seen.batch * (_PICTURED if model.sees_page else _TRIES)
-    for anchor in _anchors(placed, options):
+    for anchor in _anchors(*placed, options):
         good = [guess.page for guess in guesses if guess.excess <= _FIT]
         if len(good) >= seen.batch or tries == most:
             break
@@ -211,13 +228,13 @@ def _pages(model: GradientModel, encoder: WordEncoder, seen: Observation, placed
     return [guess.page for guess in sorted(guesses, key=lambda guess: guess.excess)[: seen.batch]]
 
 
-def _anchors(placed: Placed, options: list[Ints]) -> list[Ints]:
+def _anchors(places: Ints, certain: Bools, options: list[Ints]) -> list[Ints]:
     """Places to begin pages with: those that are certain first, then those of tokens with few possible places."""
-    tokens, counts = np.unique(placed.places[:, TOKEN], return_counts=True)
-    many = counts[np.searchsorted(tokens, placed.places[:, TOKEN])]
-    choices = np.array([len(options[at]) for at in placed.places[:, POSITION]])
-    order = np.lexsort((many, ~placed.certain))
-    return [placed.places[at] for at in order if choices[at] > 1]
+    tokens, counts = np.unique(places[:, TOKEN], return_counts=True)
+    many = counts[np.searchsorted(tokens, places[:, TOKEN])]
+    choices = np.array([len(options[at]) for at in places[:, POSITION]])
+    order = np.lexsort((many, ~certain))
+    return [places[at] for at in order if choices[at] > 1]
 
 
 def _errors(update: Mapping[str, Tensor], noise: Noise) -> float:
