@@ -54,7 +54,7 @@ def test_a_step_larger_than_the_weights_rounds_to_their_new_size() -> None:
 
 
 def test_a_step_below_half_a_step_of_the_weights_is_lost() -> None:
-    before, sent, errors = stepped(10.0, updates.sgd(1e-9), 1, 0.0)
+    _, sent, errors = stepped(10.0, updates.sgd(1e-9), 1, 0.0)
     assert float(errors.square().mean().sqrt()) == pytest.approx(1e-9, rel=0.05)
     assert ratio(10.0, updates.sgd(1e-9), 1, 0.0) < 0.05
     assert float((sent != 0).double().mean()) < 0.05
