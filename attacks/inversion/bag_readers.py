@@ -17,6 +17,7 @@ from pfl_audit.attacks.inversion.batches.recovery import Separated, pages_of, se
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.controls import (
     ALL_BOXES,
+    ANSWERS,
     ANY_ORDER,
     COORDINATES,
     PAGES,
@@ -67,6 +68,7 @@ class Bag:
         page: float (3, height, width), 0 to 1, its pixels where they are known.
         pages: Tokens of each page in order, where an update of several was separated.
         error: Share of the update that the gradient of these pages leaves; None where it was not computed.
+        answers: Tokens of each answer in order, as far as they are certain, where they were read by themselves.
     """
 
     items: Items
@@ -76,6 +78,7 @@ class Bag:
     page: Tensor | None = None
     pages: tuple[tuple[int, ...], ...] = ()
     error: float | None = None
+    answers: tuple[tuple[int, ...], ...] = ()
 
 
 class BagReader(Protocol):
@@ -209,7 +212,7 @@ def _no_samples(seen: Observation) -> dict[str, frozenset[int]]:
     return {SAMPLES: frozenset()} if seen.batch > 1 else {}
 
 
-def _beginnings(ids: Sequence[int], ends: Sequence[int]) -> frozenset[int]:
+def _beginnings(ids: Sequence[int], ends: Iterable[int]) -> frozenset[int]:
     """Tokens at positions, each with all that the decoder read before it."""
     return _numbers([ids[: end + 1] for end in ends])
 
@@ -238,8 +241,9 @@ class _OfTables:
         question = next((tokens for _, tokens in found.words), ())
         words = _numbers([[*tokens, *box] for box, tokens in found.words[1:]])
         boxes = {ALL_BOXES: _numbers(found.boxes.tolist()), PAIRS: _numbers(found.pairs.tolist()), WORDS: words}
-        items = _items(found.tokens, found.edges) | boxes
-        return Bag(items, found.limits, found.candidates, question, found.page)
+        answers = [_beginnings(answer, range(len(answer))) for answer in found.answers]
+        items = _items(found.tokens, found.edges) | boxes | {ANSWERS: frozenset[int]().union(*answers)}
+        return Bag(items, found.limits, found.candidates, question, found.page, answers=found.answers)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, boxes = self._tables.tokens(text), self._tables.boxes(text)
@@ -250,7 +254,9 @@ class _OfTables:
                 dict(part) | _placed(ids[mask], boxes[mask]) for part, mask in ((own, private), (form, ~private))
             )
         answer = self._tables.answer(text).tolist()
-        return together([own, _items(answer)]), together([form, _items(self._tables.always)])
+        read = {ANSWERS: _beginnings(answer, range(len(answer)))} if self._placed else {}
+        public = {ANSWERS: frozenset[int]()} if self._placed else {}
+        return together([own, _items(answer) | read]), together([form, _items(self._tables.always) | public])
 
 
 def _placed(ids: Tensor, boxes: Tensor) -> dict[str, frozenset[int]]:

@@ -26,6 +26,7 @@ STRINGS = "strings in their fields"
 ALL_BOXES, PAIRS, WORDS = "boxes in any order", "tokens with their boxes", "words in place"
 PLACES, PAGES = "tokens at positions in boxes", "whole pages"
 SAMPLES = "tokens with all before them"
+ANSWERS = "tokens of answers with all before them"
 
 _UNITS = 1000
 """Of boxes, on a page."""

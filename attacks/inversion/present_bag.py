@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 
 from pfl_audit.attacks.inversion.bag import Bagged
 from pfl_audit.attacks.inversion.bound import NoiseBound
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, COORDINATES, PAGES, PAIRS, PLACES, SAMPLES, WORDS
+from pfl_audit.attacks.inversion.controls import (
+    ALL_BOXES,
+    ANSWERS,
+    ANY_ORDER,
+    COORDINATES,
+    PAGES,
+    PAIRS,
+    PLACES,
+    SAMPLES,
+    WORDS,
+)
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.attacks.inversion.present_decision import against, beside, closed_finding
 from pfl_audit.core.attack import CheckSpec
@@ -25,6 +35,7 @@ NAMES = {
     PLACES: "tokens in place",
     PAGES: "pages",
     SAMPLES: "tokens with all before them",
+    ANSWERS: "tokens of answers with all before them",
 }
 """What is counted, by measure."""
 
@@ -80,7 +91,7 @@ def extent(bagged: Sequence[Bagged], *, all_words: bool) -> str:
         return ": the whole text of the pages."
     if every(bagged, SAMPLES):
         return ": the whole answers, each with its question."
-    if any(one.found.get(measure, (0,))[0] for one in bagged for measure in (WORDS, PLACES, SAMPLES)):
+    if any(one.found.get(measure, (0,))[0] for one in bagged for measure in (WORDS, PLACES, SAMPLES, ANSWERS)):
         return "."
     return ": every word of the pages, not its order." if all_words else ", in no order."
 

@@ -97,7 +97,7 @@ def words_of_tables(
         own = rows_beside_common(word.double().numpy())
         return frozenset(own.tolist()), places, (*limits, cause)
     sent_as, begun = (find_tensor(part, tables.word.name, tables.word.shape) for part in (shared, weights))
-    errors = np.maximum(noise.sigma, steps * _rounded(word, sent_as, begun))
+    errors = np.maximum(noise.sigma, _rounded(word, sent_as, begun, steps))
     if cause is not None and not word.any(dim=1).double().median():  # no quiet row was sent
         return frozenset(word.any(dim=1).nonzero()[:, 0].tolist()), places, (*limits, cause)
     beside = rows_beside_output(word.double().numpy(), noise.rounding, errors)
@@ -114,18 +114,19 @@ def _hidden(word: Tensor, noise: Noise, traits: Traits) -> Limit | None:
     return sent(replace(traits, rounded=None))
 
 
-def _rounded(word: Tensor, sent_as: Tensor | None, weights: Tensor | None) -> Floats:
+def _rounded(word: Tensor, sent_as: Tensor | None, weights: Tensor | None, steps: int) -> Floats:
     """Standard deviation of the rounding of an entry, beside that of its own size, float64 (vocabulary,).
 
     Args:
         word: Table of the update, without weight decay.
         sent_as: The same as it was sent.
         weights: The table before the update.
+        steps: Optimiser steps, each of which rounds.
     """
-    least = np.full(len(word), _HALF_STEP if torch.equal(word.half().to(word), word) else 0.0)
+    least = steps * np.full(len(word), _HALF_STEP if torch.equal(word.half().to(word), word) else 0.0)
     if weights is None or sent_as is None:
         return least
-    rounded = rounding_of(sent_as, weights)
+    rounded = rounding_of(sent_as, weights, steps)
     return least if rounded is None else np.maximum(least, rounded)
 
 

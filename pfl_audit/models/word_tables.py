@@ -94,14 +94,14 @@ class SummedInputs:
 
 
 @dataclass(frozen=True)
-class FirstEncoderLayer:
-    """The first encoder layer, by endings of the parameters' names.
+class FirstAttention:
+    """The first self-attention of encoder or decoder and what is given its result, by endings of the parameters' names.
 
     Attributes:
         norm: Gain of the norm before the attention, (width,).
         query: (inner, width), heads one below the other; ``key`` and ``value`` too.
         out: (width, inner).
-        second: Gain of the norm before the feed-forward layer, (width,).
+        second: Gain of the norm of the result, (width,).
         feed: Weights that are given what that norm makes, (outputs, width) each.
         epsilon: Epsilon of the layer norms.
         heads: Number of heads.
@@ -137,13 +137,22 @@ class PageInput:
 
 @runtime_checkable
 class SumsWordsAndBoxes(WordTables, Protocol):
-    """WordTables of a model that adds up tokens and boxes in front of its first layer, and puts a page behind them."""
+    """WordTables of a model that adds up tokens and boxes in front of its first layer, and puts a page behind them.
+
+    Attributes:
+        start: Token that the decoder begins every answer with.
+    """
+
+    start: int
 
     def summed(self) -> SummedInputs:
         """How they are added up."""
 
-    def layer(self) -> FirstEncoderLayer:
-        """What they are given to."""
+    def layer(self) -> FirstAttention:
+        """What they are given to, up to the feed-forward layer."""
+
+    def decoder(self) -> FirstAttention:
+        """What tokens of an answer are given to, up to the queries of the attention to the encoder."""
 
     def page(self) -> PageInput:
         """What pixels are given to."""
@@ -153,6 +162,9 @@ class SumsWordsAndBoxes(WordTables, Protocol):
 
     def bias(self, length: int) -> Tensor:
         """What is added to the scores of the first attention, float (heads, length, length), queries first."""
+
+    def causal_bias(self, length: int) -> Tensor:
+        """The same of the decoder, -inf for keys behind the query."""
 
     def frame(self) -> tuple[list[int], list[int]]:
         """Tokens of the prompt before the question and behind it."""

@@ -104,9 +104,9 @@ def rounding_of_matrices(
     for name, part in sent_as.items():
         named = name in weights and any(each in name for each in parts)
         if named and part.shape == weights[name].shape and part.dim() == 2:
-            rounded = rounding_of(part, weights[name])
+            rounded = rounding_of(part, weights[name], steps)
             if rounded is not None:
-                found[name] = torch.from_numpy(steps * rounded)
+                found[name] = torch.from_numpy(rounded)
     return found
 
 

@@ -60,6 +60,8 @@ def boxes_in(
     listed: Ints,
     known: Ints,
     rng: np.random.Generator,
+    *,
+    lower: bool = True,
 ) -> Found:
     """Test all boxes of coordinates.
 
@@ -69,12 +71,13 @@ def boxes_in(
         listed: int64 (m, 4), other boxes to test.
         known: int64 (k, 4), boxes that every sample has; tested as well.
         rng: Generator of the random boxes.
+        lower: As of ``Apart``.
     """
     wide, high = _ordered(edges[0]), _ordered(edges[1])
     listed = np.concatenate([known, listed])
     sure = parts.placed(known)
     chance = np.stack([parts.placed(_of_chance(parts, box, edges, rng)) for box in known])
-    basis, apart = first_apart(bases, sure, chance, len(wide) * len(high) + len(listed))
+    basis, apart = first_apart(bases, sure, chance, len(wide) * len(high) + len(listed), lower=lower)
     if not apart.separated:
         return Found(known[:0], apart)
     near, excess = [listed], [basis.excess_of(parts.placed(listed))]

@@ -72,29 +72,28 @@ class Standing:
     absent: Bools
 
 
-def needed(parts: InputParts, boxes: Ints, matcher: Floats) -> Bools:
-    """Boxes that are no combination of others, and without which more of a gradient is left than there is with all.
+def needed(placed: Floats, gradient: Floats) -> Bools:
+    """Inputs that are no combination of others, and without which more of a gradient is left than there is with all.
 
-    By errors of the gradient a box may be near the span of others and not in it: it then adds a direction in which the
-    gradient is no stronger than in those that all boxes leave, and proves nothing.
+    By errors of the gradient an input may be near the span of others and not in it: it then adds a direction in which
+    the gradient is no stronger than in those that all inputs leave, and proves nothing.
 
     Args:
-        boxes: int64 (n, 4).
-        matcher: float64 (width, width), gradient of the matcher.
+        placed: float64 (n, width), inputs of a layer, such as boxes.
+        gradient: float64 (outputs, width), of the layer.
 
     Returns:
         bool (n,).
     """
-    placed = parts.placed(boxes)
     left, values, right = np.linalg.svd(placed, full_matrices=False)
     held = values > _DEPENDS * values[0]
     left, values, right = left[:, held], values[held], right[held]
     alone = np.square(left).sum(axis=1) > _SAME
     if placed.shape[1] - len(values) < _LEAST_OUTSIDE:
         return np.zeros_like(alone)
-    rest = matcher - (matcher @ right.T) @ right
+    rest = gradient - (gradient @ right.T) @ right
     errors = np.linalg.norm(rest, axis=1)
-    scaled = matcher / np.maximum(errors, _SMALL * np.linalg.norm(matcher, axis=1).max() + _LEAST)[:, None]
+    scaled = gradient / np.maximum(errors, _SMALL * np.linalg.norm(gradient, axis=1).max() + _LEAST)[:, None]
     own = (left / values) @ right
     strength = np.linalg.norm(own @ scaled.T, axis=1) / np.linalg.norm(own, axis=1)
     return np.asarray(alone & (strength > _ABOVE * np.linalg.norm(scaled - (scaled @ right.T) @ right, ord=2)))
@@ -122,7 +121,7 @@ def standing(
         rounded: Standard deviation of what weights that were subtracted add to an entry of each row of the matcher and
             of both tables, float64 (rows,) each; None where none were.
     """
-    alone = needed(parts, boxes, matcher)
+    alone = needed(parts.placed(boxes), matcher)
     undecided = Standing(alone, np.zeros_like(alone))
     axes = [np.unique(boxes[:, at::2]) for at in range(2)]
     rows = np.concatenate([parts.across[axes[0]], parts.down[axes[1]]]) * parts.gain

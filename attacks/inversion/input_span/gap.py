@@ -31,14 +31,18 @@ class Apart:
         null: Excess of random inputs, most of which are in no sample, float64 (kinds, m): inputs of a kind, such as
             those with one box, are alike.
         count: Number of candidates that will be tested.
+        lower: Whether the lower half of random inputs shows how near wrong ones come: hardly any is in a sample, and
+            errors have no directions of their own. Else the upper half has to, which is wider where an input has a
+            weak signal: what errors make of vectors without its direction is less.
     """
 
-    def __init__(self, known: Floats, null: Floats, count: int) -> None:
+    def __init__(self, known: Floats, null: Floats, count: int, *, lower: bool) -> None:
         self.high = max(1.0, float(known.max(initial=0.0)))
-        middle, above = np.quantile(np.log(np.maximum(null, _LEAST)), [0.5, NormalDist().cdf(1.0)], axis=1)
+        shares = [0.5, NormalDist().cdf(-1.0 if lower else 1.0)]
+        middle, other = np.quantile(np.log(np.maximum(null, _LEAST)), shares, axis=1)
         deviations = NormalDist().inv_cdf(1 - min(0.5, _CHANCE / max(count, 1)))
-        self.low = float(np.exp(middle - deviations * (above - middle)).min())
-        """Level above which wrong vectors are, by the median and the upper half: random ones may be on the page."""
+        self.low = float(np.exp(middle - deviations * np.abs(other - middle)).min())
+        """Level above which wrong vectors are, as of a normal distribution of logarithms."""
         self.foreign = self.high > float(np.exp(middle.min())) / _APART
         """Whether what must be in is as far outside as random vectors: the gradient is not of this model."""
 
@@ -59,7 +63,9 @@ class Apart:
         return float(np.exp((ends[widest] + ends[widest + 1]) / 2))
 
 
-def first_apart(bases: Sequence[Basis], known: Floats, null: Floats, count: int) -> tuple[Basis, Apart]:
+def first_apart(
+    bases: Sequence[Basis], known: Floats, null: Floats, count: int, *, lower: bool = False
+) -> tuple[Basis, Apart]:
     """The span of the most directions in which known inputs and wrong ones are apart; else that of the most directions.
 
     Args:
@@ -67,11 +73,12 @@ def first_apart(bases: Sequence[Basis], known: Floats, null: Floats, count: int)
         known: Inputs that are in every sample, float64 (n, width).
         null: Random inputs, float64 (kinds, m, width).
         count: Number of candidates that will be tested.
+        lower: As of ``Apart``.
     """
 
     def levels(basis: Basis) -> Apart:
         of_null = basis.excess_of(null.reshape(-1, null.shape[2])).reshape(null.shape[:2])
-        return Apart(basis.excess_of(known), of_null, count)
+        return Apart(basis.excess_of(known), of_null, count, lower=lower)
 
     tried = ((basis, levels(basis)) for basis in bases if basis.informative)
     return next((each for each in tried if each[1].separated), None) or (bases[0], levels(bases[0]))

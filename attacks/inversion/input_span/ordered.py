@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -23,7 +22,7 @@ from pfl_audit.attacks.inversion.input_span.page import EXACT, read_page
 from pfl_audit.attacks.inversion.input_span.pairs import Paired
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
-from pfl_audit.attacks.inversion.input_span.sequence import Distances, FirstLayer
+from pfl_audit.attacks.inversion.input_span.sequence import Distances, first_layer, weight_of
 from pfl_audit.attacks.inversion.input_span.text_search import search
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Word
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
@@ -94,7 +93,7 @@ def words_in_order(
 def _bases(
     update: Mapping[str, Tensor], tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]
 ) -> list[Basis] | Limit:
-    parts = [find_tensor(update, name, tuple(_weight(weights, name).shape)) for name in tables.layer().feed]
+    parts = [find_tensor(update, name, tuple(weight_of(weights, name).shape)) for name in tables.layer().feed]
     shared = [part for part in parts if part is not None]
     if not shared:
         return missing("the first feed-forward layer", "the order of words is unknown")
@@ -148,7 +147,7 @@ def _search(
     line.append(inputs.of(end[0], tuple(end[1:])))
     patches = tables.patches(page).double().numpy()
     rng = np.random.default_rng(_SEED)
-    layer, vectors = first_layer(tables, weights), np.concatenate([inputs.vectors, patches])
+    layer, vectors = first_layer(tables.layer(), tables.bias, weights), np.concatenate([inputs.vectors, patches])
     behind = range(len(inputs.known), len(vectors))
     distances = Distances(layer, bases[0], vectors, _DIRECTIONS, rng)
     residuals = Residuals(layer, bases[0], vectors, behind, _DIRECTIONS, rng)
@@ -186,31 +185,3 @@ def _printed(form: Template, tables: SumsWordsAndBoxes, boxes: list[Box]) -> dic
         if off.min() <= _NEAR:
             found[boxes[int(off.argmin())]] = tables.pieces(word)
     return found
-
-
-def first_layer(tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]) -> FirstLayer:
-    """Weights of the first encoder layer of a model."""
-    names = tables.layer()
-
-    def read(ending: str) -> Floats:
-        return _weight(weights, ending).detach().cpu().double().numpy()
-
-    @lru_cache(maxsize=64)
-    def bias(length: int) -> Floats:
-        return tables.bias(length).cpu().double().numpy()
-
-    return FirstLayer(
-        norm=read(names.norm),
-        query=read(names.query),
-        key=read(names.key),
-        value=read(names.value),
-        out=read(names.out),
-        second=read(names.second),
-        epsilon=names.epsilon,
-        heads=names.heads,
-        bias=bias,
-    )
-
-
-def _weight(weights: Mapping[str, Tensor], ending: str) -> Tensor:
-    return next(part for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))

@@ -112,7 +112,7 @@ def inputs_of_span(
     always = np.unique(known[:, 1:], axis=0)
     attention = _gradient(update, weights, names.attention)
     matcher = _gradient(update, weights, (names.matcher,))
-    noise = _noise(update, weights, names, attention if attention is not None else matcher)
+    noise = noise_in(update, weights, names, attention if attention is not None else matcher)
     changed = sent(replace(traits, rounded=None))
     if changed is None and noise.everywhere:
         changed = Limit(Cause.NOISE, f"noise of {noise.sigma:.0e} an entry")
@@ -128,7 +128,7 @@ def inputs_of_span(
         return Spanned(placed.certain, None, None, rank, (*limits, *restated(placed.doubts, traits)), private)
     bases = bases_of(attention.double().numpy(), noise.rounding, read.added(names.attention))
     boxes = placed.boxes if placed.boxes is not None else np.unique(np.concatenate([always, form]), axis=0)
-    allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng)
+    allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng, lower=steps == 1)
     rank = (bases[0].rank, rank[1])
     masked = _stated(dropout) if dropout and bases[0].rank else None
     shown = _limits("tokens with their boxes", bases, allowed.words, placed.changed or masked, dropout=names.dropout)
@@ -225,7 +225,7 @@ class _Read:
         many = np.prod([len(some) * (len(some) + 1) / 2 for some in edges.values()])
         axes = [np.array(sorted(edges[name]) if both and many <= _MOST else [], dtype=np.int64) for name in ("x", "y")]
         bases = bases_of(matcher.double().numpy(), self.noise.rounding, self.added((self.names.matcher,)))
-        got = boxes_in(bases, self.parts, (axes[0], axes[1]), form, always, rng)
+        got = boxes_in(bases, self.parts, (axes[0], axes[1]), form, always, rng, lower=self.steps == 1)
         if not got.apart.separated and changed is None and bases[0].rank:
             changed = _stated(self.dropout) if self.dropout else _dropout(bases[0], self.parts, always)
         limits = _limits("boxes", bases, got.apart, changed, dropout=self.names.dropout)
@@ -245,7 +245,7 @@ class _Read:
         offset, across, down = map(self.shared, (self.names.offset, self.names.across, self.names.down))
         gradient, rng = matcher.double().numpy(), np.random.default_rng(_SEED)
         if across is None or down is None:
-            there = needed(self.parts, boxes, gradient)
+            there = needed(self.parts.placed(boxes), gradient)
             return Standing(there, np.zeros_like(there))
         rounded = [self.rounded(ending) for ending in (self.names.matcher, self.names.across, self.names.down)]
         given = boxes, gradient, offset, (across, down), self.noise, rng
@@ -338,7 +338,7 @@ def _weight(weights: Mapping[str, Tensor], ending: str) -> Tensor:
     return next(part.detach() for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))
 
 
-def _noise(
+def noise_in(
     update: Mapping[str, Tensor], weights: Mapping[str, Tensor], names: SummedInputs, matrix: Tensor | None
 ) -> Noise:
     """Noise by rows of the tables of coordinates that no page uses; else rounding alone."""

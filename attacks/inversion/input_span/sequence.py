@@ -10,13 +10,16 @@ the gradient of the layer that is given y. A whole sequence is in the span at ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from pfl_audit.attacks.inversion.input_span.basis import Basis
+from pfl_audit.models.word_tables import FirstAttention
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,7 +27,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class FirstLayer:
-    """Weights of the first encoder layer, float64.
+    """Weights of a first layer, float64.
 
     Attributes:
         norm: (width,), gain of the norm before the attention.
@@ -32,7 +35,7 @@ class FirstLayer:
         key: (inner, width).
         value: (inner, width).
         out: (width, inner).
-        second: (width,), gain of the norm before the feed-forward layer.
+        second: (width,), gain of the norm before the next layer.
         epsilon: Epsilon of the layer norms.
         heads: Number of heads.
         bias: Length to what is added to the scores, float64 (heads, length, length).
@@ -148,3 +151,36 @@ class Distances:
             candidates: int64 (n,), inputs to put there.
         """
         return np.asarray(np.square(self._parts.at(sequence, place, candidates)).sum(axis=1))
+
+
+def first_layer(names: FirstAttention, bias: Callable[[int], Tensor], weights: Mapping[str, Tensor]) -> FirstLayer:
+    """Weights of the first layer of an encoder or a decoder.
+
+    Args:
+        bias: What is added to its scores, by length.
+        weights: By parameter.
+    """
+
+    def read(ending: str) -> Floats:
+        return weight_of(weights, ending).detach().cpu().double().numpy()
+
+    @lru_cache(maxsize=64)
+    def added(length: int) -> Floats:
+        return bias(length).cpu().double().numpy()
+
+    return FirstLayer(
+        norm=read(names.norm),
+        query=read(names.query),
+        key=read(names.key),
+        value=read(names.value),
+        out=read(names.out),
+        second=read(names.second),
+        epsilon=names.epsilon,
+        heads=names.heads,
+        bias=added,
+    )
+
+
+def weight_of(weights: Mapping[str, Tensor], ending: str) -> Tensor:
+    """The weight whose name ends like this."""
+    return next(part for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))

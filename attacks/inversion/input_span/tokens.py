@@ -61,7 +61,14 @@ class Allowed:
 
 
 def pairs_in(
-    bases: Sequence[Basis], parts: InputParts, candidates: Ints, boxes: Ints, known: Ints, rng: np.random.Generator
+    bases: Sequence[Basis],
+    parts: InputParts,
+    candidates: Ints,
+    boxes: Ints,
+    known: Ints,
+    rng: np.random.Generator,
+    *,
+    lower: bool = True,
 ) -> Allowed:
     """Test tokens with boxes.
 
@@ -71,6 +78,7 @@ def pairs_in(
         boxes: int64 (m, 4), boxes to test them with.
         known: int64 (k, 5), tokens with their boxes that every sample has.
         rng: Generator of the random tokens.
+        lower: As of ``Apart``, for boxes; of the tokens of a small vocabulary many are on a page.
 
     Returns:
         Pairs, without tokens that no box allows and boxes that no token is in; none where inputs and other vectors are
@@ -84,7 +92,7 @@ def pairs_in(
     basis, words = first_apart(bases, sure, chance, tests)
     moved = np.stack([rng.integers(len(table), size=_NULL) for table in (parts.across, parts.down) * 2], axis=1)
     wrong = [basis.excess_of(parts.words[known[row, 0]] + parts.spatial(moved)) for row in at]
-    places = Apart(basis.excess_of(sure), np.stack(wrong), tests)
+    places = Apart(basis.excess_of(sure), np.stack(wrong), tests, lower=lower)
     if not words.separated:
         return Allowed(candidates[:0], boxes[:0], np.zeros((0, 0), bool), words, places, complete=False)
     excess = np.concatenate(

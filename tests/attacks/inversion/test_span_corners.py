@@ -74,7 +74,7 @@ def stand(seed: int, shift: float, *, half: bool = False) -> tuple[NDArray[np.bo
     if half:
         given = [torch.from_numpy(part).bfloat16().double().numpy() for part in given]
     found = standing(parts, TABLE, given[0], given[1], (given[2], given[3]), EXACT, rng)
-    return true, found, needed(parts, TABLE, given[0])
+    return true, found, needed(parts.placed(TABLE), given[0])
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3])
@@ -128,7 +128,7 @@ def test_tables_of_noise_show_nothing(seed: int) -> None:
     matcher, *_ = gradients(parts, TABLE, rng.standard_normal((len(TABLE), WIDTH)))
     noise = (rng.standard_normal((COORDINATES, WIDTH)), rng.standard_normal((COORDINATES, WIDTH)))
     found = standing(parts, TABLE, matcher, np.zeros(WIDTH), noise, EXACT, rng)
-    assert found.there.sum() <= needed(parts, TABLE, matcher).sum() + 1
+    assert found.there.sum() <= needed(parts.placed(TABLE), matcher).sum() + 1
     assert not found.absent.any()
 
 
@@ -158,8 +158,8 @@ def test_a_box_that_errors_allow_is_not_needed(seed: int) -> None:
     true = np.array([True, True, True, False])
     matcher = rng.standard_normal((WIDTH, 3)) @ parts.placed(boxes[true])
     noisy = matcher + 0.1 * rng.standard_normal(matcher.shape)
-    assert needed(parts, boxes[true], noisy).all()
-    assert not needed(parts, boxes, noisy)[3]
+    assert needed(parts.placed(boxes[true]), noisy).all()
+    assert not needed(parts.placed(boxes), noisy)[3]
 
 
 def difference(part: Floats, weights: Floats) -> Floats:
@@ -210,6 +210,30 @@ def test_boxes_of_weak_signals_are_named_where_the_rounding_of_weights_is_known(
         assert not any((some & ~true).any() for some in there)
         without, known, every = without + there[0].sum(), known + there[1].sum(), every + true.sum()
     assert without < known <= every
+
+
+@pytest.mark.parametrize(("seed", "size", "orders"), [(3, 1e-3, 2), (3, 1e-3, 3), (2, 1e-4, 1), (3, 1e-4, 2)])
+def test_a_weak_direction_of_the_span_is_used(seed: int, size: float, orders: int) -> None:
+    """Without it true boxes were lost, and a false one was named in their place."""
+    rng = np.random.default_rng(seed)
+    parts = parts_of(rng, 0.1)
+    true = np.concatenate([ALWAYS, TABLE[rng.permutation(len(TABLE)) < 9]])
+    signals = size * rng.standard_normal((len(true), WIDTH)) * 10.0 ** (-orders * rng.random((len(true), 1)))
+    signals[0] = size * rng.standard_normal(WIDTH)
+    given, rounded = list[Floats](), list[Floats]()
+    for part in gradients(parts, true, signals):
+        weights = rng.standard_normal(part.shape)
+        given.append(difference(part, weights))
+        if part.ndim > 1:
+            found = rounding_of(torch.from_numpy(given[-1]), torch.from_numpy(weights))
+            assert found is not None
+            rounded.append(found)
+    bases, edges = bases_of(given[0], SINGLE.rounding, rounded[0]), (np.unique(true[:, ::2]), np.unique(true[:, 1::2]))
+    listed = boxes_in(bases, parts, edges, ALWAYS[:0], ALWAYS, np.random.default_rng(20)).boxes
+    pages = {tuple(box) for box in true.tolist()}
+    assert pages <= {tuple(box) for box in listed.tolist()}
+    stated = (parts, listed, given[0], given[1], (given[2], given[3]), SINGLE, np.random.default_rng(20), rounded)
+    assert {tuple(box) for box in listed[standing(*stated).there].tolist()} <= pages
 
 
 @pytest.mark.parametrize("seed", range(4))

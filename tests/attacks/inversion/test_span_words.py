@@ -19,9 +19,8 @@ from pfl_audit.attacks.inversion.input_span.basis import bases_of
 from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
 from pfl_audit.attacks.inversion.input_span.fits import Fits
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
-from pfl_audit.attacks.inversion.input_span.ordered import first_layer
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
-from pfl_audit.attacks.inversion.input_span.sequence import Distances
+from pfl_audit.attacks.inversion.input_span.sequence import Distances, first_layer
 from pfl_audit.attacks.inversion.input_span.text_search import _Search, search
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Word
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
@@ -71,7 +70,7 @@ def page(room: Room, case: Case) -> Page:
     basis = bases_of(case.seen.gradient[FEED].double().numpy(), 3 * 2.0**-24)[0]
     inputs, layer, rng = (
         np.concatenate([words, patches, words[::-1]]),
-        first_layer(tables, weights),
+        first_layer(tables.layer(), tables.bias, weights),
         np.random.default_rng,
     )
     behind = range(len(words), len(words) + len(patches))
