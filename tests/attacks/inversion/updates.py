@@ -141,17 +141,27 @@ def dropped(model: GradientModel, pages: Sequence[Truth], rate: float = 0.1, see
     return update
 
 
-def adapters(update: Mapping[str, Tensor], rank: int = 6, seed: int = 0, up: float = 0.0) -> Update:
-    """A gradient of low-rank adapters on q and v, and, of a VT5, of what is trained whole beside them.
+WHOLE = ("spatial_embedding.", "visual_emb_matcher.")
+"""Parts of the names of what a VT5's client trains beside adapters, as the competition's winner did."""
+WHOLE_LAYOUTLM = ("embeddings.position_e", "embeddings.x_", "embeddings.y_", "embeddings.h_", "embeddings.w_",
+                  "patch_embed.")  # fmt: skip
+"""What a LayoutLMv3 has in their place: tables of positions and coordinates, and the projection of patches."""
+
+
+def adapters(
+    update: Mapping[str, Tensor], rank: int = 6, seed: int = 0, up: float = 0.0, whole: Sequence[str] = WHOLE
+) -> Update:
+    """A gradient of low-rank adapters on q and v, and of what is trained whole beside them.
 
     With y = W x + B A x the gradients are dL/dA = B^T dL/dW and dL/dB = dL/dW A^T, where the update is one of the
     weights W + B A.
 
     Args:
         up: Standard deviation of the halves B, which are zero in the first round; the halves A are random.
+        whole: Parts of the names of what is trained whole.
     """
     generator = torch.Generator().manual_seed(seed)
-    made = alone(update, "spatial_embedding.", "visual_emb_matcher.")
+    made = alone(update, *whole)
     for name, part in alone(update, *QUERIES_AND_VALUES).items():
         stem, down = name.removesuffix("weight"), torch.randn(rank, part.shape[1], generator=generator)
         second = up * torch.randn(part.shape[0], rank, generator=generator)
