@@ -120,8 +120,8 @@ class _OfEncoder:
     def read(self, seen: Observation) -> Bag:
         got = solve(self._model, seen)
         edges = {name: rows.tolist() for name, rows in got.coordinates.items()}
-        causes = Cause if holds_adapters(seen.gradient) else _ROWS
-        items, limits = _items(got.present.tolist(), edges), _of_rows(got.limits, causes)
+        adapted = holds_adapters(seen.gradient)
+        items, limits = _items(got.present.tolist(), edges), _of_rows(got.limits, adapted=adapted)
         if seen.batch == 1:
             return Bag(items, limits)
         apart = separate(self._model, self._encoder, seen, got.present.numpy())
@@ -162,8 +162,8 @@ class _OfDecoder:
         return Bag(_items(tokens) | _no_samples(seen), limits)
 
     def _bag(self, seen: Observation, layer: FirstLayer, read: TextRecovery) -> Bag:
-        causes = Cause if read.how is How.ADAPTERS else _ROWS
-        items, limits = _items(read.present.tolist()), _of_rows(read.limits, causes)
+        items = _items(read.present.tolist())
+        limits = _of_rows(read.limits, adapted=read.how is How.ADAPTERS)
         if not read.mixed:
             return Bag(items | _no_samples(seen), limits)
         names, tokens = layer.parameters, frozenset(read.present.tolist())
@@ -295,8 +295,7 @@ def _by_field(ids: Tensor, boxes: Tensor, private: Tensor) -> tuple[Items, Items
     return of(private), of(~private)
 
 
-def _of_rows(limits: Iterable[Limit], causes: Iterable[Cause] = _ROWS) -> tuple[Limit, ...]:
-    """Limits that leave rows unknown; what is mixed or crowded lacks its order alone, where tables are read."""
-    own = set(causes)
-    kept = [limit for limit in limits if limit.cause in own and not any(word in limit.words for word in _ORDER)]
-    return tuple(dict.fromkeys(kept))
+def _of_rows(limits: Iterable[Limit], *, adapted: bool = False) -> tuple[Limit, ...]:
+    """Limits that leave rows unknown; what is mixed or crowded lacks its order alone, but by adapters all tokens."""
+    own = [limit for limit in limits if limit.cause in _ROWS or (adapted and limit.words.startswith("tokens"))]
+    return tuple(dict.fromkeys(limit for limit in own if not any(word in limit.words for word in _ORDER)))

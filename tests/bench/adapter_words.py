@@ -37,7 +37,7 @@ from pfl_audit.models.vt5.gradients import Vt5Gradients
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.room import Room
 from tests.bench.input_span import OTHERS, models
-from tests.bench.inversion_updates import FIXTURES, Make
+from tests.bench.inversion_updates import FIXTURES, UP, Make
 from tests.bench.inversion_updates import kinds as all_kinds
 from tests.bench.utr import bag_of_words
 
@@ -46,8 +46,6 @@ _LINE = 8
 """Words of a line."""
 _SAID = ("tokens", "boxes", "dropout", "no gradient of the spatial")
 """Beginnings of what a report says of tokens and boxes that are missing."""
-_UP = 0.02
-"""Standard deviation of the halves B."""
 COUNTS = {"embedded": (1, 2, 4, 8, 16, 24, 32, 40, 48), "base": (1, 2, 4, 8, 16, 32, 64, 128, 160, 192)}
 
 
@@ -88,7 +86,7 @@ def kinds() -> dict[str, Make]:
     ) -> Make:
         def make(room: Room, page: int) -> Case:
             case = made(room, page)
-            sent = change(updates.adapters(case.seen.gradient, rank=rank, seed=page, up=_UP))
+            sent = change(updates.adapters(case.seen.gradient, rank=rank, seed=page, up=UP))
             return replace(case, seen=replace(case.seen, gradient=sent))
 
         return make
@@ -156,7 +154,7 @@ def row(room: Room, model: Vt5Gradients, words: int, pages: int, seed: int) -> s
     rooms, causes, seconds = [], set(), 0.0
     for number in range(pages):
         truth = page_of(room, model, words, number, seed)
-        update = updates.adapters(share(model, [truth]), up=_UP, seed=number)
+        update = updates.adapters(share(model, [truth]), up=UP, seed=number)
         began = time.process_time()
         seen = Observation("page", form, update)
         _, edges, _ = words_of_tables(seen.gradient, LookedUp.of(tables), weights)

@@ -45,10 +45,7 @@ def decoder_tokens(
 
 def added_up(layer: FirstLayer) -> AddedUp:
     """What the inputs of the first self-attention are added up from."""
-    norms = [
-        (weight.numpy(), bias.numpy(), epsilon)
-        for weight, bias, epsilon in (layer.behind, layer.before)
-    ]
+    norms = [(weight.numpy(), bias.numpy(), epsilon) for weight, bias, epsilon in (layer.behind, layer.before)]
     words, own = through_norms(layer.word_part(torch.arange(len(layer.embedding))).numpy(), norms)
     positions, _ = through_norms(layer.position_part(torch.arange(layer.places)).numpy(), norms)
     none = np.zeros((0, layer.width))

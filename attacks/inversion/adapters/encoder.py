@@ -19,14 +19,14 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.explanation import silent
 from pfl_audit.attacks.inversion.adapters.positioned import AddedUp, Placed, placed_tokens, without_tokens
-from pfl_audit.attacks.inversion.adapters.recovery import span_of_patches
+from pfl_audit.attacks.inversion.adapters.recovery import span_beside
 from pfl_audit.attacks.inversion.adapters.rows import halves_of, rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.attacks.inversion.analytic.signals import rows_of
 from pfl_audit.attacks.inversion.analytic.tables import Tables, read_tables
-from pfl_audit.attacks.inversion.batches.inputs import TextInputs, edges_of, through_norms
+from pfl_audit.attacks.inversion.batches.inputs import TextInputs, through_norms
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.update.traits import traits_of
@@ -35,6 +35,8 @@ from pfl_audit.models.word_encoder import WordEncoder
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_BESIDE: Final = ("the word embeddings", "the position embeddings")
+"""Words of limits on tables that adapters make up for."""
 _EDGES: Final = ("x", "y", "h", "w")
 _UNITS: Final = 1000
 """Of boxes, on a page."""
@@ -60,7 +62,8 @@ def encoder_tokens(seen: Observation, encoder: WordEncoder, weights: Mapping[str
         found = without_tokens(Limit(Cause.SIGNS, "tokens: steps of Adam leave no rows of inputs"))
     else:
         found = _by_adapters(seen, encoder, weights, tables, edges, got)
-    limits = [limit for limit in got.limits if "the word embeddings" not in limit.words]
+    # Where tokens are, the adapters show, so that no table is missing for them.
+    limits = [limit for limit in got.limits if not any(each in limit.words for each in _BESIDE)]
     return _joined(got, found, [*limits, *restated(found.limits, traits)])
 
 
@@ -70,9 +73,10 @@ def _of_tables(seen: Observation, encoder: WordEncoder, tables: Tables, edges: S
         return recover(seen.gradient, encoder.layout, None, encoder.continuations())
     none, noise = torch.zeros(0, dtype=torch.int64), noise_of(edges, edges[0], None) if edges else None
     shared = {name: tables.edge(name) for name in ("x", "y")}
-    found = {name: torch.from_numpy(rows_of(part, noise)) for name, part in shared.items() if part is not None and noise}
-    lost = "which tokens stand where, and the boxes, are unknown"
-    limits = (missing("the position embeddings", lost),)
+    found = {
+        name: torch.from_numpy(rows_of(part, noise)) for name, part in shared.items() if part is not None and noise
+    }
+    limits = (missing("the tables of positions and coordinates", "boxes are unknown"),)
     sure = torch.zeros(0, 2, dtype=torch.bool)
     return Recovery(none, none, none.reshape(0, 4), sure, none, coordinates=found, limits=limits)
 
@@ -118,10 +122,16 @@ def _patches(encoder: WordEncoder, weights: Mapping[str, Tensor], tables: Tables
     matrix = matrix.flatten(1)
     if gradient is None and min(matrix.shape) >= layout.width:
         return missing("the patch projection", "tokens: patches of the page may have any direction, and hide them")
-    features = span_of_patches(gradient, matrix, offset, noise)[:-1]
+    features = np.eye(matrix.shape[1])
+    if gradient is not None:
+        features = span_beside(gradient, features[:0], noise, np.zeros(len(gradient)))
     places = (at[0, 1:] + offset).double().numpy()
     start = (_read(weights, states.start)[0] + at[0, :1]).double().numpy()
-    norms = [(*(_read(weights, each).double().numpy() for each in norm[:2]), norm.epsilon) for norm in states.norms]
+    features = features @ matrix.double().numpy().T
+    norms = [
+        (_read(weights, norm.gain).double().numpy(), _read(weights, norm.shift).double().numpy(), norm.epsilon)
+        for norm in states.norms
+    ]
     vectors, own = through_norms(np.concatenate([features, places, start]), norms)
     return np.concatenate([vectors, own])
 
@@ -137,12 +147,13 @@ def _boxes(
         boxes = np.unique(got.boxes.numpy(), axis=0)
         return inputs.boxes(boxes), f"{len(boxes)} boxes", np.zeros((0, inputs.layout.width))
     known = {name: rows_of(table, noise) for name, table in shared.items() if table is not None}
-    if len(known) == len(shared):
-        vectors = _of_coordinates(inputs, known)
-        return vectors, f"{len(vectors)} coordinates", np.zeros((0, inputs.layout.width))
     printed = np.concatenate([np.zeros((1, 4)), form.boxes * _UNITS]).round().astype(np.int64)
     boxes = np.unique(printed, axis=0)
-    return inputs.boxes(boxes), f"{len(boxes)} boxes of the form", _of_coordinates(inputs, _possible(inputs, form) | known)
+    return (
+        inputs.boxes(boxes),
+        f"{len(boxes)} boxes of the form",
+        _of_coordinates(inputs, _possible(inputs, form) | known),
+    )
 
 
 def _possible(inputs: TextInputs, form: Template) -> dict[str, Ints]:

@@ -114,7 +114,7 @@ class Explanation:
 
 def room_in(free: Floats) -> int:
     """How many vectors there may be at most in directions, float64 (width, m)."""
-    return max(0, free.shape[1] - LEAST_OUTSIDE)
+    return max(0, int(free.shape[1]) - LEAST_OUTSIDE)
 
 
 def explain(rows: Floats, levels: Levels, dictionary: Floats, free: Floats, public: Ints) -> Explanation:

@@ -1,10 +1,10 @@
 """Tokens of an update that holds adapters of the first attention, of models that add up tokens and positions.
 
-An input is a multiple of w(token) + p(position) + ..., and directions that LayerNorm adds of its own. With what is known
-taken out of the rows of dL/dA, the tokens explain what is left (``explanation``). Their coefficients are then
-determined, and with the tokens taken out instead, so are those of the positions. An input has its coefficients once, so
-that those of a token are the sums over its positions: which places a token at its positions, and shows an explanation to
-be wrong whose tokens do not have together what the positions have together.
+An input is a multiple of w(token) + p(position) + ..., and directions that LayerNorm adds of its own. With what is
+known taken out of the rows of dL/dA, the tokens explain what is left (``explanation``). Their coefficients are then
+determined, and with the tokens taken out instead, so are those of the positions. An input has its coefficients once,
+so that those of a token are the sums over its positions: which places a token at its positions, and shows an
+explanation to be wrong whose tokens do not have together what the positions have together.
 """
 
 from __future__ import annotations
