@@ -164,6 +164,9 @@ class _OfDecoder:
     def _bag(self, seen: Observation, layer: FirstLayer, read: TextRecovery) -> Bag:
         items = _items(read.present.tolist())
         limits = _of_rows(read.limits, adapted=read.how is How.ADAPTERS)
+        if read.how is How.ADAPTERS:
+            whole = read.ids.tolist() if bool(read.sure.all()) else []
+            return Bag(items | {SAMPLES: _beginnings(whole, [*range(len(whole))])}, limits)
         if not read.mixed:
             return Bag(items | _no_samples(seen), limits)
         names, tokens = layer.parameters, frozenset(read.present.tolist())

@@ -53,7 +53,7 @@ def solve(model: GradientModel, seen: Observation) -> Recovery:
     names = tuple(name for ending in tables for name in weights if name.endswith(ending))
     decay = without_decay(seen.gradient, weights, names)
     if holds_adapters(seen.gradient):
-        return encoder_tokens(replace(seen, gradient=decay.update), encoder, weights)
+        return encoder_tokens(replace(seen, gradient=decay.update), encoder, weights, seen.gradient)
     found = held_to_form(recover(decay.update, layout, blank(seen), encoder.continuations()), seen)
     return replace(found, limits=after_decay(found.limits, decay.share)) if decay.share else found
 

@@ -44,11 +44,15 @@ _MARGIN: Final = 2
 """Thousandths by which coordinates of a page may be outside of the form's, by rounding."""
 
 
-def encoder_tokens(seen: Observation, encoder: WordEncoder, weights: Mapping[str, Tensor]) -> Recovery:
+def encoder_tokens(
+    seen: Observation, encoder: WordEncoder, weights: Mapping[str, Tensor], sent_as: Mapping[str, Tensor]
+) -> Recovery:
     """Tokens by adapters, and beside them what the tables that were shared show.
 
     Args:
+        seen: The update, without weight decay where tables show it.
         weights: The model's, by parameter, before the update.
+        sent_as: The update as it was sent, by parameter.
 
     Raises:
         AuditError: A tensor is not that of the model.
@@ -61,7 +65,8 @@ def encoder_tokens(seen: Observation, encoder: WordEncoder, weights: Mapping[str
     if traits.signs:
         found = without_tokens(Limit(Cause.SIGNS, "tokens: steps of Adam leave no rows of inputs"))
     else:
-        found = _by_adapters(seen, encoder, weights, tables, edges, got)
+        errors = rounding_of_matrices(sent_as, weights, steps=seen.steps)
+        found = _by_adapters(seen, encoder, weights, tables, edges, got, errors)
     # Where tokens are, the adapters show, so that no table is missing for them.
     limits = [limit for limit in got.limits if not any(each in limit.words for each in _BESIDE)]
     return _joined(got, found, [*limits, *restated(found.limits, traits)])
@@ -88,9 +93,9 @@ def _by_adapters(
     tables: Tables,
     edges: Sequence[Tensor],
     got: Recovery,
+    errors: Mapping[str, Tensor],
 ) -> Placed:
     update, first, layout = seen.gradient, encoder.first, encoder.layout
-    errors = rounding_of_matrices(update, weights, steps=seen.steps)
     halves = halves_of(update, first.attention, layout.width, weights, errors)
     if halves is None:
         return without_tokens(missing("adapters of the first attention", "tokens are unknown"))

@@ -10,7 +10,7 @@ explanation to be wrong whose tokens do not have together what the positions hav
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -92,8 +92,11 @@ def placed_tokens(halves: Halves, parts: AddedUp, noise: Noise) -> Placed:
     if not len(halves.down):
         return without_tokens(silent(halves))
     rows, levels = in_errors(halves.down.double().numpy(), noise, halves.errors.numpy())
-    taken, width, left = 0, parts.words.shape[1], 0
-    tried = 0
+    decayed = halves.begun.double().numpy().reshape(-1, parts.words.shape[1])
+    if len(decayed):
+        used = (*parts.used, f"{len(decayed)} halves A, of which weight decay takes a share")
+        parts = replace(parts, others=(*parts.others, decayed), used=used)
+    taken, width, left, tried = 0, parts.words.shape[1], 0, 0
     for count in _counts(parts):
         free = outside_of([*parts.others, parts.positions[:count]])
         if not room_in(free):
@@ -105,6 +108,8 @@ def placed_tokens(halves: Halves, parts: AddedUp, noise: Noise) -> Placed:
             if sums is not None and sums.balanced:
                 return _placed(parts, found, sums, levels, noise)
         elif found.ends:
+            if halves.first:
+                return without_tokens(silent(halves))
             why = Limit(Cause.NOISE, "tokens: errors explain all of the adapters' rows")
             return Placed(_NOWHERE, _NOWHERE, 0, found.room, (why,))
         taken, left, tried = len(found.chosen), free.shape[1], count
