@@ -20,7 +20,7 @@ from torch import Tensor
 from pfl_audit.attacks.inversion.adapters.explanation import silent
 from pfl_audit.attacks.inversion.adapters.positioned import AddedUp, Placed, placed_tokens, without_tokens
 from pfl_audit.attacks.inversion.adapters.recovery import span_beside
-from pfl_audit.attacks.inversion.adapters.rows import halves_of, rounding_of_matrices
+from pfl_audit.attacks.inversion.adapters.rows import DOWN, halves_of, rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
@@ -65,7 +65,8 @@ def encoder_tokens(
     if traits.signs:
         found = without_tokens(Limit(Cause.SIGNS, "tokens: steps of Adam leave no rows of inputs"))
     else:
-        errors = rounding_of_matrices(sent_as, weights, steps=seen.steps)
+        parts = (DOWN, layout.tables["projection"].name) if layout.pixels is not None else (DOWN,)
+        errors = rounding_of_matrices(sent_as, weights, parts, seen.steps)
         found = _by_adapters(seen, encoder, weights, tables, edges, got, errors)
     # Where tokens are, the adapters show, so that no table is missing for them.
     limits = [limit for limit in got.limits if not any(each in limit.words for each in _BESIDE)]
@@ -102,7 +103,7 @@ def _by_adapters(
     if not len(halves.down):
         return without_tokens(silent(halves))
     noise = noise_of(edges, halves.down, None)
-    patches = _patches(encoder, weights, tables, noise)
+    patches = _patches(encoder, weights, tables, noise, errors)
     if isinstance(patches, Limit):
         return without_tokens(patches)
     inputs = TextInputs.of(layout, first, weights)
@@ -117,7 +118,13 @@ def _by_adapters(
     return placed_tokens(halves, AddedUp(words, positions, (own, types, boxes, patches), listed, more, places), noise)
 
 
-def _patches(encoder: WordEncoder, weights: Mapping[str, Tensor], tables: Tables, noise: Noise) -> Floats | Limit:
+def _patches(
+    encoder: WordEncoder,
+    weights: Mapping[str, Tensor],
+    tables: Tables,
+    noise: Noise,
+    errors: Mapping[str, Tensor],
+) -> Floats | Limit:
     """Directions of all patches of any page, float64 (n, width)."""
     layout, states = encoder.layout, encoder.first.patches
     if states is None:
@@ -129,7 +136,11 @@ def _patches(encoder: WordEncoder, weights: Mapping[str, Tensor], tables: Tables
         return missing("the patch projection", "tokens: patches of the page may have any direction, and hide them")
     features = np.eye(matrix.shape[1])
     if gradient is not None:
-        features = span_beside(gradient, features[:0], noise, np.zeros(len(gradient)))
+        ending = layout.tables["projection"].name
+        rounded = next(
+            (part.numpy() for name, part in errors.items() if name.endswith(ending)), np.zeros(len(gradient))
+        )
+        features = span_beside(gradient, features[:0], noise, rounded)
     places = (at[0, 1:] + offset).double().numpy()
     start = (_read(weights, states.start)[0] + at[0, :1]).double().numpy()
     features = features @ matrix.double().numpy().T

@@ -105,8 +105,8 @@ def rounding_of_matrices(
     found = {}
     for name, part in sent_as.items():
         named = name in weights and any(each in name for each in parts)
-        if named and part.shape == weights[name].shape and part.dim() == 2:
-            rounded = rounding_of(part, weights[name])
+        if named and part.shape == weights[name].shape and part.dim() > 1:
+            rounded = rounding_of(part.flatten(1), weights[name].flatten(1))
             if rounded is not None:
                 found[name] = torch.from_numpy(steps * rounded)
     return found

@@ -17,7 +17,7 @@ from pfl_audit.attacks.inversion.adapters.positioned import AddedUp, placed_toke
 from pfl_audit.attacks.inversion.adapters.rows import Halves, halves_of
 from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
-from pfl_audit.attacks.inversion.bag import bag_of
+from pfl_audit.attacks.inversion.bag import bag_of, counts_of
 from pfl_audit.attacks.inversion.batches.inputs import TextInputs
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
@@ -236,6 +236,26 @@ def test_coordinates_come_from_tables_that_are_shared_without_positions(rooms: C
     bag = bag_of(room.model, case)
     assert len(bag.items[COORDINATES]) == len(bag_of(room.model, room.case(0)).items[COORDINATES]) > 10
     assert not bag.items[ANY_ORDER]
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_a_difference_of_weights_is_read_without_its_decay(rooms: Callable[[str], Room], decay: float) -> None:
+    """Of a LayoutLMv3 the tables show the decay; of a Donut the halves A, of which it is a share, are taken out."""
+    for kind in ("Donut", "LayoutLMv3"):
+        room = rooms(kind)
+        of, generator = room.case(1), torch.Generator().manual_seed(1)
+        own = {name: part.detach() for name, part in room.model.network.named_parameters()}
+        gradient = updates.adapters(of.seen.gradient, up=UP)
+        begun = {
+            name: own[name] if name in own else 0.05 * torch.randn(part.shape, generator=generator)
+            for name, part in gradient.items()
+        }
+        moved = {name: (part - 0.05 * (gradient[name] + decay * part)) - part for name, part in begun.items()}
+        case = replace(of, seen=replace(of.seen, gradient=moved, weights=own | begun))
+        bag, pages = bag_of(room.model, case), replace(case, filling=None)
+        right, wanted, named = counts_of(room.model, pages, bag)[ANY_ORDER][0].tolist()
+        assert right == named
+        assert right >= 0.9 * wanted > 3
 
 
 def test_an_explanation_without_a_position_is_refused(rooms: Callable[[str], Room]) -> None:
