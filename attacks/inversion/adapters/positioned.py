@@ -108,7 +108,7 @@ def placed_tokens(halves: Halves, parts: AddedUp, noise: Noise) -> Placed:
             if sums is not None and sums.balanced:
                 return _placed(parts, found, sums, levels, noise)
         elif found.ends:
-            if halves.first:
+            if halves.first and len(decayed):  # known to be zero
                 return without_tokens(silent(halves))
             why = Limit(Cause.NOISE, "tokens: errors explain all of the adapters' rows")
             return Placed(_NOWHERE, _NOWHERE, 0, found.room, (why,))

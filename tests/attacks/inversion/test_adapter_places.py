@@ -172,6 +172,7 @@ def test_what_is_not_of_the_pages_is_no_leak(rooms: Callable[[str], Room], kind:
             got = read(room, control)
             assert (got.present, got.false, got.right) == (0, 0, 0)
             assert got.causes
+            assert Cause.FIRST not in got.causes
         parts.append(room.counts(control))
     decision = decide(parts, BUDGET)
     assert decision is not None
