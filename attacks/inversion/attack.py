@@ -41,7 +41,11 @@ ANALYTIC = CheckSpec(
     "inversion.analytic",
     "Words, boxes and page out of a gradient, in closed form",
     frozenset({Capability.GRADIENT, Capability.WORD_ENCODER, GRADIENT}),
-    {"knows": "the model's architecture", "sees": _SEES, "does": "solves linear systems; searches for nothing"},
+    {
+        "knows": "the model's architecture; of adapters, its weights at that step",
+        "sees": _SEES,
+        "does": "solves linear systems; searches for nothing but the fewest tokens that explain the rows of adapters",
+    },
     optional=True,
     review=_REVIEW,
 )
@@ -50,11 +54,11 @@ WORDS = CheckSpec(
     "Words and coordinates of all pages of an update",
     frozenset({Capability.GRADIENT, GRADIENT}),
     {
-        "knows": "the model's architecture; of a VT5, and of batches of a LayoutLM, its weights at that step, and an "
-        "empty form",
+        "knows": "the model's architecture; of a VT5, of batches of a LayoutLM and of adapters, its weights at that "
+        "step, and an empty form",
         "sees": "an update of one client or of several, as a server of federated learning does",
         "does": "looks at which rows of the tables of words and coordinates changed, and of a VT5 and "
-        "of batches of a LayoutLM at the span of the first layers' inputs",
+        "of batches of a LayoutLM at the span of the first layers' inputs; of adapters at their rows",
     },
     optional=True,
     review=_REVIEW,

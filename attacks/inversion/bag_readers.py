@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.adapters.rows import holds_adapters
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, restated
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.batches.recovery import Separated, pages_of, separate
@@ -27,7 +28,7 @@ from pfl_audit.attacks.inversion.controls import (
     WORDS,
     private_tokens,
 )
-from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recover_text
+from pfl_audit.attacks.inversion.donut_text.recovery import How, TextRecovery, recover_text
 from pfl_audit.attacks.inversion.donut_text.samples import samples_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
 from pfl_audit.attacks.inversion.input_span.reader import sums_of
@@ -125,7 +126,8 @@ class _OfEncoder:
             return self._by_matrices(seen)
         got = solve(self._model, seen)
         edges = {name: rows.tolist() for name, rows in got.coordinates.items()}
-        items, limits = _items(got.present.tolist(), edges), _of_rows(got.limits)
+        adapted = holds_adapters(seen.gradient)
+        items, limits = _items(got.present.tolist(), edges), _of_rows(got.limits, adapted=adapted)
         if seen.batch == 1:
             return Bag(items, limits)
         return self._separated(seen, items, limits, separate(self._model, self._encoder, seen, got.present.numpy()))
@@ -178,15 +180,20 @@ class _OfDecoder:
 
     def read(self, seen: Observation) -> Bag:
         layer, weights = self._decoder.first_layer(), seen.weights or self._weights
-        if seen.weights is None:  # else the first layer is another one than that of the update
-            read = recover_text(seen.gradient, layer)
-            if len(read.present):
+        # With other weights the first layer is another one than that of the update, unless adapters alone are trained.
+        if seen.weights is None or holds_adapters(seen.gradient):
+            read = recover_text(seen.gradient, layer, seen.weights)
+            if len(read.present) or read.how is How.ADAPTERS:
                 return self._bag(seen, layer, read)
         tokens, _, limits = words_of_tables(seen.gradient, _tables_of(layer), weights, seen.steps)
         return Bag(_items(tokens) | _no_samples(seen), limits)
 
     def _bag(self, seen: Observation, layer: FirstLayer, read: TextRecovery) -> Bag:
-        items, limits = _items(read.present.tolist()), _of_rows(read.limits)
+        items = _items(read.present.tolist())
+        limits = _of_rows(read.limits, adapted=read.how is How.ADAPTERS)
+        if read.how is How.ADAPTERS:
+            whole = read.ids.tolist() if bool(read.sure.all()) else []
+            return Bag(items | {SAMPLES: _beginnings(whole, [*range(len(whole))])}, limits)
         if not read.mixed:
             return Bag(items | _no_samples(seen), limits)
         names, tokens = layer.parameters, frozenset(read.present.tolist())
@@ -321,7 +328,7 @@ def _by_field(ids: Tensor, boxes: Tensor, private: Tensor) -> tuple[Items, Items
     return of(private), of(~private)
 
 
-def _of_rows(limits: Iterable[Limit]) -> tuple[Limit, ...]:
-    """Limits that leave rows unknown; what is mixed or crowded lacks its order alone."""
-    kept = [limit for limit in limits if limit.cause in _ROWS and not any(word in limit.words for word in _ORDER)]
-    return tuple(dict.fromkeys(kept))
+def _of_rows(limits: Iterable[Limit], *, adapted: bool = False) -> tuple[Limit, ...]:
+    """Limits that leave rows unknown; what is mixed or crowded lacks its order alone, but by adapters all tokens."""
+    own = [limit for limit in limits if limit.cause in _ROWS or (adapted and limit.words.startswith("tokens"))]
+    return tuple(dict.fromkeys(limit for limit in own if not any(word in limit.words for word in _ORDER)))

@@ -104,7 +104,7 @@ class _Read:
 def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:
     decoder = decoder_of(model)
     layer = decoder.first_layer()
-    read = recover_text(case.seen.gradient, layer)
+    read = recover_text(case.seen.gradient, layer, case.seen.weights)
     ids = read.ids.tolist()
     end = decoder.answer_at(ids) or len(ids)
     question, answer = decoder.decode(ids[:end]), decoder.decode(ids[end:])

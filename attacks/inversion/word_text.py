@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pfl_audit.attacks.inversion.adapters.encoder import encoder_tokens
+from pfl_audit.attacks.inversion.adapters.rows import holds_adapters
 from pfl_audit.attacks.inversion.analytic.limits import Cause, after_decay
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.attacks.inversion.context import Observation
@@ -83,6 +85,8 @@ def _of_tables(model: GradientModel, seen: Observation) -> Recovery:
     tables = [table.name for name, table in layout.tables.items() if name in ("word", "position", "x", "y", "h", "w")]
     names = tuple(name for ending in tables for name in weights if name.endswith(ending))
     decay = without_decay(seen.gradient, weights, names)
+    if holds_adapters(seen.gradient):
+        return encoder_tokens(replace(seen, gradient=decay.update), encoder, weights, seen.gradient)
     found = held_to_form(recover(decay.update, layout, blank(seen), encoder.continuations()), seen)
     return replace(found, limits=after_decay(found.limits, decay.share)) if decay.share else found
 

@@ -87,6 +87,19 @@ class Norm(NamedTuple):
 
 
 @dataclass(frozen=True)
+class PatchStates:
+    """Parameters that the page's patches meet beside those of the layout, before the first encoder layer.
+
+    Attributes:
+        start: What stands before the patches, (1, 1, width).
+        norms: LayerNorms of the patches with their positions, in order.
+    """
+
+    start: str
+    norms: tuple[Norm, ...]
+
+
+@dataclass(frozen=True)
 class EncoderInputs:
     """Parameters between the embedding sum and the first encoder layer, and of that layer those that have its inputs.
 
@@ -96,6 +109,7 @@ class EncoderInputs:
         feed: Weight of the first feed-forward layer.
         start: Token at the first position of every sample, in an empty box.
         end: Token at the last position of every sample.
+        patches: How patches become inputs; None if the model takes no image.
     """
 
     norms: tuple[Norm, ...]
@@ -103,6 +117,7 @@ class EncoderInputs:
     feed: str
     start: int
     end: int
+    patches: PatchStates | None = None
 
 
 class WordEncoder(Protocol):

@@ -1,5 +1,5 @@
 """How many words adapters give away: python -m tests.bench.adapter_words [MODEL [COUNTS [PAGES [SEED]]]],
-or forms [PAGES].
+or forms [PAGES], or places [PAGES].
 
 The embedded VT5 (192 wide) and one of base size (768 wide) with random weights. A page is the first embedded form with
 1, 2, 4, ... private words of two random pieces of the whole vocabulary, in lines of random boxes. The client sends the
@@ -8,14 +8,18 @@ layer that patches are given to. Tokens are those of the private words and of th
 have. UTR has the same rows and boxes; in the last two columns what this attack takes out is taken out for it as well.
 
 ``forms`` are real fillings of the first two embedded forms on the embedded VT5, a row for each kind of update.
+``places`` are drawn forms on the embedded Donut, on a small LayoutLMv3 with random weights, and on one that sees no
+page, whose closed forms place the tokens.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,7 +30,7 @@ from pfl_audit.attacks.inversion.analytic.noise import noise_of
 from pfl_audit.attacks.inversion.bag import bag_of, counts_of
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case, Observation, Truth
-from pfl_audit.attacks.inversion.controls import ANY_ORDER
+from pfl_audit.attacks.inversion.controls import ANY_ORDER, TOKENS
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.recovery import inputs_of_span
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
@@ -35,19 +39,19 @@ from pfl_audit.models.gradient_protocol import Sample
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.vt5.gradients import Vt5Gradients
 from tests.attacks.inversion import updates
+from tests.attacks.inversion.batch_models import FORMS, save_model
+from tests.attacks.inversion.conftest import save_reader
 from tests.attacks.inversion.room import Room
 from tests.bench.input_span import OTHERS, models
-from tests.bench.inversion_updates import FIXTURES, Make
+from tests.bench.inversion_updates import FIXTURES, UP, Make
 from tests.bench.inversion_updates import kinds as all_kinds
 from tests.bench.utr import bag_of_words
 
 _PIECES = 2
 _LINE = 8
 """Words of a line."""
-_SAID = ("tokens", "boxes", "dropout", "no gradient of the spatial")
+_SAID = ("tokens", "boxes", "dropout", "no gradient of the spatial", "no gradient of the patch")
 """Beginnings of what a report says of tokens and boxes that are missing."""
-_UP = 0.02
-"""Standard deviation of the halves B."""
 COUNTS = {"embedded": (1, 2, 4, 8, 16, 24, 32, 40, 48), "base": (1, 2, 4, 8, 16, 32, 64, 128, 160, 192)}
 
 
@@ -80,6 +84,60 @@ def forms(pages: int) -> None:
         print(f"| {kind} | {right} of {wanted} | {named - right} | {', '.join(sorted(causes)) or '–'} |", flush=True)
 
 
+def places(pages: int) -> None:
+    """Print a table of kinds of updates for each model with absolute positions."""
+    with tempfile.TemporaryDirectory() as folder:
+        blind = Path(folder) / "blind"
+        blind.mkdir()
+        paths = {
+            "Donut (embedded)": FIXTURES / "donut",
+            "LayoutLMv3 (small, random weights)": save_reader(Path(folder), "v3")[0],
+            "LayoutLMv3 that sees no page (192 wide, random weights)": save_model(blind, 192),
+        }
+        for name, path in paths.items():
+            room = Room(open_gradient_model(str(path), "cpu"), FORMS)
+            print(f"\n{name}, {pages} pages\n")
+            print("| what is shared | tokens in place | in any order | false | cause | s a page |")
+            print("| --- " * 6 + "|")
+            beside = {kind: make for kind, make in kinds().items() if "frozen" not in kind}
+            if room.model.word_encoder() is not None:
+                beside |= {kind: _beside(*parts) for kind, parts in FROZEN.items()}
+            for kind, make in beside.items():
+                print(_places_row(room, kind, make, pages), flush=True)
+
+
+FROZEN = {
+    "tables of positions and coordinates frozen": ("position_embeddings",),
+    "layer of patches frozen": ("patch_embed.",),
+    "both frozen, adapters alone": ("position_embeddings", "patch_embed."),
+}
+"""Parts of the names of what a LayoutLMv3's client leaves out."""
+
+
+def _beside(*parts: str) -> Make:
+    def make(room: Room, page: int) -> Case:
+        case = room.case(page)
+        sent = updates.frozen(updates.adapters(case.seen.gradient, seed=page, up=UP), *parts)
+        return replace(case, seen=replace(case.seen, gradient=sent))
+
+    return make
+
+
+def _places_row(room: Room, kind: str, make: Make, pages: int) -> str:
+    placed, counts, causes, seconds = np.zeros(2, dtype=np.int64), np.zeros(3, dtype=np.int64), set(), 0.0
+    for page in range(pages):
+        case = replace(make(room, page), filling=None)
+        began = time.process_time()
+        bag = bag_of(room.model, case)
+        seconds += time.process_time() - began
+        placed += room.counts(case)[TOKENS][0]
+        counts += counts_of(room.model, case, bag)[ANY_ORDER][0]
+        causes |= {str(limit.cause) for limit in bag.limits if limit.words.startswith(("tokens", *_SAID))}
+    right, wanted, named = counts.tolist()
+    cells = [kind, "{} of {}".format(*placed), f"{right} of {wanted}", str(named - right)]
+    return f"| {' | '.join([*cells, ', '.join(sorted(causes)) or '–', f'{seconds / pages:.1f}'])} |"
+
+
 def kinds() -> dict[str, Make]:
     """Updates by what is done to them."""
 
@@ -88,7 +146,7 @@ def kinds() -> dict[str, Make]:
     ) -> Make:
         def make(room: Room, page: int) -> Case:
             case = made(room, page)
-            sent = change(updates.adapters(case.seen.gradient, rank=rank, seed=page, up=_UP))
+            sent = change(updates.adapters(case.seen.gradient, rank=rank, seed=page, up=UP))
             return replace(case, seen=replace(case.seen, gradient=sent))
 
         return make
@@ -156,7 +214,7 @@ def row(room: Room, model: Vt5Gradients, words: int, pages: int, seed: int) -> s
     rooms, causes, seconds = [], set(), 0.0
     for number in range(pages):
         truth = page_of(room, model, words, number, seed)
-        update = updates.adapters(share(model, [truth]), up=_UP, seed=number)
+        update = updates.adapters(share(model, [truth]), up=UP, seed=number)
         began = time.process_time()
         seen = Observation("page", form, update)
         _, edges, _ = words_of_tables(seen.gradient, LookedUp.of(tables), weights)
@@ -190,5 +248,7 @@ if __name__ == "__main__":
     given = sys.argv[1:]
     if given[:1] == ["forms"]:
         forms(int(given[1]) if len(given) > 1 else 2)
+    elif given[:1] == ["places"]:
+        places(int(given[1]) if len(given) > 1 else 5)
     else:
         main(*given[:2], *map(int, given[2:]))

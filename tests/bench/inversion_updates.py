@@ -43,6 +43,8 @@ from tests.attacks.inversion.template.drawn import form
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 OTHER_LABELS = ("Sum:", "Place:", "Who:")
+UP = 0.02
+"""Standard deviation of the halves B of adapters in a later round."""
 _WORD_TABLES = ("word_embeddings", "embed_tokens", "lm_head", "shared")
 Make = Callable[[Room, int], Case]
 
@@ -152,6 +154,10 @@ def kinds() -> dict[str, Make]:
         "all embeddings frozen": lambda given: updates.frozen(given, "mbed", "lm_head", "shared"),
         "q and v alone": lambda given: updates.alone(given, *updates.QUERIES_AND_VALUES),
         "adapters of rank 6, first round": updates.adapters,
+        "adapters of rank 6, a later round": lambda given: updates.adapters(given, up=UP),
+        "adapters of rank 6 alone, a later round": lambda given: updates.alone(
+            updates.adapters(given, up=UP), ".lora_"
+        ),
         "noise of 1e-4 an entry": lambda given: updates.noisy(given, 1e-4),
         "noise of 1e-2 an entry": lambda given: updates.noisy(given, 1e-2),
         "noise of 1 an entry": lambda given: updates.noisy(given, 1.0),

@@ -13,7 +13,7 @@ Source: Hu et al., LoRA, 2021, section 4.1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import Final
 
@@ -41,6 +41,7 @@ class Halves:
         up: float (outputs, rank) each, of the halves B.
         rank: Sum of the ranks of the halves A.
         first: Whether the halves B may have been zero before the update.
+        begun: float (rows, width), the halves A before the update, as far as they are known: weight decay adds them.
     """
 
     down: Tensor
@@ -48,6 +49,7 @@ class Halves:
     up: tuple[Tensor, ...]
     rank: int
     first: bool = True
+    begun: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
 
 
 def adapted_layer(name: str) -> str | None:
@@ -103,8 +105,8 @@ def rounding_of_matrices(
     found = {}
     for name, part in sent_as.items():
         named = name in weights and any(each in name for each in parts)
-        if named and part.shape == weights[name].shape and part.dim() == 2:
-            rounded = rounding_of(part, weights[name], steps)
+        if named and part.shape == weights[name].shape and part.dim() > 1:
+            rounded = rounding_of(part.flatten(1), weights[name].flatten(1), steps)
             if rounded is not None:
                 found[name] = torch.from_numpy(rounded)
     return found
@@ -132,7 +134,7 @@ def halves_of(
     Raises:
         AuditError: A half A is not as wide as the inputs.
     """
-    down, up, noise, first, begun = [], [], [], True, weights or {}
+    down, up, noise, first, begun, own = [], [], [], True, weights or {}, [torch.zeros(0, width)]
     for name, part in update.items():
         layer = adapted_layer(name)
         if layer is None or not any(layer == ending or layer.endswith(f".{ending}") for ending in layers):
@@ -142,6 +144,7 @@ def halves_of(
             first &= name not in begun or not begun[name].any()
         elif part.dim() == 2 and part.shape[1] == width:
             down.append(part)
+            own += [begun[name].detach().cpu()] if name in begun and begun[name].shape == part.shape else []
             noise.append((errors or {}).get(name, torch.zeros(len(part), dtype=torch.float64)))
         else:
             raise AuditError(
@@ -152,4 +155,4 @@ def halves_of(
     rows = torch.cat(down) if down else torch.zeros(0, width)
     each = torch.cat(noise) if noise else torch.zeros(0, dtype=torch.float64)
     loud = rows.double().norm(dim=1) > _ABOVE * sqrt(width) * each
-    return Halves(rows[loud], each[loud], tuple(up), len(rows), first)
+    return Halves(rows[loud], each[loud], tuple(up), len(rows), first, torch.cat(own))

@@ -7,7 +7,7 @@ A place is a row of seven numbers: token, position, token type, left, top, right
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,10 +86,15 @@ class TextInputs:
             float64 (n, width), linear in the vectors, and float64 (k, width): an input is a multiple of the first and a
             combination of the others.
         """
-        left, own = vectors, np.zeros((0, self.layout.width))
-        for gain, shift, _ in self.norms:  # the mean of a vector moves it along a vector of ones
-            left, own = gain * left, np.concatenate([gain * own, gain[None], shift[None]])
-        return left, own
+        return through_norms(vectors, self.norms)
+
+
+def through_norms(vectors: Floats, norms: Sequence[tuple[Floats, Floats, float]]) -> tuple[Floats, Floats]:
+    """As ``TextInputs.linear``, of any LayerNorms: weight, bias and epsilon of each."""
+    left, own = vectors, np.zeros((0, vectors.shape[1]))
+    for gain, shift, _ in norms:  # the mean of a vector moves it along a vector of ones
+        left, own = gain * left, np.concatenate([gain * own, gain[None], shift[None]])
+    return left, own
 
 
 def edges_of(boxes: Ints) -> dict[str, tuple[Ints, ...]]:

@@ -15,13 +15,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.adapters.decoder import decoder_tokens
+from pfl_audit.attacks.inversion.adapters.positioned import Placed
 from pfl_audit.attacks.inversion.analytic.assignment import LIKELY
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, reading_limits, restated
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
 from pfl_audit.attacks.inversion.donut_text.span import span_of
-from pfl_audit.attacks.inversion.donut_text.tensors import Tensors, find_noise, least_noise, read_rows, read_tensors
+from pfl_audit.attacks.inversion.donut_text.tensors import (
+    Tensors,
+    find_noise,
+    least_noise,
+    read_rows,
+    read_tensors,
+    shared_tensors,
+)
 from pfl_audit.attacks.inversion.donut_text.token_evidence import TokenEvidence, orthogonality_odds, pair
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.models.text_decoder import FirstLayer
@@ -36,6 +45,7 @@ class How(StrEnum):
 
     ROWS = auto()
     SPAN = auto()
+    ADAPTERS = auto()
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,8 @@ class TextRecovery:
     Attributes:
         ids: int64 (n,), what the decoder read, -1 where unknown.
         sure: bool (n,), tokens that no other comes near; the rest is the likeliest reading.
-        how: ROWS where the embedding's rows gave every token, SPAN where span or orthogonality were needed.
+        how: ROWS where the embedding's rows gave every token, SPAN where span or orthogonality were needed,
+            ADAPTERS where the rows of low-rank adapters gave them.
         candidates: For every place the tokens that may stand there, in rising order; of a batch, all that do.
         present: int64, tokens that stand anywhere, in rising order, as far as it is known.
         mixed: Whether the gradient is of more than one sample, or of more than one step.
@@ -63,21 +74,38 @@ class TextRecovery:
     limits: tuple[Limit, ...] = ()
 
 
-def recover_text(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> TextRecovery:
+def recover_text(
+    gradient: Mapping[str, Tensor], decoder: FirstLayer, weights: Mapping[str, Tensor] | None = None
+) -> TextRecovery:
     """Recover the tokens that a decoder read from its gradient.
 
     Args:
         gradient: Gradient of the training loss by parameter name, up to a factor.
         decoder: First weights of the network that the client was sent.
+        weights: What the update was added to, by parameter, with adapters, where that is not the model as it is.
 
     Raises:
         AuditError: Misshapen tensors or NaN; none of the tensors at all.
     """
-    work = _Reader(decoder, read_tensors(gradient, decoder))
-    work.read()
-    found, names = work.found(), decoder.parameters
+    adapted, names = decoder_tokens(gradient, decoder, weights), decoder.parameters
+    found = None if adapted is None else _of_adapters(adapted)
+    if found is None or shared_tensors(gradient, decoder).some:
+        work = _Reader(decoder, read_tensors(gradient, decoder))
+        work.read()
+        found = _surer(work.found(), found)
     traits = traits_of(gradient, (names.word, names.position, names.output))
     return replace(found, limits=restated(found.limits, traits))
+
+
+def _of_adapters(found: Placed) -> TextRecovery:
+    ids = torch.from_numpy(found.ids)
+    candidates = tuple((token,) if token >= 0 else () for token in found.ids.tolist())
+    return TextRecovery(ids, ids >= 0, How.ADAPTERS, candidates, torch.from_numpy(found.present), limits=found.limits)
+
+
+def _surer(one: TextRecovery, other: TextRecovery | None) -> TextRecovery:
+    """That with more tokens that are sure."""
+    return one if other is None or int(one.sure.sum()) >= int(other.sure.sum()) else other
 
 
 class _Reader:

@@ -38,6 +38,11 @@ class Tensors:
     position: Tensor | None
     attention: Tensor | None
 
+    @property
+    def some(self) -> bool:
+        """Whether any was shared."""
+        return any(each is not None for each in (self.word, self.position, self.attention))
+
 
 def read_tensors(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> Tensors:
     """Pick the tensors out of a gradient.
@@ -50,6 +55,18 @@ def read_tensors(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> Tensors
         AuditError: A tensor of another shape than the network's, one that is not of real numbers or holds NaN or
             infinity, two of one name, or none that speaks of the text.
     """
+    found = shared_tensors(gradient, decoder)
+    if not found.some:
+        names = decoder.parameters
+        raise AuditError(
+            f"the gradient holds nothing of {names.word}, {names.position} or {names.attention[-1]}, or zeros only",
+            "Take the gradient before frozen layers are left out: one of them is needed",
+        )
+    return found
+
+
+def shared_tensors(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> Tensors:
+    """As ``read_tensors``, where none may be shared."""
     names, shape = decoder.parameters, (len(decoder.embedding), decoder.width)
     word = find_tensor(gradient, names.word, shape)
     if word is None and decoder.tied:
@@ -58,11 +75,6 @@ def read_tensors(gradient: Mapping[str, Tensor], decoder: FirstLayer) -> Tensors
     square = (decoder.width, decoder.width)
     parts = [find_tensor(gradient, name, square) for name in names.attention]
     attention = [part.double() for part in parts if part is not None]
-    if word is None and position is None and not attention:
-        raise AuditError(
-            f"the gradient holds nothing of {names.word}, {names.position} or {names.attention[-1]}, or zeros only",
-            "Take the gradient before frozen layers are left out: one of them is needed",
-        )
     return Tensors(word, position, torch.cat(attention) if attention else None)
 
 

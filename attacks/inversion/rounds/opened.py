@@ -182,7 +182,8 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
     shapes = {name: tuple(parameter.shape) for name, parameter in model.network.named_parameters()}
     form = _whole_page(model)
     summed = model.word_tables() if isinstance(model, LooksUpWords) else None
-    adapters = isinstance(summed, SumsWordsAndBoxes)
+    placed = model.word_encoder() is not None or model.text_decoder() is not None
+    adapters = placed or isinstance(summed, SumsWordsAndBoxes)
     rate = summed.summed().dropout if isinstance(summed, SumsWordsAndBoxes) else 0.0
     sent = tuple(_sent(message, record, shapes, form, pages, adapters=adapters, dropout=rate) for message in kept)
     rounds, numbers = {one.round for one in sent}, {client for one in sent for client in one.clients}

@@ -18,7 +18,7 @@ from pfl_audit.models.gradient_protocol import Text
 from pfl_audit.models.layoutlm.config import QaConfig
 from pfl_audit.models.layoutlm.pixels import PixelSettings
 from pfl_audit.models.layoutlm.tokenizer import Frame, WordTokenizer
-from pfl_audit.models.word_encoder import EmbeddingLayout, EncoderInputs, Norm, SpanHead, Table, TableName
+from pfl_audit.models.word_encoder import EmbeddingLayout, EncoderInputs, Norm, PatchStates, SpanHead, Table, TableName
 
 _NAMES: Mapping[TableName, str] = {
     "word": "embeddings.word_embeddings.weight",
@@ -34,6 +34,8 @@ _NAMES: Mapping[TableName, str] = {
 }
 _WHOLE = slice(None)
 _HIGHEST_BOX = 1000
+_EPSILON = 1e-6
+"""Of the LayerNorm of patches (transformers, modeling_layoutlmv3)."""
 
 
 class LayoutLmWords:
@@ -119,8 +121,11 @@ def encoder_inputs(network: Any, frame: Frame, *, sees: bool) -> EncoderInputs:
     model, epsilon = str(network.model_type), float(network.layer_norm_eps)
     norms = [f"{model}.embeddings.LayerNorm", *([f"{model}.LayerNorm"] if sees else [])]
     layer = f"{model}.encoder.layer.0"
+    own = [Norm(f"{name}.weight", f"{name}.bias", epsilon) for name in norms]
+    first = Norm(f"{model}.norm.weight", f"{model}.norm.bias", _EPSILON)
     return EncoderInputs(
-        norms=tuple(Norm(f"{name}.weight", f"{name}.bias", epsilon) for name in norms),
+        norms=tuple(own),
+        patches=PatchStates(f"{model}.cls_token", (first, own[-1])) if sees else None,
         attention=tuple(f"{layer}.attention.self.{part}.weight" for part in ("query", "key", "value")),
         feed=f"{layer}.intermediate.dense.weight",
         start=frame.before[0],

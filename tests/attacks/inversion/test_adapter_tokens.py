@@ -12,9 +12,10 @@ import torch
 from safetensors.torch import save_file
 
 from pfl_audit.attacks.inversion.adapters.certainty import certain
+from pfl_audit.attacks.inversion.adapters.explanation import outside_of
 from pfl_audit.attacks.inversion.adapters.likeliest import likeliest
 from pfl_audit.attacks.inversion.adapters.pursuit import LEAST_OUTSIDE, pursue
-from pfl_audit.attacks.inversion.adapters.recovery import outside_of, span_of_patches
+from pfl_audit.attacks.inversion.adapters.recovery import span_of_patches
 from pfl_audit.attacks.inversion.adapters.rows import adapted_layer, halves_of, rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.analytic.noise import noise_of

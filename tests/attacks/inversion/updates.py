@@ -141,8 +141,18 @@ def dropped(model: GradientModel, pages: Sequence[Truth], rate: float = 0.1, see
     return update
 
 
+WHOLE = (
+    "spatial_embedding.",
+    "visual_emb_matcher.",
+    *(f"layoutlmv3.embeddings.{table}" for table in ("position_", "x_", "y_", "h_", "w_")),
+    "layoutlmv3.patch_embed.",
+)
+"""Parts of the names of what is trained whole beside adapters, as the competition's winner did: of a VT5 the spatial
+embedding and the layer of patches, of a LayoutLMv3 the tables of positions and coordinates and the layer of patches."""
+
+
 def adapters(update: Mapping[str, Tensor], rank: int = 6, seed: int = 0, up: float = 0.0) -> Update:
-    """A gradient of low-rank adapters on q and v, and, of a VT5, of what is trained whole beside them.
+    """A gradient of low-rank adapters on q and v, and of what is trained whole beside them.
 
     With y = W x + B A x the gradients are dL/dA = B^T dL/dW and dL/dB = dL/dW A^T, where the update is one of the
     weights W + B A.
@@ -151,7 +161,7 @@ def adapters(update: Mapping[str, Tensor], rank: int = 6, seed: int = 0, up: flo
         up: Standard deviation of the halves B, which are zero in the first round; the halves A are random.
     """
     generator = torch.Generator().manual_seed(seed)
-    made = alone(update, "spatial_embedding.", "visual_emb_matcher.")
+    made = alone(update, *WHOLE)
     for name, part in alone(update, *QUERIES_AND_VALUES).items():
         stem, down = name.removesuffix("weight"), torch.randn(rank, part.shape[1], generator=generator)
         second = up * torch.randn(part.shape[0], rank, generator=generator)
@@ -173,23 +183,23 @@ def later_round(
     """
     generator, scale, halves = torch.Generator().manual_seed(seed), 16 / rank, {}
     before = {name: part.detach().clone() for name, part in model.network.named_parameters()}
-    for name, part in alone(share(model, others), "Attention.q.weight", "Attention.v.weight").items():
+    for name, part in alone(share(model, others), *QUERIES_AND_VALUES).items():
         down = torch.randn(rank, part.shape[1], generator=generator) / part.shape[1] ** 0.5
         halves[name] = (down, -rate * (part @ down.t()).sign())
     with torch.no_grad():
         weights = dict(model.network.named_parameters())
         for name, (down, up) in halves.items():
             weights[name].add_(scale * up @ down)
-    whole = share(model, pages)
+    gradient = share(model, pages)
     with torch.no_grad():
         for name, part in model.network.named_parameters():
             part.copy_(before[name])
-    made = alone(whole, "spatial_embedding.", "visual_emb_matcher.")
+    made = alone(gradient, *WHOLE)
     for name, (down, up) in halves.items():
         stem = name.removesuffix("weight")
         made[f"{stem}lora_A.weight"], made[f"{stem}lora_B.weight"] = (
-            scale * up.t() @ whole[name],
-            scale * whole[name] @ down.t(),
+            scale * up.t() @ gradient[name],
+            scale * gradient[name] @ down.t(),
         )
     return made
 

@@ -25,16 +25,45 @@ ADAPTERS = ["--lora", "6", "--optimizer", "sgd", "--learning-rate", "0.05", "--r
 @pytest.fixture(scope="module")
 def adapted(tmp_path_factory: pytest.TempPathFactory) -> Federation:
     """A step of SGD on adapters without dropout, on one question about a short page, in each of two rounds."""
-    folder = tmp_path_factory.mktemp("adapted")
+    return federation(tmp_path_factory.mktemp("adapted"), "vt5-pretrained")
+
+
+@pytest.fixture(scope="module")
+def adapted_donut(tmp_path_factory: pytest.TempPathFactory) -> Federation:
+    """The same of a Donut, whose messages hold nothing but adapters of the decoder."""
+    return federation(tmp_path_factory.mktemp("donut"), "donut")
+
+
+def federation(folder: Path, model: str) -> Federation:
     corpus, out = folder / "data", folder / "ckpt"
     sizes = {"members": 24, "non-members": 8, "red-providers": 8, "documents": 2, "red-documents": 1, "questions": 2}
     chosen = [part for name, size in sizes.items() for part in (f"--{name}", str(size))]
     assert run(["data", "make", "--out", str(corpus), "--kind", "tables", *chosen, "--clients", "4", "-q"]) == 0
-    shutil.copytree(FIXTURES / "vt5-pretrained", folder / "start")
+    shutil.copytree(FIXTURES / model, folder / "start")
     config = folder / "start/config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "hidden_dropout_prob": 0.0}))
+    config.write_text(json.dumps(without_dropout(json.loads(config.read_text()))))
     assert run(["train", *training(corpus, str(folder / "start"), out), *ADAPTERS, "--lora-dropout", "0"]) == 0
     return corpus, out
+
+
+def without_dropout(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration whose rates of dropout are zero, those of its parts too."""
+    parts = {name: without_dropout(part) for name, part in config.items() if isinstance(part, dict)}
+    rates = dict.fromkeys((name for name in config if "drop" in name and not isinstance(config[name], dict)), 0.0)
+    return {**config, **parts, **rates}
+
+
+def test_adapters_of_a_donut_give_questions_and_answers_away(adapted_donut: Federation, tmp_path: Path) -> None:
+    """Weight decay adds a share of the halves A to their rows, which is taken out."""
+    _, results = audit(adapted_donut, tmp_path / "later", "--rounds", "2")
+    recall, precision = tokens_of(results)
+    assert check(results)["finding"]["level"] == "leak"
+    assert recall is not None
+    assert recall > 0.5
+    assert precision == 1.0
+    _, results = audit(adapted_donut, tmp_path / "first", "--rounds", "1")
+    assert tokens_of(results)[0] == 0.0
+    assert all("the halves B are zero, as in the first round" in row[-1] for row in check(results)["tables"][1]["rows"])
 
 
 def tokens_of(results: dict[str, Any]) -> tuple[float | None, float | None]:
