@@ -27,7 +27,7 @@ from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.corners import needed
-from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
+from pfl_audit.attacks.inversion.input_span.gap import first_apart
 from pfl_audit.attacks.inversion.input_span.recovery import noise_in
 from pfl_audit.attacks.inversion.input_span.sequence import Parts, first_layer, weight_of
 from pfl_audit.models.word_tables import SumsWordsAndBoxes
@@ -88,7 +88,7 @@ def answers_in(
     known, null = (words[some] * layer.norm for some in ([tables.start], chance))
     basis, apart = first_apart(states.bases(noise), known, null[None], len(words), lower=True)
     if not apart.separated:
-        return _not_apart(basis, apart)
+        return _not_apart(basis)
     among = np.flatnonzero(basis.excess_of(words * layer.norm) < apart.low)
     among = among[among != tables.start]  # any number of it in a row is in the span
     every = np.concatenate([[tables.start], among, chance])
@@ -97,7 +97,7 @@ def answers_in(
     known, null = parts.at(first, 0, first), _behind(parts, (0,), np.arange(len(among) + 1, len(every)))
     basis, apart = first_apart(queries.bases(noise), known, null[None], len(among) * _MOST, lower=True)
     if not apart.separated:
-        return _not_apart(basis, apart)
+        return _not_apart(basis)
     near, vectors = _near(parts, basis, min(apart.low, _NEAR * apart.high), options)
     there = needed(np.concatenate([known, vectors]), queries.gradient)[1:]
     begun = {row[:end] for row, sure in zip(near, there, strict=True) if sure for end in range(2, len(row) + 1)}
@@ -177,12 +177,9 @@ def _leaves(rows: Sequence[Row]) -> set[Row]:
     return set(rows) - {row[:-1] for row in rows}
 
 
-def _not_apart(basis: Basis, apart: Apart) -> Answers:
-    if not basis.informative:
+def _not_apart(basis: Basis) -> Answers:
+    if basis.rank and not basis.informative:
         return _unknown(Cause.CROWDED, "too many tokens of answers for the width")
-    if apart.foreign:
-        words = "not even the start, which every answer has, lies in the span: the update is one of another model"
-        return _unknown(Cause.OTHER, words)
     return _unknown(Cause.NOISE, "their tokens cannot be separated from others, because the update has errors")
 
 
