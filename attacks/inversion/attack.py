@@ -42,9 +42,10 @@ ANALYTIC = CheckSpec(
     "Words, boxes and page out of a gradient, in closed form",
     frozenset({Capability.GRADIENT, Capability.WORD_ENCODER, GRADIENT}),
     {
-        "knows": "the model's architecture; of adapters, its weights at that step",
+        "knows": "the model's architecture; of adapters and of updates without tables, its weights at that step",
         "sees": _SEES,
-        "does": "solves linear systems; searches for nothing but the fewest tokens that explain the rows of adapters",
+        "does": "solves linear systems; of adapters seeks the fewest tokens that explain their rows, and without "
+        "tables tests which tokens and boxes lie in the span of the first layer's inputs",
     },
     optional=True,
     review=_REVIEW,
@@ -54,11 +55,11 @@ WORDS = CheckSpec(
     "Words and coordinates of all pages of an update",
     frozenset({Capability.GRADIENT, GRADIENT}),
     {
-        "knows": "the model's architecture; of a VT5, of batches of a LayoutLM and of adapters, its weights at that "
-        "step, and an empty form",
+        "knows": "the model's architecture; of a VT5, of batches of a LayoutLM, of adapters and of updates without "
+        "tables, its weights at that step, and an empty form",
         "sees": "an update of one client or of several, as a server of federated learning does",
-        "does": "looks at which rows of the tables of words and coordinates changed, and of a VT5 and "
-        "of batches of a LayoutLM at the span of the first layers' inputs; of adapters at their rows",
+        "does": "looks at which rows of the tables of words and coordinates changed, of a VT5, of batches of a "
+        "LayoutLM and without tables at the span of the first layers' inputs, and of adapters at their rows",
     },
     optional=True,
     review=_REVIEW,

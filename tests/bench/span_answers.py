@@ -1,6 +1,7 @@
-"""Answers of a VT5's batches by the decoder's span: python -m tests.bench.span_answers [BATCHES].
+"""Answers of a VT5's batches by the decoder's span: python -m tests.bench.span_answers [BATCHES [others]].
 
-The embedded VT5 on the first embedded form with random values. One row for each size of a batch and kind of update, as
+The embedded VT5 on the first embedded form with random values, on which a level of the search was set; with ``others``
+each batch is of another form, from the second on. One row for each size of a batch and kind of update, as
 Markdown: different answers that came back whole, tokens with all before them, and false ones.
 """
 
@@ -23,15 +24,16 @@ from tests.attacks.inversion.updates import Update
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
-def main(batches: int) -> None:
+def main(batches: int, *, others: bool) -> None:
     """Print the table."""
-    room = Room(open_gradient_model(str(FIXTURES / "vt5-finetuned")), open_templates(FIXTURES / "templates")[:1])
+    model, forms = open_gradient_model(str(FIXTURES / "vt5-finetuned")), open_templates(FIXTURES / "templates")
+    rooms = [Room(model, (form,)) for form in forms[1 : 1 + batches]] if others else [Room(model, forms[:1])] * batches
     print("| pages | what is shared | answers | tokens with all before them | false | cause |")
     print("| --- | --- | --- | --- | --- | --- |")
     for batch in (1, 2, 4, 8):
         for kind in ("one gradient", "float16", "bfloat16", "SGD, rate 1e-3, 1 step"):
             counts, causes = [0] * 5, set[str]()
-            for number in range(batches):
+            for number, room in enumerate(rooms):
                 case = room.case(number, batch)
                 given: Update = dict(case.seen.gradient)
                 if kind.startswith("SGD"):
@@ -56,4 +58,4 @@ def main(batches: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2, others="others" in sys.argv[2:])
