@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.adapters.positioned import AddedUp, Placed, placed_tokens, without_tokens
+from pfl_audit.attacks.inversion.adapters.positioned import AddedUp, PlacedTokens, placed_tokens, without_tokens
 from pfl_audit.attacks.inversion.adapters.rows import halves_of, holds_adapters, rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
 from pfl_audit.attacks.inversion.analytic.noise import noise_of
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 def decoder_tokens(
     update: Mapping[str, Tensor], layer: FirstLayer, weights: Mapping[str, Tensor] | None = None
-) -> Placed | None:
+) -> PlacedTokens | None:
     """Tokens that a decoder read, by adapters alone; None where the update has none at all.
 
     Args:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.explanation import silent
-from pfl_audit.attacks.inversion.adapters.positioned import AddedUp, Placed, placed_tokens, without_tokens
+from pfl_audit.attacks.inversion.adapters.positioned import AddedUp, PlacedTokens, placed_tokens, without_tokens
 from pfl_audit.attacks.inversion.adapters.recovery import span_beside
 from pfl_audit.attacks.inversion.adapters.rows import DOWN, halves_of, rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated
@@ -95,7 +95,7 @@ def _by_adapters(
     edges: Sequence[Tensor],
     got: Recovery,
     errors: Mapping[str, Tensor],
-) -> Placed:
+) -> PlacedTokens:
     update, first, layout = seen.gradient, encoder.first, encoder.layout
     halves = halves_of(update, first.attention, layout.width, weights, errors)
     if halves is None:
@@ -202,7 +202,7 @@ def _of_coordinates(inputs: TextInputs, rows: Mapping[str, Ints]) -> Floats:
     return np.concatenate(found)
 
 
-def _joined(got: Recovery, found: Placed, limits: Sequence[Limit]) -> Recovery:
+def _joined(got: Recovery, found: PlacedTokens, limits: Sequence[Limit]) -> Recovery:
     count = len(got.tokens) or len(found.ids)
     tokens = np.full(count, -1)
     tokens[: min(count, len(found.ids))] = found.ids[:count]

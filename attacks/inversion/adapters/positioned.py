@@ -65,7 +65,7 @@ class AddedUp:
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PlacedTokens:
     """Tokens of a text.
 
     Attributes:
@@ -83,7 +83,7 @@ class Placed:
     limits: tuple[Limit, ...]
 
 
-def placed_tokens(halves: Halves, parts: AddedUp, noise: Noise) -> Placed:
+def placed_tokens(halves: Halves, parts: AddedUp, noise: Noise) -> PlacedTokens:
     """Find the tokens, and their positions.
 
     The number of positions is tried from the largest on: more than there are take directions, and are none of the text;
@@ -111,14 +111,14 @@ def placed_tokens(halves: Halves, parts: AddedUp, noise: Noise) -> Placed:
             if halves.first and len(decayed):  # known to be zero
                 return without_tokens(silent(halves))
             why = Limit(Cause.NOISE, "tokens: errors explain all of the adapters' rows")
-            return Placed(_NOWHERE, _NOWHERE, 0, found.room, (why,))
+            return PlacedTokens(_NOWHERE, _NOWHERE, 0, found.room, (why,))
         taken, left, tried = len(found.chosen), free.shape[1], count
     return without_tokens(crowded(taken, width, left, [*parts.used, f"{tried} positions"]))
 
 
-def without_tokens(limit: Limit) -> Placed:
+def without_tokens(limit: Limit) -> PlacedTokens:
     """No tokens, and why."""
-    return Placed(_NOWHERE, _NOWHERE, 0, 0, (limit,))
+    return PlacedTokens(_NOWHERE, _NOWHERE, 0, 0, (limit,))
 
 
 def _counts(parts: AddedUp) -> Iterator[int]:
@@ -168,7 +168,7 @@ def _sums(rows: Floats, parts: AddedUp, count: int, found: Explanation) -> _Sums
     return _Sums((rows @ of_vectors).T, at[:last], balanced, lengths)
 
 
-def _placed(parts: AddedUp, found: Explanation, sums: _Sums, levels: Levels, noise: Noise) -> Placed:
+def _placed(parts: AddedUp, found: Explanation, sums: _Sums, levels: Levels, noise: Noise) -> PlacedTokens:
     words = found.chosen < len(parts.words)
     sure = found.chosen[words & found.sure]
     unsure = int((words & ~found.sure & (found.strong | levels.coarse)).sum())
@@ -181,4 +181,4 @@ def _placed(parts: AddedUp, found: Explanation, sums: _Sums, levels: Levels, noi
     if (ids < 0).any():
         words_of = f"tokens: which token is where is known of {int((ids >= 0).sum())} of {len(ids)} positions"
         limits.append(Limit(Cause.MIXED, f"{words_of}: more than one sample, or errors"))
-    return Placed(ids, np.sort(sure), unsure, found.room, tuple(limits))
+    return PlacedTokens(ids, np.sort(sure), unsure, found.room, tuple(limits))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.decoder import decoder_tokens
-from pfl_audit.attacks.inversion.adapters.positioned import Placed
+from pfl_audit.attacks.inversion.adapters.positioned import PlacedTokens
 from pfl_audit.attacks.inversion.analytic.assignment import LIKELY
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, reading_limits, restated
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
@@ -97,7 +97,7 @@ def recover_text(
     return replace(found, limits=restated(found.limits, traits))
 
 
-def _of_adapters(found: Placed) -> TextRecovery:
+def _of_adapters(found: PlacedTokens) -> TextRecovery:
     ids = torch.from_numpy(found.ids)
     candidates = tuple((token,) if token >= 0 else () for token in found.ids.tolist())
     return TextRecovery(ids, ids >= 0, How.ADAPTERS, candidates, torch.from_numpy(found.present), limits=found.limits)

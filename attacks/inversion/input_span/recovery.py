@@ -28,6 +28,7 @@ from pfl_audit.attacks.inversion.input_span.dropout import share_dropped
 from pfl_audit.attacks.inversion.input_span.gap import Apart
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.pairs import Paired, pair
+from pfl_audit.attacks.inversion.input_span.sequence import weight_of
 from pfl_audit.attacks.inversion.input_span.sums import Sums, of_boxes, of_tokens
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed, pairs_in
 from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
@@ -283,7 +284,7 @@ class _Read:
             return None
         if (matcher := self.shared(names.matcher)) is None:
             return nothing(missing("the spatial matcher", "adapters show tokens only where boxes are known"))
-        matrix, offset = (_weight(self.weights, ending) for ending in (names.patches, names.patches_offset))
+        matrix, offset = (weight_of(self.weights, ending).detach() for ending in (names.patches, names.patches_offset))
         patches = span_of_patches(self.shared(names.patches), matrix, offset, self.noise)
         beside = span_beside(matcher, self.parts.placed(boxes), self.noise, self.rounded(names.matcher))
         return private_tokens(halves, self.parts, boxes, beside, known, patches, self.noise)
@@ -331,11 +332,7 @@ def _gradient(update: Mapping[str, Tensor], weights: Mapping[str, Tensor], endin
 
 
 def _shape(weights: Mapping[str, Tensor], ending: str) -> tuple[int, ...]:
-    return tuple(_weight(weights, ending).shape)
-
-
-def _weight(weights: Mapping[str, Tensor], ending: str) -> Tensor:
-    return next(part.detach() for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))
+    return tuple(weight_of(weights, ending).shape)
 
 
 def noise_in(
